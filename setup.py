@@ -1,0 +1,59 @@
+"""All metadata of the distribution; ``pyproject.toml`` only names the build tool."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(
+    r'__version__ = "(.+)"', (HERE / "syncagent/__version__.py").read_text()
+).group(1)
+
+EXTRAS = {
+    "test": [
+        "hypothesis>=6.100",
+        "pytest>=8",
+        "pytest-timeout>=2.3,!=2.5.0",
+    ],
+    "lint": ["ruff>=0.17,<0.18"],
+    "typing": ["mypy>=2.4,<3"],
+    "docs": ["furo>=2024.8", "sphinx>=8"],
+}
+
+setup(
+    name="syncagent",
+    version=VERSION,
+    description="A synchronous, thread-based agent SDK whose runs stop at once.",
+    long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
+    long_description_content_type="text/x-rst",
+    author="The syncagent developers",
+    license_expression="MIT",
+    license_files=["LICENSE"],
+    packages=find_packages(include=["syncagent", "syncagent.*"]),
+    package_data={"syncagent": ["py.typed"]},
+    python_requires=">=3.10",
+    install_requires=[
+        "concurrent-log-handler>=0.9.30,<1",
+        "msgspec>=0.20,<1",
+        "requests>=2.33,<3",
+        "sseclient-py>=1.9,<2",
+        "urllib3>=2.7,<3",
+    ],
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["syncagent = syncagent.cli.main:main"]},
+    keywords="agent llm threads synchronous cancel",
+    classifiers=[
+        "Development Status :: 2 - Pre-Alpha",
+        "Intended Audience :: Developers",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Programming Language :: Python :: 3.14",
+        "Typing :: Typed",
+    ],
+)

@@ -1,0 +1,56 @@
+"""Monotonic time, and waiting for it to pass, behind one seam that tests replace."""
+
+from __future__ import annotations
+
+import time
+from threading import TIMEOUT_MAX
+from typing import Protocol
+
+__all__ = ["Clock", "Lock", "acquire", "install", "now"]
+
+
+class Lock(Protocol):
+    """What :func:`threading.Lock` returns, as far as waiting needs it."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+class Clock(Protocol):
+    """A source of time and the one way to wait for it."""
+
+    def now(self) -> float:
+        """Return seconds that never go back."""
+
+    def acquire(self, lock: Lock, timeout: float) -> bool:
+        """Acquire *lock* within *timeout* seconds of this clock's time."""
+
+
+class SystemClock:
+    """The real time."""
+
+    now = staticmethod(time.monotonic)
+
+    def acquire(self, lock: Lock, timeout: float) -> bool:
+        return lock.acquire(timeout=min(timeout, TIMEOUT_MAX))
+
+
+_clock: Clock = SystemClock()
+
+
+def now() -> float:
+    """Return the current monotonic time in seconds."""
+    return _clock.now()
+
+
+def acquire(lock: Lock, timeout: float) -> bool:
+    """Acquire *lock*, giving up after *timeout* seconds."""
+    return _clock.acquire(lock, timeout)
+
+
+def install(clock: Clock) -> Clock:
+    """Replace the clock of the whole process and return the one before it."""
+    global _clock
+    before, _clock = _clock, clock
+    return before

@@ -1,0 +1,43 @@
+"""Cancelling: one lock-free token that every wait of a run listens to.
+
+The package imports nothing of syncagent but ``exceptions`` and ``_clock``: it could be
+lifted out as a library of its own. From the inside out:
+
+========================  ============================================================
+:mod:`~.once`             a cell whose first value stays, the one atomic step
+:mod:`~.reason`           why, by whom and when
+:mod:`~.deadlines`        timeouts and deadlines as users give them
+:mod:`~.links`            what can hang on a token: killables, waiting threads
+:mod:`~.generation`       one life of a token, and a cancel's way through it
+:mod:`~.threads`          the daemon threads for callbacks and for deadlines
+:mod:`~.services`         those threads per process, remade after a fork
+:mod:`~.callbacks`        user callbacks
+:mod:`~.token`            the token itself
+:mod:`~.signal_event`     the token as a :class:`threading.Event`
+:mod:`~.claim`            the first of "cancelled" and "finished" wins
+:mod:`~.on_signals`       Ctrl+C and SIGTERM
+========================  ============================================================
+"""
+
+from .callbacks import Registration
+from .claim import Receipt, RunClaim, RunSlot, live_runs
+from .links import Killable
+from .on_signals import Cancellable, cancel_on_signals
+from .reason import CancelReason, Origin
+from .signal_event import CancelSignal
+from .token import CancelToken
+
+__all__ = [
+    "CancelReason",
+    "CancelSignal",
+    "CancelToken",
+    "Cancellable",
+    "Killable",
+    "Origin",
+    "Receipt",
+    "Registration",
+    "RunClaim",
+    "RunSlot",
+    "cancel_on_signals",
+    "live_runs",
+]

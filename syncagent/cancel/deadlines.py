@@ -1,0 +1,38 @@
+"""Timeouts and deadlines as users give them, checked, as monotonic times."""
+
+from __future__ import annotations
+
+import math
+
+from .. import _clock
+
+
+def absolute(timeout: float | None, deadline: float | None) -> float | None:
+    """Return the one of both that is given as a monotonic time."""
+    if timeout is not None and deadline is not None:
+        raise ValueError("give timeout or deadline, not both")
+    if timeout is not None:
+        seconds = _number("timeout", timeout)
+        if seconds < 0:
+            raise ValueError(f"timeout must not be negative, got {timeout!r}")
+        deadline = _clock.now() + seconds
+    elif deadline is not None:
+        deadline = _number("deadline", deadline)
+    return None if deadline is None or math.isinf(deadline) else deadline
+
+
+def _number(name: str, value: float) -> float:
+    # Decimal, Fraction and numpy's numbers are as good as a float; True is not.
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
+    number = float(value)
+    if math.isnan(number):
+        raise ValueError(f"{name} must be a number of seconds, got {value!r}")
+    return number
+
+
+def earlier(one: float | None, other: float | None) -> float | None:
+    """Return the earlier of two times, where ``None`` is never."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

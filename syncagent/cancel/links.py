@@ -1,0 +1,122 @@
+"""What can hang on a token and is reached by its cancel."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from .. import _clock
+from .once import Once
+from .reason import CancelReason
+
+if TYPE_CHECKING:
+    from .generation import Strike
+
+#: Stands in a killable's fate once its owner has taken it back.
+_TAKEN: Final = object()
+#: Stands there in a forked child: it was the parent's, so here it is tainted.
+_DROPPED: Final = object()
+
+
+class Link:
+    """Something that hangs on a token and is hit when the token is cancelled."""
+
+    __slots__ = ()
+
+    #: Does it stay on the token when the token is reset?
+    survives_reset: ClassVar[bool] = True
+    #: Does it stay on the token in a forked child?
+    survives_fork: ClassVar[bool] = False
+
+    def hit(self, cause: CancelReason, strike: Strike) -> None:
+        """Take the cancel in; called by any thread, a signal handler, ``__del__``.
+
+        :param cause: why the token that this link hangs on was cancelled.
+        :param strike: the cancel under way, which may have to go on from here.
+        """
+        raise NotImplementedError
+
+    def drop(self) -> None:
+        """Make sure that no cancel hits this any more; it is leaving its token."""
+        raise NotImplementedError
+
+    @property
+    def is_spent(self) -> bool:
+        """Is there nothing left to hit?"""
+        raise NotImplementedError
+
+
+class Killable(Link):
+    """A resource that a cancel ends at once: a socket, a process group, a queue.
+
+    Ownership moves by one atomic step. Until then the resource belongs to whoever
+    attached it; the first of "hit by a cancel" and "taken back" decides, and only the
+    winner may touch what the killable owns. So it is never fired twice, and never
+    after it was taken back.
+    """
+
+    __slots__ = ("_fate",)
+
+    def __init__(self) -> None:
+        self._fate: Once[object] = Once()
+
+    def fire(self) -> None:
+        """End the resource.
+
+        Must not block, raise, take a lock, log or run anybody else's code. The one
+        canceller that owns it may call it again, when a signal handler raised between
+        its claim and the end of its work.
+        """
+        raise NotImplementedError
+
+    def let_go(self) -> None:
+        """Close what a forked child inherited, without ending it for the parent."""
+
+    def take(self) -> bool:
+        """Take it back; false if a canceller owns it: the resource is tainted."""
+        return self._fate.put(_TAKEN) is _TAKEN
+
+    def hit(self, cause: CancelReason, strike: Strike) -> None:
+        if self._fate.put(strike.claimant) is not strike.claimant:
+            return
+        try:
+            self.fire()
+        except Exception:
+            # Against the contract, and nowhere to say so: this may be a signal
+            # handler. What hangs beside it must still be reached.
+            pass
+
+    def drop(self) -> None:
+        if self._fate.put(_DROPPED) is _DROPPED:
+            self.let_go()
+
+    @property
+    def is_spent(self) -> bool:
+        return bool(self._fate)
+
+
+class Waiter(Killable):
+    """One blocked thread; firing wakes it."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        # A bare lock: releasing it needs no other lock, which Event and Condition do.
+        self._lock = threading.Lock()
+        self._lock.acquire(blocking=False)
+
+    def fire(self) -> None:
+        try:
+            self._lock.release()
+        except RuntimeError:  # released already, see Killable.fire
+            pass
+
+    def wait(self, until: float | None) -> bool:
+        """Block until fired (true) or until the monotonic time *until* (false)."""
+        end = math.inf if until is None else until
+        while (left := end - _clock.now()) > 0:
+            if _clock.acquire(self._lock, left):
+                return True
+        return False

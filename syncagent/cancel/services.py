@@ -1,0 +1,52 @@
+"""What cancelling has once per process, and makes anew in a forked child."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import TYPE_CHECKING
+
+from .threads import Courier, Timer
+
+if TYPE_CHECKING:
+    from .claim import RunClaim
+    from .token import CancelToken
+
+
+class Services:
+    """The threads of this process, its live runs, and the tokens that own something."""
+
+    def __init__(self) -> None:
+        self.timer = Timer()
+        self.courier = Courier(self.timer)
+        #: Live runs, in the order in which they began.
+        self.runs: dict[RunClaim, None] = {}
+        self._tokens: dict[weakref.ref[CancelToken], None] = {}
+
+    def enrol(self, token: CancelToken) -> None:
+        """Remember, weakly, that *token* has links that a fork must cut."""
+        self._tokens[weakref.ref(token, self._forget)] = None
+
+    def _forget(self, ref: weakref.ref[CancelToken]) -> None:
+        self._tokens.pop(ref, None)
+
+    def cut_all(self) -> None:
+        """Take what belongs to the parent process off every token."""
+        for ref in list(self._tokens):
+            token = ref()
+            if token is not None:
+                token._cut_after_fork()
+
+
+#: Those of this process. Always read it through the module: a fork replaces it.
+current = Services()
+
+
+def _renew_in_child() -> None:
+    global current
+    inherited, current = current, Services()
+    inherited.cut_all()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_in_child)

@@ -1,0 +1,215 @@
+"""The SDK's own daemon threads: one that runs callbacks, one that keeps time."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol
+from weakref import WeakMethod
+
+from .. import _clock
+from .links import Waiter
+
+_log = logging.getLogger("syncagent.cancel")
+
+#: How long a thread waits for work before it looks around, in seconds.
+_IDLE: Final = 60.0
+#: How long a callback may take before the others go on without it, in seconds.
+PATIENCE: Final = 1.0
+#: How many new timers may wait unsorted before the timer thread is woken for them.
+_INBOX: Final = 1000
+
+
+class Service:
+    """A daemon thread that is made when it is first needed, and then stays."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+        # Never taken by cancel(). Re-entrant, because a signal handler may come here
+        # while the thread that it interrupted is here.
+        self._starting = threading.RLock()
+
+    def ensure_thread(self) -> None:
+        """Start the thread unless it runs."""
+        if not self._is_running():
+            with self._starting:
+                if not self._is_running():
+                    self._start()
+
+    def _is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+        self._thread = thread
+        try:
+            thread.start()
+        except BaseException:
+            self._thread = None
+            raise
+
+    def _is_current(self) -> bool:
+        return self._thread is threading.current_thread()
+
+    def _work(self) -> None:
+        raise NotImplementedError
+
+
+class Timer(Service):
+    """Call methods at given times.
+
+    Methods are held weakly, so that a token with a deadline an hour away is gone as
+    soon as its last user is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("syncagent-timer")
+        self._inbox: deque[_Entry] = deque()
+        self._heap: list[_Entry] = []
+        self._numbers = itertools.count()
+        self._alive = 0
+        self._bell = Waiter()
+        # When the thread will wake by itself: minus infinity while it is awake and
+        # about to look into the inbox anyway.
+        self._wakes_at = -math.inf
+
+    def call_at(self, when: float, method: Callable[[], object]) -> None:
+        """Have *method* called at the monotonic time *when*; it must not block."""
+        self._inbox.append((when, next(self._numbers), WeakMethod(method)))
+        self.ensure_thread()
+        if when < self._wakes_at or len(self._inbox) >= _INBOX:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Look at the clock now, as it may have been changed."""
+        self._bell.fire()
+
+    def _work(self) -> None:
+        while True:
+            # Publish first, then look: an entry is either in the inbox by now, or its
+            # maker will see when we mean to wake and ring the new bell if need be.
+            bell = self._bell = Waiter()
+            next_at = self._heap[0][0] if self._heap else math.inf
+            self._wakes_at = min(next_at, _clock.now() + _IDLE)
+            if not self._inbox:
+                bell.wait(self._wakes_at)
+            self._wakes_at = -math.inf
+            self._take_in()
+            self._call_due()
+
+    def _take_in(self) -> None:
+        while self._inbox:
+            heapq.heappush(self._heap, self._inbox.popleft())
+        if len(self._heap) > 2 * self._alive + _INBOX:
+            self._heap = [entry for entry in self._heap if entry[2]() is not None]
+            heapq.heapify(self._heap)
+            self._alive = len(self._heap)
+
+    def _call_due(self) -> None:
+        while self._heap and self._heap[0][0] <= _clock.now():
+            method = heapq.heappop(self._heap)[2]()
+            if method is None:
+                continue
+            try:
+                method()
+            except Exception:
+                _log.exception("a timer raised; the others go on")
+            del method  # do not keep its object alive until the next one is due
+
+
+_Entry = tuple[float, int, "WeakMethod[Callable[[], object]]"]
+
+
+class Job(Protocol):
+    """Something the courier delivers."""
+
+    def deliver(self) -> None: ...
+
+    def describe(self) -> str: ...
+
+
+class Courier(Service):
+    """Run user callbacks one after the other, never on the canceller's side.
+
+    One that takes longer than :data:`PATIENCE` is reported and left behind on its
+    thread; a new thread goes on with the rest.
+    """
+
+    def __init__(self, timer: Timer) -> None:
+        super().__init__("syncagent-cancel")
+        self._timer = timer
+        # SimpleQueue.put() may interrupt itself: cancel() calls it in signal handlers.
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._running: tuple[Job, float] | None = None
+        self._is_watched = False
+
+    def submit(self, job: Job) -> None:
+        """Have *job* delivered after those before it. Takes no lock."""
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while self._is_current():
+            try:
+                job = self._jobs.get(timeout=_IDLE)
+            except Empty:
+                continue
+            self._deliver(job)
+            del job  # do not keep the callback alive until the next one comes
+
+    def _deliver(self, job: Job) -> None:
+        running = self._running = (job, _clock.now())
+        if not self._is_watched:
+            self._watch(running)
+        try:
+            job.deliver()
+        except BaseException:
+            _log.exception("%s raised; the next one runs", job.describe())
+        if self._running is running:
+            self._running = None
+
+    def _watch(self, running: tuple[Job, float]) -> None:
+        self._is_watched = True
+        self._timer.call_at(running[1] + PATIENCE, self._look)
+
+    def _look(self) -> None:
+        # Publish first, then look: a job that begins from here on is watched anew.
+        self._is_watched = False
+        running = self._running
+        if running is None:
+            return
+        if _clock.now() < running[1] + PATIENCE:
+            self._watch(running)
+        else:
+            self._leave_behind(*running)
+
+    def _leave_behind(self, job: Job, started: float) -> None:
+        seconds = _clock.now() - started
+        with self._starting:
+            stuck = self._thread
+            assert stuck is not None
+            stuck.name += "-stuck"
+            self._running = None
+            self._start()
+        _log.warning(
+            "%s has not returned for %.1f s; the others go on without it. A cancel "
+            "callback should only set, close or interrupt something. It is at:\n%s",
+            job.describe(),
+            seconds,
+            _stack_of(stuck),
+        )
+
+
+def _stack_of(thread: threading.Thread) -> str:
+    frame = sys._current_frames().get(thread.ident or 0)
+    if frame is None:
+        return "  (it has just ended)"
+    return "".join(traceback.format_stack(frame)).rstrip()

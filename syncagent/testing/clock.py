@@ -1,0 +1,79 @@
+"""A clock that moves only when a test says so."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Final
+
+from .. import _clock
+from ..cancel import services
+
+#: Real seconds after which a wait that no test ends gives up.
+_LIMIT: Final = 30.0
+
+
+class FakeClock:
+    """Replace the time of the whole package inside a ``with`` block.
+
+    Every timeout and deadline then passes when :meth:`advance` says so, and not before.
+    It begins at the real time, so that what was begun before the block stays in order.
+    """
+
+    def __init__(self) -> None:
+        self._now = time.monotonic()
+        self._sleepers: list[_Sleeper] = []
+        self._before: _clock.Clock | None = None
+
+    def now(self) -> float:
+        """Return the fake monotonic time."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let *seconds* pass, and wake everybody who waited for less."""
+        self._now += seconds
+        for sleeper in list(self._sleepers):
+            if sleeper.wakes_at <= self._now:
+                sleeper.wake()
+
+    def acquire(self, lock: _clock.Lock, timeout: float) -> bool:
+        """Acquire *lock* within *timeout* seconds of fake time."""
+        sleeper = _Sleeper(lock, self._now + timeout)
+        self._sleepers.append(sleeper)  # publish first, then look
+        try:
+            if sleeper.wakes_at <= self._now:
+                return False
+            return lock.acquire(timeout=_LIMIT) and not sleeper.is_due
+        finally:
+            self._sleepers.remove(sleeper)
+
+    def __enter__(self) -> FakeClock:
+        self._before = _clock.install(self)
+        services.current.timer.look_again()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._before is not None
+        _clock.install(self._before)
+        for sleeper in list(self._sleepers):  # they go on in real time
+            sleeper.wake()
+
+
+class _Sleeper:
+    def __init__(self, lock: _clock.Lock, wakes_at: float) -> None:
+        self.wakes_at = wakes_at
+        self.is_due = False
+        self._lock = lock
+
+    def wake(self) -> None:
+        self.is_due = True
+        try:
+            self._lock.release()
+        except (RuntimeError, threading.ThreadError):  # somebody else woke it
+            pass

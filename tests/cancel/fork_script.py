@@ -1,0 +1,172 @@
+"""Fork with live tokens, and say in JSON what parent and child saw."""
+
+import json
+import os
+import socket
+import sys
+import threading
+import warnings
+
+from counting import Counter
+
+from syncagent import CancelToken
+from syncagent.cancel import Killable, RunSlot, services
+
+LONG = 20.0
+
+
+class Sock(Killable):
+    """Shuts a connection down when fired, closes its duplicate when let go."""
+
+    def __init__(self, sock):
+        super().__init__()
+        self.duplicate = sock.dup()
+
+    def fire(self):
+        self.duplicate.shutdown(socket.SHUT_RDWR)
+        self.duplicate.close()
+
+    def let_go(self):
+        self.duplicate.close()
+
+
+def in_child(function):
+    """Run *function* in a forked child and return what it returned."""
+    readable, writable = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads and fork
+        pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writable, json.dumps(function()).encode())
+        finally:
+            os._exit(0)
+    os.close(writable)
+    with os.fdopen(readable) as pipe:
+        said = pipe.read()
+    os.waitpid(pid, 0)
+    return json.loads(said)
+
+
+def fires_nothing_of_the_parent():
+    token, counter, called = CancelToken(), Counter(), threading.Event()
+    child = token.child()
+    token.attach(counter)
+    token.on_cancel(called.set)
+
+    def forked():
+        first = token.cancel("in the child")
+        late = threading.Event()
+        token.on_cancel(late.set)
+        return {
+            "first": first,
+            "fired": counter.fired,
+            "let_gone": counter.let_gone,
+            "is_mine": token.detach(counter),
+            "late_runs": late.wait(LONG),
+            "called": called.is_set(),
+            "child_cancelled": child.cancelled,
+        }
+
+    theirs = in_child(forked)
+    untouched = not token.cancelled and counter.fired == 0
+    token.cancel("in the parent")
+    return {
+        "child": theirs,
+        "untouched": untouched,
+        "fired": counter.fired,
+        "called": called.wait(LONG),
+    }
+
+
+def leaves_the_parents_connection_alone():
+    here, there = socket.socketpair()
+    token, sock = CancelToken(), None
+    sock = Sock(here)
+    token.attach(sock)
+
+    def forked():
+        token.cancel()
+        return sock.duplicate.fileno()
+
+    fileno = in_child(forked)
+    there.sendall(b"still here")
+    said = here.recv(100).decode()
+    token.cancel()
+    return {"let_go": fileno == -1, "said": said, "after": here.recv(1).decode()}
+
+
+def gets_fresh_threads():
+    before = CancelToken(timeout=60)
+    before.on_cancel(print)  # both threads run in the parent now
+    parents = services.current
+
+    def forked():
+        token, called = CancelToken(timeout=0.01), threading.Event()
+        token.on_cancel(called.set)
+        names = sorted(thread.name for thread in threading.enumerate())
+        return {
+            "called": called.wait(LONG),
+            "fresh": services.current is not parents,
+            "names": names,
+        }
+
+    return in_child(forked)
+
+
+def a_busy_agent_is_idle_in_the_child():
+    slot = RunSlot()
+    claims = []
+    thread = threading.Thread(target=lambda: claims.append(slot.begin()))
+    thread.start()
+    thread.join(LONG)
+
+    def forked():
+        missed = not slot.cancel()
+        claim = slot.begin()
+        hit = bool(slot.cancel("child"))
+        outcome = claim.finish()
+        slot.end(claim)
+        return {"missed": missed, "hit": hit, "outcome": outcome}
+
+    theirs = in_child(forked)
+    return {"child": theirs, "parent": claims[0].finish()}
+
+
+def under_fire(rounds=40):
+    """Fork while other threads cancel, register and reset."""
+    over = threading.Event()
+    shared = CancelToken()
+
+    def disturb():
+        while not over.is_set():
+            token = shared.child(timeout=0.001)
+            counter = Counter()
+            token.attach(counter)
+            with shared.on_cancel(bool):
+                shared.cancel()
+                shared.reset()
+            token.detach(counter)
+
+    threads = [threading.Thread(target=disturb) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+
+    def forked():
+        called = threading.Event()
+        token = shared.child()
+        token.on_cancel(called.set)
+        shared.cancel()
+        return called.wait(LONG)
+
+    try:
+        answers = [in_child(forked) for _ in range(rounds)]
+    finally:
+        over.set()
+    for thread in threads:
+        thread.join(LONG)
+    return answers.count(True)
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]]()))

@@ -1,0 +1,247 @@
+"""User callbacks: promptly, in order, once, and never in anybody's way."""
+
+import contextvars
+import gc
+import logging
+import threading
+import weakref
+
+import pytest
+from crew import LONG, together
+
+from syncagent import CancelToken
+from syncagent.cancel import services
+from syncagent.testing import FakeClock, Gate
+
+
+def flush():
+    """Wait until everything that was handed to the courier before has run."""
+    done = threading.Event()
+    token = CancelToken()
+    token.on_cancel(done.set)
+    token.cancel()
+    assert done.wait(LONG)
+
+
+def test_callbacks_run_in_order_on_the_cancel_thread():
+    """They run one after the other, on the SDK's own thread, not the canceller's."""
+    token = CancelToken()
+    seen = []
+    for number in range(50):
+        token.on_cancel(
+            lambda n=number: seen.append((n, threading.current_thread().name))
+        )
+    token.cancel()
+    flush()
+    assert seen == [(number, "syncagent-cancel") for number in range(50)]
+
+
+def test_callbacks_run_once():
+    """However many threads cancel, however often, a callback runs once."""
+    token = CancelToken()
+    seen = []
+    token.on_cancel(lambda: seen.append(1))
+    together(*[token.cancel] * 20)
+    token.cancel()
+    flush()
+    assert seen == [1]
+
+
+def test_registered_late_runs_at_once():
+    """On a cancelled token a callback runs straight away."""
+    token = CancelToken()
+    token.cancel()
+    called = threading.Event()
+    token.on_cancel(called.set)
+    assert called.wait(LONG)
+
+
+def test_closed_registration_never_runs():
+    """What was taken back before the cancel is not called, and close() says so."""
+    token = CancelToken()
+    seen = []
+    registration = token.on_cancel(lambda: seen.append(1))
+    assert registration.close() is True
+    assert registration.close() is True
+    token.cancel()
+    flush()
+    assert seen == []
+    assert not token._generation.links
+
+
+def test_registration_is_a_context_manager():
+    """At the end of the block the callback is taken back."""
+    token = CancelToken()
+    seen = []
+    with token.on_cancel(lambda: seen.append(1)):
+        pass
+    token.cancel()
+    flush()
+    assert seen == []
+
+
+def test_taken_back_after_the_cancel_but_before_its_turn():
+    """close() holds even when the cancel came first, as long as it has not begun."""
+    token = CancelToken()
+    gate = Gate()
+    seen = []
+    token.on_cancel(gate.stop_here)
+    registration = token.on_cancel(lambda: seen.append(1))
+    token.cancel()
+    gate.wait_reached()
+    assert registration.close() is True
+    gate.open()
+    flush()
+    assert seen == []
+
+
+def test_close_does_not_wait_for_a_running_callback():
+    """close() from anywhere, the callback itself too, returns and says too late."""
+    token = CancelToken()
+    answers = []
+    registration = None
+    token.on_cancel(lambda: answers.append(registration.close()))
+    registration = next(iter(token._generation.links))
+    token.cancel()
+    flush()
+    assert answers == [False]
+
+
+def test_one_that_raises_is_logged_and_the_next_runs(caplog):
+    """An exception in a callback is a log line, whatever its class."""
+    token = CancelToken()
+    called = threading.Event()
+    token.on_cancel(lambda: 1 / 0)
+    token.on_cancel(lambda: exec("raise SystemExit"))
+    token.on_cancel(called.set)
+    with caplog.at_level(logging.ERROR, "syncagent.cancel"):
+        token.cancel()
+        assert called.wait(LONG)
+    errors = [record.exc_info[0] for record in caplog.records]
+    assert errors == [ZeroDivisionError, SystemExit]
+    assert "lambda" in caplog.text
+
+
+def leave_behind(gate):
+    """Cancel a token with a callback stuck at *gate*; return when the next has run."""
+    token = CancelToken()
+    called = threading.Event()
+    token.on_cancel(gate.stop_here)
+    token.on_cancel(called.set)
+    with FakeClock() as clock:
+        token.cancel()
+        gate.wait_reached()
+        assert not called.is_set()
+        for _ in range(1000):  # until the watch, set in real time, is due as well
+            clock.advance(2)
+            if called.wait(0.01):
+                return
+    raise AssertionError("the next callback did not run")
+
+
+def test_one_that_hangs_is_reported_and_left_behind(caplog):
+    """A stuck callback is named in the log; the others go on on a new thread."""
+    gate = Gate()
+    reported = threading.Event()
+    caplog.handler.addFilter(lambda record: reported.set() or True)
+    leave_behind(gate)
+    assert reported.wait(LONG)
+    gate.open()
+    flush()
+    assert "stop_here" in caplog.text
+    assert "has not returned" in caplog.text
+
+
+def test_a_stuck_one_that_returns_ends_its_thread():
+    """Promise 7: the thread of a callback that was left behind ends with it."""
+    gate = Gate()
+    leave_behind(gate)
+    stuck = [t for t in threading.enumerate() if t.name == "syncagent-cancel-stuck"]
+    gate.open()
+    for thread in stuck:
+        thread.join(LONG)
+    assert len(stuck) == 1
+    assert not stuck[0].is_alive()
+
+
+def test_cancel_never_waits_for_a_callback():
+    """Promise 1: cancel() returns while the callback has not even begun."""
+    token = CancelToken()
+    gate = Gate()
+    token.on_cancel(gate.stop_here)
+    token.cancel()
+    gate.wait_reached()
+    gate.open()
+    flush()
+
+
+def test_a_callback_may_cancel_and_register_on_its_own_token():
+    """Promise 1: cancel() in a callback of the same token is nothing special."""
+    token = CancelToken()
+    answers = []
+    token.on_cancel(lambda: answers.append(token.cancel("again")))
+    token.on_cancel(lambda: token.on_cancel(lambda: answers.append("late")))
+    token.cancel("first")
+    flush()
+    flush()
+    assert answers == [False, "late"]
+    assert token.reason == "first"
+
+
+def test_callbacks_see_the_context_of_their_registrar():
+    """Context variables are those of the code that registered, as for a tool."""
+    variable = contextvars.ContextVar("variable", default="none")
+    token = CancelToken()
+    seen = []
+    variable.set("mine")
+    token.on_cancel(lambda: seen.append(variable.get()))
+    variable.set("later")
+    token.cancel()
+    flush()
+    assert seen == ["mine"]
+
+
+def test_reset_drops_callbacks():
+    """After reset() the callbacks from before are gone for good."""
+    token = CancelToken()
+    seen = []
+    registration = token.on_cancel(lambda: seen.append(1))
+    token.reset()
+    token.cancel()
+    flush()
+    assert seen == []
+    assert registration.close() is True
+
+
+def test_dropped_token_takes_its_callbacks_along():
+    """A registration keeps neither its token nor, after that, its callback alive."""
+
+    class Callback:
+        def __call__(self):
+            pass
+
+    token = CancelToken()
+    callback = Callback()
+    ref = weakref.ref(callback)
+    token.on_cancel(callback)
+    del token, callback
+    gc.collect()
+    assert ref() is None
+
+
+@pytest.mark.parametrize("callback", [None, 7, "close"])
+def test_what_is_not_callable_is_refused(callback):
+    """on_cancel() names what it cannot call."""
+    with pytest.raises(TypeError, match=r"on_cancel\(\).*" + repr(callback)):
+        CancelToken().on_cancel(callback)
+
+
+def test_first_use_by_many_threads_makes_one_thread():
+    """The cancel thread is made once, by whoever comes first."""
+    courier = services.Services().courier
+    together(*[courier.ensure_thread] * 20)
+    threads = [t for t in threading.enumerate() if t._target == courier._work]
+    assert len(threads) == 1
+    courier._thread = None  # tell it to end ...
+    courier.submit(type("Job", (), {"deliver": print, "describe": str})())
+    threads[0].join(LONG)

@@ -1,0 +1,198 @@
+"""What the SDK hangs on a token to end it at once."""
+
+import gc
+import socket
+import sys
+import weakref
+
+import pytest
+from counting import Counter
+from crew import together
+
+from syncagent import CancelToken
+from syncagent.cancel import Killable
+from syncagent.testing import Gate
+
+
+class Sock(Killable):
+    """A duplicate of a live socket; firing shuts the connection down."""
+
+    def __init__(self, sock):
+        super().__init__()
+        self._duplicate = sock.dup()
+
+    def fire(self):
+        self._duplicate.shutdown(socket.SHUT_RDWR)
+        self._duplicate.close()
+
+    def let_go(self):
+        self._duplicate.close()
+
+
+def test_cancel_fires_once():
+    """A killable is fired by the first cancel and never again."""
+    token, counter = CancelToken(), Counter()
+    token.attach(counter)
+    together(*[token.cancel] * 10)
+    token.cancel()
+    assert counter.fired == 1
+    assert token.detach(counter) is False
+
+
+def test_taken_back_is_never_fired():
+    """Once taken back, no cancel touches it."""
+    token, counter = CancelToken(), Counter()
+    token.attach(counter)
+    assert token.detach(counter) is True
+    token.cancel()
+    assert counter.fired == 0
+    assert not token._generation.links
+
+
+def test_attached_late_is_fired_at_once():
+    """Promise 6: on a cancelled token nothing can be begun unnoticed."""
+    token, counter = CancelToken(), Counter()
+    token.cancel()
+    token.attach(counter)
+    assert counter.fired == 1
+    assert token.detach(counter) is False
+
+
+def test_parents_cancel_fires_what_hangs_on_children():
+    """A cancel reaches the sockets of sub-agents and tools."""
+    root, counter = CancelToken(), Counter()
+    child = root.child().child()
+    child.attach(counter)
+    root.cancel()
+    assert counter.fired == 1
+
+
+def test_one_that_breaks_its_contract_does_not_stop_the_others():
+    """An exception in one killable is not the end of the cancel, nor of cancel()."""
+
+    class Broken(Killable):
+        def fire(self):
+            raise OSError("not connected")
+
+    token, counter = CancelToken(), Counter()
+    token.attach(Broken())
+    token.attach(counter)
+    assert token.cancel() is True
+    assert counter.fired == 1
+
+
+def test_a_blocked_recv_is_ended():
+    """Promise 2: a thread that reads from a silent peer goes on at once."""
+    token = CancelToken()
+    here, there = socket.socketpair()
+    with here, there:
+        sock = Sock(here)
+        token.attach(sock)
+        gate = Gate()
+        gate.open()
+
+        def read():
+            gate.stop_here()
+            assert here.recv(1) == b""
+
+        together(read, lambda: (gate.wait_reached(), token.cancel()))
+        assert token.detach(sock) is False
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_attach_detach_and_cancel_at_the_same_moment(seed):
+    """Whoever comes first, every killable is either fired or taken back, once."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    fates = []
+    try:
+        for _ in range(300):
+            token, counter = CancelToken(), Counter()
+
+            def own(token=token, counter=counter):
+                token.attach(counter)
+                fates.append((counter, token.detach(counter)))
+
+            together(own, token.cancel, token.cancel)
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(counter.fired == (not taken) for counter, taken in fates)
+
+
+class Stop(BaseException):
+    """What a signal handler raises in the middle of cancel()."""
+
+
+def interrupt_after(steps):
+    """Raise Stop after so many more opcodes in the cancel package."""
+    left = steps
+
+    def trace(frame, event, arg):
+        nonlocal left
+        if "syncagent" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise Stop
+        return trace
+
+    sys.settrace(trace)
+
+
+def test_an_exception_in_the_middle_of_cancel_leaves_nobody_asleep():
+    """A second Ctrl+C inside cancel() lets no killable, child or wait be forgotten."""
+    hit_midway = 0
+    for steps in range(1, 10_000):
+        token, counters = CancelToken(), [Counter() for _ in range(3)]
+        child = token.child()
+        for counter, owner in zip(counters, (token, child, token), strict=True):
+            owner.attach(counter)
+        interrupt_after(steps)
+        try:
+            token.cancel()
+        except Stop:
+            pass
+        else:
+            break
+        finally:
+            sys.settrace(None)
+        if token.cancelled:
+            hit_midway += 1
+            assert all(counter.fired >= 1 for counter in counters), steps
+            assert child.cancelled
+        else:
+            assert not any(counter.fired for counter in counters)
+            assert token.cancel() is True
+    assert hit_midway > 50
+
+
+def test_a_killable_has_no_cycle():
+    """Tokens and killables are freed by counting references alone."""
+
+    class Weak(Counter):
+        pass
+
+    gc.disable()
+    try:
+        token, killable = CancelToken(), Weak()
+        token.attach(killable)
+        refs = [weakref.ref(token), weakref.ref(killable)]
+        del token, killable
+        assert [ref() for ref in refs] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_many_threads_hang_things_on_one_token():
+    """Nothing is lost when many attach and one cancels."""
+    token = CancelToken()
+    counters = [[Counter() for _ in range(200)] for _ in range(8)]
+
+    def attach(mine):
+        for counter in mine:
+            token.attach(counter)
+
+    together(token.cancel, *(lambda mine=mine: attach(mine) for mine in counters))
+    assert {c.fired for mine in counters for c in mine} == {1}

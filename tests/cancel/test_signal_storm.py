@@ -1,0 +1,23 @@
+"""Promise 1: cancel() in a signal handler."""
+
+import pytest
+from crew import run_script
+
+
+def test_twenty_thousand_signals_and_no_deadlock():
+    """Handlers that interrupt the token anywhere never wait for it."""
+    storm = run_script("signal_storm", "token", 20_000, timeout=50)
+    assert storm.stdout == "20000\n", storm.stderr
+
+
+def test_a_plain_event_does_deadlock():
+    """The same storm stops a plain Event for ever: the test above can fail."""
+    storm = run_script("signal_storm", "event", 20_000, timeout=50)
+    assert storm.stdout == "deadlock\n", storm.stderr
+
+
+@pytest.mark.stress
+def test_a_million_signals_and_no_deadlock():
+    """The same, for as long as a coffee takes."""
+    storm = run_script("signal_storm", "token", 1_000_000, timeout=500)
+    assert storm.stdout == "1000000\n", storm.stderr

@@ -1,0 +1,2 @@
+from syncagent import CancelToken
+token: CancelToken = CancelToken(timeout=1).child()
