@@ -10,7 +10,7 @@ LONG = 20.0
 
 
 def together(*functions, timeout=LONG):
-    """Run *functions* in a thread each, started by one barrier; raise what one raised."""
+    """Run *functions* in a thread each, all at once; raise what one raised."""
     barrier = threading.Barrier(len(functions))
     errors = []
 

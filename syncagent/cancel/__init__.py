@@ -12,6 +12,7 @@ lifted out as a library of its own. From the inside out:
 :mod:`~.threads`          the daemon threads for callbacks and for deadlines
 :mod:`~.services`         those threads per process, remade after a fork
 :mod:`~.callbacks`        user callbacks
+:mod:`~.family`           the way down from a parent token to a child
 :mod:`~.token`            the token itself
 :mod:`~.signal_event`     the token as a :class:`threading.Event`
 :mod:`~.claim`            the first of "cancelled" and "finished" wins

@@ -45,9 +45,9 @@ class Strike:
     """One cancel on its way through a token, its children and all that hangs on them.
 
     Links are claimed in the name of the *claimant*, an object that stands for one call
-    of ``cancel()`` and no other. A second strike with the same claimant finishes what an
-    exception out of a signal handler cut short; another canceller's strike finds the
-    links claimed and leaves them alone.
+    of ``cancel()`` and no other. A second strike with the same claimant finishes what
+    an exception out of a signal handler cut short; another canceller's strike finds
+    the links claimed and leaves them alone.
     """
 
     __slots__ = ("_reached", "_seen", "claimant")

@@ -11,6 +11,7 @@ from ..exceptions import Cancelled
 from . import services
 from .callbacks import Registration
 from .deadlines import absolute, earlier
+from .family import ChildLink
 from .generation import Generation, Strike
 from .links import Killable, Link, Waiter
 from .reason import CancelReason, Origin
@@ -35,6 +36,7 @@ class CancelToken:
         "_deadline_from",
         "_generation",
         "_home",
+        "_own_deadline",
         "_parents",
         "_signal",
     )
@@ -53,11 +55,11 @@ class CancelToken:
         self._home: services.Services | None = None
         self._set_deadline(deadline)
         for parent in parents:
-            parent._link(_ChildLink(self, parent))
+            parent._link(ChildLink(self, parent))
 
     def _set_deadline(self, own: float | None) -> None:
         """Take the earliest of *own* and the parents' deadlines as effective."""
-        self._deadline = own
+        self._own_deadline = self._deadline = own
         #: The ancestor that set it; None if it is this token's own.
         self._deadline_from: CancelToken | None = None
         for parent in self._parents:
@@ -150,9 +152,7 @@ class CancelToken:
                 "this token belongs to a live run, which clears it when it ends; "
                 "cancel the run, or use a token of your own"
             )
-        if self._deadline is not None and self._deadline <= _clock.now():
-            self._set_deadline(None)
-            self._enrol(anew=True)
+        self._drop_passed_deadline()
         self._generation = Generation()
         for link in list(old.links):
             if link.survives_reset and not link.is_spent:
@@ -213,6 +213,13 @@ class CancelToken:
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - _clock.now())
+
+    def _drop_passed_deadline(self) -> None:
+        now = _clock.now()
+        if self._deadline is not None and self._deadline <= now:
+            own = self._own_deadline
+            self._set_deadline(own if own is not None and own > now else None)
+            self._enrol(anew=True)
 
     def _expire(self) -> None:
         """Cancel for a deadline that has passed, beginning with the token it is of."""
@@ -368,37 +375,3 @@ class _LinkedToken(CancelToken):
 
     def _inherit(self, cause: CancelReason) -> CancelReason:
         return cause
-
-
-class _ChildLink(weakref.ref[CancelToken], Link):
-    """The way down from a parent to a child; weak, so that children come and go."""
-
-    __slots__ = ("_parent",)
-    _parent: weakref.ref[CancelToken]
-
-    survives_fork = True
-
-    def __new__(cls, child: CancelToken, parent: CancelToken) -> _ChildLink:
-        self = super().__new__(cls, child, _ChildLink._forget)
-        self._parent = weakref.ref(parent)
-        return self
-
-    @staticmethod
-    def _forget(link: _ChildLink) -> None:
-        parent = link._parent()
-        if parent is not None:
-            parent._unlink(link)
-
-    def hit(self, cause: CancelReason, strike: Strike) -> None:
-        child = self()
-        if child is not None:
-            generation = child._generation
-            generation.stop.put(child._inherit(cause))
-            strike.reach(generation)
-
-    def drop(self) -> None:
-        """Nothing to do: a dead child is dropped by :meth:`_forget`."""
-
-    @property
-    def is_spent(self) -> bool:
-        return self() is None

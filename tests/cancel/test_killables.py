@@ -131,7 +131,9 @@ def interrupt_after(steps):
         nonlocal left
         if "syncagent" not in frame.f_code.co_filename:
             return None
-        frame.f_trace_opcodes = True
+        if not frame.f_trace_opcodes:
+            frame.f_trace_opcodes = True
+            sys.settrace(trace)  # or early releases of 3.12 do not notice
         if event == "opcode":
             left -= 1
             if left == 0:

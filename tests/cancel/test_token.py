@@ -37,7 +37,7 @@ def test_checkpoint_raises_every_time():
     token = CancelToken()
     token.cancel("enough", origin="limit")
     for _ in range(2):
-        with pytest.raises(Cancelled, match="limit.*enough") as caught:
+        with pytest.raises(Cancelled, match=r"limit.*enough") as caught:
             token.checkpoint()
         assert (caught.value.reason, caught.value.origin) == ("enough", "limit")
 
