@@ -1,5 +1,8 @@
 """A synchronous, thread-based agent SDK whose runs stop at once."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .__version__ import __version__
 from .cancel import (
     CancelReason,
@@ -17,6 +20,9 @@ from .exceptions import (
     WrongThread,
 )
 
+if TYPE_CHECKING:
+    from . import logs as logs
+
 __all__ = [
     "AgentBusy",
     "CancelReason",
@@ -30,4 +36,12 @@ __all__ = [
     "WrongThread",
     "__version__",
     "cancel_on_signals",
+    "logs",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what most programs never use when it is first used."""
+    if name == "logs":
+        return import_module(".logs", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

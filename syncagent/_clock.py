@@ -6,7 +6,7 @@ import time
 from threading import TIMEOUT_MAX
 from typing import Protocol
 
-__all__ = ["Clock", "Lock", "acquire", "install", "now"]
+__all__ = ["Clock", "Lock", "SystemClock", "acquire", "install", "now"]
 
 
 class Lock(Protocol):

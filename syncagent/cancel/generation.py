@@ -37,7 +37,7 @@ class Generation:
     @property
     def cause(self) -> CancelReason | None:
         """Why it was cancelled; ``None`` while live, and when it has finished."""
-        stop = self.stop.value
+        stop = self.stop.get(None)
         return None if stop is FINISHED else stop
 
 
@@ -59,8 +59,10 @@ class Strike:
 
     def run(self, generation: Generation) -> None:
         """Hit everything that hangs on a cancelled *generation*, and below."""
-        self.reach(generation)
+        self._hit_all(generation)
         self._go_on()
+        # Not before all is hit: whoever cancels next relies on it.
+        generation.is_spread = True
 
     def hit(self, link: Link, cause: CancelReason) -> None:
         """Hit one *link*, and what is below it."""
@@ -77,9 +79,10 @@ class Strike:
         # The list grows while it is walked: ten thousand generations of children need
         # no deeper stack than one.
         for generation in self._reached:
-            cause = generation.cause
-            if cause is not None:
-                for link in list(generation.links):
-                    link.hit(cause, self)
-        for generation in self._reached:
-            generation.is_spread = bool(generation.stop)
+            self._hit_all(generation)
+
+    def _hit_all(self, generation: Generation) -> None:
+        cause = generation.cause
+        if cause is not None:
+            for link in list(generation.links):
+                link.hit(cause, self)

@@ -78,7 +78,8 @@ class Killable(Link):
         return self._fate.put(_TAKEN) is _TAKEN
 
     def hit(self, cause: CancelReason, strike: Strike) -> None:
-        if self._fate.put(strike.claimant) is not strike.claimant:
+        claimant = strike.claimant
+        if self._fate.put(claimant) is not claimant:
             return
         try:
             self.fire()

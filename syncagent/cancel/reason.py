@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, get_args
 
 from .. import _clock
 
@@ -51,8 +51,8 @@ class CancelReason(str):
         if origin not in _ORIGINS:
             known = ", ".join(sorted(_ORIGINS))
             raise ValueError(f"origin must be one of {known}; got {origin!r}")
-        self = super().__new__(cls, text)
-        self.origin = cast(Origin, origin)
+        self = str.__new__(cls, text)
+        self.origin = origin  # type: ignore[assignment]  # it is one of them
         self.at = _clock.now() if at is None else at
         return self
 

@@ -1,2 +1,3 @@
 from syncagent import CancelToken
+
 token: CancelToken = CancelToken(timeout=1).child()

@@ -1,0 +1,66 @@
+"""Print one table of all benchmarks; write it as JSON too.
+
+::
+
+    python -m benchmarks [--json benchmarks/results.json] [--only token]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks import token
+from benchmarks.measure import Row
+
+AREAS = {"token": token.rows}
+
+
+def main() -> int:
+    options = arguments()
+    rows = []
+    print(f"Python {platform.python_version()}, {platform.machine()}\n")
+    print(f"{'':40} {'value':>10} {'floor':>10} {'ratio':>7} {'limit':>6}")
+    for area in options.only or AREAS:
+        for row in AREAS[area]():
+            print(line(row), flush=True)
+            rows.append((area, row))
+    options.json.write_text(json.dumps(report(rows), indent=2) + "\n")
+    print(f"\nalso written to {options.json}")
+    return int(any(row.verdict == "ABOVE" for _, row in rows))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("--only", nargs="*", choices=AREAS, help="these areas only")
+    parser.add_argument(
+        "--json", type=Path, default=Path(__file__).parent / "results.json"
+    )
+    return parser.parse_args()
+
+
+def line(row: Row) -> str:
+    limit = "" if row.limit is None else f"{row.limit:.2f}x"
+    return (
+        f"{row.name:40} {row.value:7.1f} {row.unit:<2} {row.floor:7.1f} {row.unit:<2} "
+        f"{row.ratio:6.2f}x {limit:>6} {row.verdict:5} floor: {row.floor_name}"
+    )
+
+
+def report(rows: list[tuple[str, Row]]) -> dict[str, object]:
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "rows": [
+            {"area": area, **asdict(row), "ratio": row.ratio, "verdict": row.verdict}
+            for area, row in rows
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

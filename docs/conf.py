@@ -1,0 +1,37 @@
+"""Sphinx settings: every warning is an error, every example is run."""
+
+import syncagent
+
+project = "syncagent"
+author = "The syncagent developers"
+copyright = "2026, the syncagent developers"
+version = release = syncagent.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.doctest",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+
+# Names of the standard library and of type hints; no network is used to look them up.
+nitpick_ignore_regex = [
+    (
+        "py:.*",
+        r"(threading|logging|collections|contextvars|types|signal|time|os)(\..*)?",
+    ),
+    ("py:.*", r"(str|int|float|bool|dict|list|tuple|None|object|type|BaseException)"),
+    ("py:.*", r"(Exception|ValueError|TypeError|RuntimeError|TimeoutError|OSError)"),
+    ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
+    ("py:.*", r"(Signals|Link|Generation|Strike|Origin|Path|PathLike|LogRecord)"),
+    (
+        "py:.*",
+        r"(Any|Final|Literal.*|_?clock\..*|syncagent\.cancel\.(links|reason)\..*)",
+    ),
+]

@@ -1,0 +1,46 @@
+"""Read the command line and go to the command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from .. import __version__
+from ..cancel import cancel_on_signals
+from ..exceptions import Cancelled
+
+#: What a shell shows for a program that Ctrl+C has ended.
+EXIT_CANCELLED: Final = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that *arguments* (by default the command line's) name.
+
+    :return: the exit code: 0 done, 1 failed, 2 wrong usage, 130 cancelled.
+    """
+    options = _parser().parse_args(arguments)
+    with cancel_on_signals() as token:
+        try:
+            return int(options.run(token))
+        except Cancelled:
+            print("\ncancelled", file=sys.stderr)
+            return EXIT_CANCELLED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="syncagent", description="A synchronous agent SDK whose runs stop at once."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_demo(commands)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from . import demo
+
+    command = commands.add_parser("demo", help=demo.SUMMARY, description=demo.SUMMARY)
+    command.set_defaults(run=demo.run)

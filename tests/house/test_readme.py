@@ -1,0 +1,77 @@
+"""The README is true."""
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+
+import pytest
+from source import ROOT
+
+README = (ROOT / "README.rst").read_text(encoding="utf-8")
+CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    """Return the code blocks of one language, without their indentation."""
+    pattern = rf"\.\. code-block:: {language}\n\n((?:    .*\n|\n)+)"
+    return [
+        re.sub(r"^    ", "", block, flags=re.MULTILINE).strip()
+        for block in re.findall(pattern, README)
+    ]
+
+
+def command(name):
+    """Return the command printed under a marker, as .ci/run finds it."""
+    after = README.split(f".. command: {name}\n")[1]
+    return next(line.strip() for line in after.splitlines() if line.startswith("    "))
+
+
+def test_code_runs():
+    """Every Python block runs as it stands, and the first shows a cancel."""
+    for block in blocks("python"):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, "README.rst", "exec"), {})
+    assert printed.getvalue() == "stopped by user: the user went away\n"
+    assert len(block.splitlines()) <= 12
+
+
+@pytest.mark.parametrize("name", ["demo", "test"])
+def test_commands_are_those_that_ci_runs(name):
+    """There is one line for each, it sets everything up, and .ci/run runs it."""
+    line = command(name)
+    assert line in blocks("bash")
+    steps = line.split(" && ")
+    assert len(steps) == 3
+    assert steps[0] == "python3 -m venv .venv"
+    assert steps[1].startswith(".venv/bin/pip install")
+    assert f"in_clone {name}" in CI
+    found = subprocess.run(
+        ["bash", "-c", f"{command_of_ci()} command_of {name}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    assert found.stdout.strip() == line
+
+
+def command_of_ci():
+    """Return the function by which .ci/run reads the README."""
+    return re.search(r"command_of\(\) \{.*?\n\}\n", CI, re.DOTALL)[0]
+
+
+def test_demo_command_ends_in_the_demo():
+    """What the first command runs at its end is a command of the package."""
+    assert shlex.split(command("demo"))[-2:] == [".venv/bin/syncagent", "demo"]
+
+
+def test_files_it_names_are_there():
+    """Every path that the README mentions exists."""
+    named = re.findall(r"``((?:docs|examples|tests)/[\w./]*|[A-Z]+\.rst)``", README)
+    assert named
+    for path in named:
+        assert (ROOT / path).exists(), path

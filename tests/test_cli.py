@@ -1,0 +1,50 @@
+"""The command line."""
+
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from syncagent import __version__
+from syncagent.cli.main import main
+
+
+def test_demo_cancels_every_job(capsys):
+    """Each job that would block for ever ends, and says after how many milliseconds."""
+    assert main(["demo"]) == 0
+    ended = re.findall(r"ended +([0-9.]+) ms after cancel\(\)", capsys.readouterr().out)
+    assert len(ended) == 4
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_demo(signum):
+    """Ctrl+C in the middle of a job ends it cleanly, with the shell's exit code."""
+    command = [sys.executable, "-u", "-m", "syncagent", "demo"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.read(80)  # it has begun
+        process.send_signal(signum)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "cancelled" in err
+    assert "Traceback" not in err
+
+
+def test_version(capsys):
+    """--version says which."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"]])
+def test_wrong_usage(arguments, capsys):
+    """A wrong command is answered with the right ones, and exit code 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "syncagent" in capsys.readouterr().err

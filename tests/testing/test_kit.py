@@ -1,0 +1,95 @@
+"""The test kit itself."""
+
+import os
+import threading
+
+import pytest
+from crew import LONG, together
+
+from syncagent import CancelToken, _clock
+from syncagent.testing import FakeClock, Gate, no_leaks
+
+
+def test_fake_time_passes_only_when_told():
+    """now() stands still until advance()."""
+    with FakeClock() as clock:
+        before = _clock.now()
+        assert _clock.now() == before == clock.now()
+        clock.advance(5)
+        assert _clock.now() == before + 5
+    assert _clock.now() < before + 5
+
+
+def test_advance_wakes_those_whose_time_has_come():
+    """A sleeper whose timeout has passed wakes and says false; another sleeps on."""
+    answers = []
+    short, long = CancelToken(), CancelToken()
+    with FakeClock() as clock:
+        threads = [
+            threading.Thread(target=lambda: answers.append(("short", short.wait(1)))),
+            threading.Thread(target=lambda: answers.append(("long", long.wait(9)))),
+        ]
+        for thread in threads:
+            thread.start()
+        while len(clock._sleepers) < 2:
+            pass
+        clock.advance(1)
+        threads[0].join(LONG)
+        assert answers == [("short", False)]
+        long.cancel()
+        threads[1].join(LONG)
+    assert answers == [("short", False), ("long", True)]
+
+
+def test_gate_stops_a_thread_at_a_point():
+    """What comes before the gate is done, what comes after has not begun."""
+    gate, seen = Gate(), []
+
+    def walk():
+        seen.append("before")
+        gate.stop_here()
+        seen.append("after")
+
+    def watch():
+        gate.wait_reached()
+        assert seen == ["before"]
+        gate.open()
+
+    together(walk, watch)
+    assert seen == ["before", "after"]
+
+
+def test_gate_gives_up():
+    """A test that would wait for ever fails instead."""
+    gate = Gate()
+    with pytest.raises(TimeoutError, match="reached"):
+        gate.wait_reached(timeout=0.001)
+    with pytest.raises(TimeoutError, match="opened"):
+        gate.stop_here(timeout=0.001)
+
+
+def test_no_leaks_finds_a_thread():
+    """A thread of ours that outlives the block is named."""
+    gate = Gate()
+    thread = threading.Thread(target=gate.stop_here, name="syncagent-left")
+    with pytest.raises(AssertionError, match="syncagent-left"), no_leaks():
+        thread.start()
+    gate.open()
+    thread.join(LONG)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_no_leaks_finds_a_descriptor():
+    """A descriptor that outlives the block is named."""
+    opened = []
+    with pytest.raises(AssertionError, match="/dev/null"), no_leaks():
+        opened.append(os.open(os.devnull, os.O_RDONLY))
+    os.close(opened[0])
+
+
+def test_no_leaks_is_content_with_what_was_there():
+    """Only what the block itself leaves counts."""
+    descriptor = os.open(os.devnull, os.O_RDONLY)
+    with no_leaks():
+        os.close(os.dup(descriptor))
+    os.close(descriptor)
