@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.measure import Row, compare_calls, side_by_side
 from syncagent import CancelToken
-from syncagent.cancel import RunSlot
+from syncagent.cancel import RunClaim, RunSlot
 
 #: Wake-ups per round and side.
 WAKES = 200
@@ -62,10 +63,10 @@ def median_wake(make: Callable[[], threading.Event], via_token: bool = False) ->
 
     thread = threading.Thread(target=wait)
     thread.start()
-    pause = threading.Event()
+    pause, randomly = threading.Event(), random.Random(WAKES)
     for number in range(WAKES):
         ready[number].wait()
-        pause.wait(0.0002)  # until it really sleeps
+        pause.wait(randomly.uniform(0.0001, 0.002))  # it sleeps; nobody knows how long
         begin = time.perf_counter()
         sets[number]()
         done[number].wait()
@@ -174,7 +175,8 @@ def one_run() -> Row:
     lock = threading.Lock()
 
     def run() -> None:
-        claim = slot.begin()
+        claim = RunClaim()
+        slot.begin(claim)
         claim.token.checkpoint()
         claim.finish()
         slot.end(claim)

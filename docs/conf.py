@@ -30,8 +30,10 @@ nitpick_ignore_regex = [
     ("py:.*", r"(Exception|ValueError|TypeError|RuntimeError|TimeoutError|OSError)"),
     ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
     ("py:.*", r"(Signals|Link|Generation|Strike|Origin|Path|PathLike|LogRecord)"),
+    ("py:.*", r"(Any|Final|Literal.*)"),
+    # Where documented names live inside the package.
     (
         "py:.*",
-        r"(Any|Final|Literal.*|_?clock\..*|syncagent\.cancel\.(links|reason)\..*)",
+        r"syncagent\.(_clock|cancel\.\w+|logs\._\w+)\..*",
     ),
 ]

@@ -14,12 +14,29 @@ Each class carries its data as attributes and survives pickling.
 
 from __future__ import annotations
 
+from typing import Literal
+
 __all__ = [
     "AgentBusy",
     "Cancelled",
     "ConfigurationError",
+    "Origin",
     "SyncAgentError",
     "WrongThread",
+]
+
+
+#: Who cancelled.
+Origin = Literal[
+    "user",
+    "deadline",
+    "limit",
+    "parent",
+    "closed",
+    "signal",
+    "disconnect",
+    "shutdown",
+    "remote",
 ]
 
 
@@ -46,14 +63,14 @@ class Cancelled(BaseException):
     swallow the end of its run.
 
     :param reason: what the canceller said, possibly nothing.
-    :param origin: who cancelled, see :data:`syncagent.cancel.Origin`.
+    :param origin: who cancelled.
     """
 
-    def __init__(self, reason: str = "", origin: str = "user") -> None:
+    def __init__(self, reason: str = "", origin: Origin = "user") -> None:
         super().__init__(reason, origin)
         self.reason = reason
         self.origin = origin
 
     def __str__(self) -> str:
-        said = f": {self.reason}" if self.reason else ""
+        said = f": {self.reason}" if len(self.reason) else ""
         return f"cancelled (origin {self.origin}){said}"

@@ -7,7 +7,8 @@ import pytest
 
 from syncagent import exceptions
 
-CLASSES = [getattr(exceptions, name) for name in exceptions.__all__]
+NAMES = [getattr(exceptions, name) for name in exceptions.__all__]
+CLASSES = [name for name in NAMES if inspect.isclass(name)]
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)

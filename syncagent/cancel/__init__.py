@@ -5,6 +5,7 @@ lifted out as a library of its own. From the inside out:
 
 ========================  ============================================================
 :mod:`~.once`             a cell whose first value stays, the one atomic step
+:mod:`~.again`            work that a signal handler must not leave half done
 :mod:`~.reason`           why, by whom and when
 :mod:`~.deadlines`        timeouts and deadlines as users give them
 :mod:`~.links`            what can hang on a token: killables, waiting threads
@@ -20,11 +21,12 @@ lifted out as a library of its own. From the inside out:
 ========================  ============================================================
 """
 
+from ..exceptions import Origin
 from .callbacks import Registration
 from .claim import Receipt, RunClaim, RunSlot, live_runs
 from .links import Killable
 from .on_signals import Cancellable, cancel_on_signals
-from .reason import CancelReason, Origin
+from .reason import CancelReason
 from .signal_event import CancelSignal
 from .token import CancelToken
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-import weakref
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -11,42 +11,38 @@ from typing import TYPE_CHECKING, Final
 from . import services
 from .links import Link
 from .once import Once
-from .reason import CancelReason
+from .reason import Cause
+from .threads import PATIENCE
 
 if TYPE_CHECKING:
-    from .generation import Strike
     from .token import CancelToken
 
 _CLOSED: Final = object()
 
 
-class Registration(Link):
+class Registration:
     """A callback on a token, as returned by :meth:`CancelToken.on_cancel`.
 
-    As a context manager it is closed at the end of the block.
+    It keeps its token alive. As a context manager it is closed at the end of the
+    block, and a callback that has begun by then is waited for, for a second at most:
+    what it closes or interrupts can be put to another use afterwards.
     """
 
-    __slots__ = ("_callback", "_context", "_fate", "_token")
+    __slots__ = ("_callback", "_token")
 
-    survives_reset = False
-
-    def __init__(self, token: CancelToken, callback: Callable[[], object]) -> None:
-        self._token = weakref.ref(token)
+    # The token does not know this object, only the link: no cycle.
+    def __init__(self, token: CancelToken, callback: CallbackLink) -> None:
+        self._token = token
         self._callback = callback
-        # The callback sees the context variables of whoever registered it, so that
-        # what it logs carries the right run id.
-        self._context = contextvars.copy_context()
-        self._fate: Once[object] = Once()
 
     def close(self) -> bool:
         """Take the callback back, without waiting for one that runs.
 
         :return: whether it was taken back before it began, so will never run.
         """
-        token = self._token()
-        if token is not None:
-            token._unlink(self)
-        return self._fate.put(_CLOSED) is _CLOSED
+        self._callback.drop()
+        self._token._unlink(self._callback)
+        return self._callback.is_closed
 
     def __enter__(self) -> Registration:
         return self
@@ -57,22 +53,59 @@ class Registration(Link):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        if not self.close():
+            self._callback.wait_over(PATIENCE)
 
     def __repr__(self) -> str:
-        return f"<Registration of {self.describe()}>"
+        return f"<Registration of {self._callback.describe()}>"
+
+
+class CallbackLink(Link):
+    """A callback as it hangs on a token, and as the courier delivers it."""
+
+    __slots__ = ("_callback", "_context", "_fate", "_over", "_thread")
+
+    survives_reset = False
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self._callback = callback
+        # The callback sees the context variables of whoever registered it, so that
+        # what it logs carries the right run id.
+        self._context = contextvars.copy_context()
+        self._fate: Once[object] = Once()
+        self._over: Once[threading.Event] = Once()
+        self._thread: int | None = None
 
     def describe(self) -> str:
         """Name the callback for a log line."""
-        return f"cancel callback {self._callback!r}"
+        try:
+            return f"cancel callback {self._callback!r}"
+        except Exception:  # somebody's __repr__, on something half closed
+            return f"cancel callback of type {type(self._callback).__name__}"
 
     def deliver(self) -> None:
         """Run the callback, unless it has run or was taken back."""
         claimant = object()
-        if self._fate.put(claimant) is claimant:
+        if self._fate.put(claimant) is not claimant:
+            return
+        self._thread = threading.get_ident()
+        try:
             self._context.run(self._callback)
+        finally:
+            self._thread = None
+            self._over.put(threading.Event()).set()
 
-    def hit(self, cause: CancelReason, strike: Strike) -> None:
+    def wait_over(self, timeout: float) -> None:
+        """Wait until the callback, which has begun, is over; not on its own thread."""
+        if self._thread != threading.get_ident():
+            self._over.put(threading.Event()).wait(timeout)
+
+    @property
+    def is_closed(self) -> bool:
+        """Was it taken back before it began?"""
+        return self._fate.value is _CLOSED
+
+    def hit(self, cause: Cause, claimant: object) -> None:
         services.current.courier.submit(self)
 
     def drop(self) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Final
 
-from ..exceptions import AgentBusy
+from ..exceptions import AgentBusy, ConfigurationError, Origin
 from . import services
-from .generation import FINISHED
-from .reason import CancelReason, Origin
+from .again import until_done
+from .generation import FINISHED, RESET, Generation
+from .reason import CancelReason, Cause, make_cause
 from .token import CancelToken
 
 
@@ -17,31 +19,45 @@ class RunClaim:
 
     The run asks :meth:`finish` once its work is over; from then on no cancel gets in.
     Both sides put into the token's one cell, so exactly one of them wins.
+
+    Make it first and end it in ``finally``, so that no exception between two steps
+    can leave a place taken::
+
+        claim = RunClaim()
+        try:
+            slot.begin(claim)
+            ...
+            cancelled = claim.finish()
+        finally:
+            slot.end(claim)
+
+    A claim that is dropped without that counts as ended.
+
+    :param token: the run's token, by default a new one.
+    :raises ConfigurationError: the token is, or was, that of another run.
     """
 
-    __slots__ = ("_ended", "_generation", "_thread", "phase", "token")
+    __slots__ = ("__weakref__", "_ended", "_generation", "phase", "token")
 
-    def __init__(self, token: CancelToken) -> None:
-        self.token: Final = token
+    def __init__(self, token: CancelToken | None = None) -> None:
+        self.token: Final = CancelToken() if token is None else token
         #: What the run is doing, for receipts; only the run's thread writes it.
         self.phase = ""
-        self._generation = token._generation
-        self._thread = threading.get_ident()
-        # A second token, cancelled when the run has really ended: what receipts wait
-        # for may be waited for anywhere a cancel may be called.
-        self._ended = CancelToken()
+        end = _End()
+        self._generation = _own(self.token, end)
+        self._ended: Final = end
+
+    def hit(self, mine: Cause) -> Receipt:
+        """Cancel this run for *mine* unless it has finished."""
+        phase = self.phase
+        standing = self._generation.strike(mine)
+        if standing is FINISHED:
+            return Receipt(None, mine)
+        return Receipt(self._ended, standing, first=standing is mine, phase=phase)
 
     def cancel(self, reason: str = "", origin: Origin = "user") -> Receipt:
         """Cancel this run unless it has finished."""
-        return self.hit(CancelReason(reason, origin))
-
-    def hit(self, mine: CancelReason) -> Receipt:
-        """Cancel this run for *mine* unless it has finished."""
-        phase = self.phase
-        standing = self.token._strike(mine)
-        if standing is FINISHED:
-            return Receipt(None, mine)
-        return Receipt(self, standing, first=standing is mine, phase=phase)
+        return self.hit(make_cause(reason, origin))
 
     def finish(self) -> CancelReason | None:
         """Settle how the run ends.
@@ -50,61 +66,87 @@ class RunClaim:
             later cancel misses.
         """
         standing = self._generation.stop.put(FINISHED)
-        return None if standing is FINISHED else standing
+        return None if standing is FINISHED else CancelReason(*standing)
 
     def end(self) -> None:
-        """Tell all receipts that nothing of the run is left."""
+        """Tell all receipts that nothing of the run is left. Safe to do again."""
         self.finish()
-        self._generation.is_held = False
-        services.current.runs.pop(self, None)
+        services.current.runs.pop(id(self), None)
         self._ended.cancel(origin="closed")
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block until the run has ended; its own thread does not wait for itself."""
-        if threading.get_ident() == self._thread:
-            timeout = 0.0
-        return self._ended.wait(timeout)
+    def __del__(self) -> None:
+        # Only when an exception came between the run and its end(): see RunSlot.
+        ended = getattr(self, "_ended", None)
+        if ended is not None and not ended.cancelled:
+            self.end()
+
+
+class _End(CancelToken):
+    """A second token of a run, cancelled when the run has really ended.
+
+    So what receipts wait for can be waited for anywhere a cancel may be called. It
+    also owns the run's generation: unlike the claim it can, without a cycle.
+    """
+
+    __slots__ = ("thread",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = threading.get_ident()
 
     @property
-    def ended_at(self) -> float | None:
-        """The monotonic time at which it ended, ``None`` before."""
-        ended = self._ended.reason
-        return None if ended is None else ended.at
+    def has_ended(self) -> bool:
+        return self.cancelled
+
+
+def _own(token: CancelToken, owner: _End) -> Generation:
+    """Claim the token's generation for one run, and no other."""
+    while True:
+        generation = token._current()
+        standing = generation.owner.put(owner)
+        if standing is owner:
+            return generation
+        if standing is not RESET:
+            raise ConfigurationError(
+                "the token is, or was, that of another run; give each run a token of "
+                "its own, for example a child() of this one"
+            )
+        token.reset()  # somebody has begun to: finish it
 
 
 class Receipt:
     """What a cancel hit: true if a run was live, and then that run is cancelled."""
 
-    __slots__ = ("_claim", "_reason", "first", "phase")
+    __slots__ = ("_cause", "_end", "first", "phase")
 
     def __init__(
         self,
-        claim: RunClaim | None,
-        reason: CancelReason,
+        end: _End | None,
+        cause: Cause,
         *,
         first: bool = False,
         phase: str = "",
     ) -> None:
-        self._claim = claim
-        self._reason = reason
+        self._end = end
+        self._cause = cause
         #: Was this call the one that hit it?
         self.first = first
         #: What the run was doing.
         self.phase = phase
 
     def __bool__(self) -> bool:
-        return self._claim is not None
+        return self._end is not None
 
     @property
     def reason(self) -> CancelReason | None:
         """Why the run is cancelled: the first canceller's reason."""
-        return self._reason if self else None
+        return CancelReason(*self._cause) if self else None
 
     @property
     def latency(self) -> float | None:
         """Seconds from the cancel to the end of the run, ``None`` before that."""
-        ended_at = None if self._claim is None else self._claim.ended_at
-        return None if ended_at is None else ended_at - self._reason.at
+        ended = None if self._end is None else self._end._cause()
+        return None if ended is None else ended[2] - self._cause[2]
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the run has really ended, at most *timeout* seconds.
@@ -115,59 +157,73 @@ class Receipt:
 
         :return: whether it has ended; true if there was none.
         """
-        return self._claim is None or self._claim.wait(timeout)
+        if self._end is None:
+            return True
+        is_own = self._end.thread == threading.get_ident()
+        return self._end.wait(0.0 if is_own else timeout)
 
     def __repr__(self) -> str:
         if not self:
             return "<Receipt: nothing was running>"
         state = "ended" if self.latency is not None else "ending"
-        return f"<Receipt: {state}, first={self.first}, {self._reason!r}>"
+        return f"<Receipt: {state}, first={self.first}, {self.reason!r}>"
 
 
 class RunSlot:
-    """The place for one run at a time; every agent has one."""
+    """The place for one run at a time; every agent has one.
 
-    __slots__ = ("_claims",)
+    It holds the claim weakly. If a signal handler raises at the very moment between a
+    run and its :meth:`end`, the place is free as soon as the claim is gone.
+    """
+
+    __slots__ = ("__weakref__", "_claims")
 
     def __init__(self) -> None:
         # By process services, as a run of the parent is no run of a forked child.
-        self._claims: dict[services.Services, RunClaim] = {}
+        self._claims: dict[services.Services, weakref.ref[RunClaim]] = {}
 
-    def begin(self, token: CancelToken | None = None) -> RunClaim:
+    def begin(self, claim: RunClaim) -> None:
         """Claim the place for a run on this thread.
 
         :raises AgentBusy: there is a live run.
         """
         home = services.current
-        claim = RunClaim(CancelToken() if token is None else token)
-        if self._claims.setdefault(home, claim) is not claim:
+        mine = weakref.ref(claim, self._forget)
+        if self._claims.setdefault(home, mine) is not mine:
             raise AgentBusy(
                 "the agent has a live run; wait for it, cancel it, or use an agent "
                 "of its own for each thread"
             )
-        claim._generation.is_held = True
-        home.runs[claim] = None
-        return claim
+        home.runs[id(claim)] = mine
 
     def end(self, claim: RunClaim) -> None:
-        """Free the place; *claim* has ended."""
-        home = services.current
-        if self._claims.get(home) is claim:
-            del self._claims[home]
+        """Free the place if it is *claim*'s, and end the claim. Safe to do again."""
+        until_done(lambda: self._end(claim))
+
+    def _end(self, claim: RunClaim) -> None:
+        if self.live is claim:
+            self._claims.pop(services.current, None)
         claim.end()
+
+    def _forget(self, ref: weakref.ref[RunClaim]) -> None:
+        home = services.current
+        if self._claims.get(home) is ref:
+            self._claims.pop(home, None)
 
     @property
     def live(self) -> RunClaim | None:
         """The live run, if there is one."""
-        return self._claims.get(services.current)
+        ref = self._claims.get(services.current)
+        return None if ref is None else ref()
 
     def cancel(self, reason: str = "", origin: Origin = "user") -> Receipt:
         """Cancel the live run, if there is one. As safe as a token's ``cancel()``."""
-        mine = CancelReason(reason, origin)
+        mine = make_cause(reason, origin)
         claim = self.live
         return Receipt(None, mine) if claim is None else claim.hit(mine)
 
 
 def live_runs() -> list[RunClaim]:
     """Return the runs that are live in this process, oldest first."""
-    return list(services.current.runs)
+    runs = (ref() for ref in list(services.current.runs.values()))
+    return [run for run in runs if run is not None]

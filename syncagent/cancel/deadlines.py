@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from .. import _clock
+
+#: Seconds ahead beyond which a deadline is surely on the wrong clock: 20 years.
+_TOO_FAR: Final = 20 * 366 * 86400.0
 
 
 def absolute(timeout: float | None, deadline: float | None) -> float | None:
@@ -18,14 +22,22 @@ def absolute(timeout: float | None, deadline: float | None) -> float | None:
         deadline = _clock.now() + seconds
     elif deadline is not None:
         deadline = _number("deadline", deadline)
-    return None if deadline is None or math.isinf(deadline) else deadline
+        if _TOO_FAR < deadline - _clock.now() < math.inf:
+            raise ValueError(
+                f"deadline {deadline!r} is decades away; it is a time.monotonic() "
+                "time, not a time.time() one. Use timeout= for seconds from now"
+            )
+    return None if deadline == math.inf else deadline
 
 
 def _number(name: str, value: float) -> float:
     # Decimal, Fraction and numpy's numbers are as good as a float; True is not.
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} must be a number of seconds, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond all floats
+        number = math.inf if value > 0 else -math.inf
     if math.isnan(number):
         raise ValueError(f"{name} must be a number of seconds, got {value!r}")
     return number

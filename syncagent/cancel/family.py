@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from .generation import RETIRED, Generation
 from .links import Link
-from .reason import CancelReason
+from .reason import Cause
 
 if TYPE_CHECKING:
-    from .generation import Strike
     from .token import CancelToken
 
     _Ref = weakref.ref[CancelToken]
@@ -33,12 +33,23 @@ class ChildLink(_Ref, Link):
         self._parent = weakref.ref(parent)
         return self
 
-    def hit(self, cause: CancelReason, strike: Strike) -> None:
+    def hit(self, cause: Cause, claimant: object) -> Generation | None:
         child = self()
-        if child is not None:
-            generation = child._generation
-            generation.stop.put(child._inherit(cause))
-            strike.reach(generation)
+        while child is not None:
+            generation = child._current()
+            # Look after that, and not at *cause*: if the parent was reset meanwhile,
+            # its reset has reached every child, and this is none of our business.
+            cause_now = self._cause_of_parent()
+            if cause_now is None:
+                return None
+            if generation.stop.put(child._inherit(cause_now)) is not RETIRED:
+                return generation
+            child._succeed(generation)  # its own reset came first: finish that
+        return None
+
+    def _cause_of_parent(self) -> Cause | None:
+        parent = self._parent()
+        return None if parent is None else parent._current().cause
 
     def drop(self) -> None:
         """Stay: it survives everything but its child."""

@@ -1,15 +1,36 @@
-"""One life of a token, from new (or reset) to cancelled or finished."""
+"""One life of a token, from new (or reset) to cancelled, finished or retired."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from .again import until_done
 from .links import Link
 from .once import Once
-from .reason import CancelReason
+from .reason import Cause
+
+if TYPE_CHECKING:
+    from .token import CancelToken
 
 #: Stands where a reason would, once a run has finished: no cancel gets in any more.
-FINISHED: Final = CancelReason("finished", "closed")
+FINISHED: Final[Cause] = ("finished", "closed", 0.0)
+#: Stands there once a reset has come before any cancel: go on to the successor.
+RETIRED: Final[Cause] = ("retired", "closed", 0.0)
+
+
+class Owner(Protocol):
+    """Who has claimed a generation: a run, or a reset."""
+
+    @property
+    def has_ended(self) -> bool: ...
+
+
+class _Reset:
+    has_ended = True
+
+
+#: Owns a generation once its reset has begun: no run may claim it any more.
+RESET: Final[Owner] = _Reset()
 
 
 class Generation:
@@ -21,68 +42,87 @@ class Generation:
     is harmless, so it does not matter if both do.
     """
 
-    __slots__ = ("background", "is_held", "is_spread", "links", "stop")
+    __slots__ = (
+        "background",
+        "deadline",
+        "deadline_from",
+        "is_spread",
+        "links",
+        "own_deadline",
+        "owner",
+        "stop",
+        "successor",
+    )
 
     def __init__(self) -> None:
         #: Why it ended; empty while it is live.
-        self.stop: Once[CancelReason] = Once()
+        self.stop: Once[Cause] = Once()
         #: Links in order of registration (a dict is an ordered set with atomic steps).
         self.links: dict[Link, None] = {}
+        #: What a reset put in its place.
+        self.successor: Once[Generation] = Once()
+        #: The run that has claimed it, or RESET.
+        self.owner: Once[Owner] = Once()
+        #: The earliest of its own and all parents' deadlines.
+        self.deadline: float | None = None
+        self.own_deadline: float | None = None
+        #: The ancestor that set the deadline; None if it is the token's own.
+        self.deadline_from: CancelToken | None = None
         self.background = False
-        #: A live run has claimed it, so it must not be reset.
-        self.is_held = False
         #: A canceller has hit every link there was.
         self.is_spread = False
 
     @property
-    def cause(self) -> CancelReason | None:
-        """Why it was cancelled; ``None`` while live, and when it has finished."""
+    def cause(self) -> Cause | None:
+        """Why it was cancelled; ``None`` if it was not."""
         stop = self.stop.get(None)
-        return None if stop is FINISHED else stop
+        return None if stop is FINISHED or stop is RETIRED else stop
 
+    def strike(self, mine: Cause) -> Cause:
+        """Cancel for *mine* unless it has ended; return what stands.
 
-class Strike:
-    """One cancel on its way through a token, its children and all that hangs on them.
+        All that hangs on it, and below, is hit even if an exception comes in between.
 
-    Links are claimed in the name of the *claimant*, an object that stands for one call
-    of ``cancel()`` and no other. A second strike with the same claimant finishes what
-    an exception out of a signal handler cut short; another canceller's strike finds
-    the links claimed and leaves them alone.
-    """
-
-    __slots__ = ("_reached", "_seen", "claimant")
-
-    def __init__(self, claimant: object) -> None:
-        self.claimant = claimant
-        self._reached: list[Generation] = []
-        self._seen: set[Generation] = set()
-
-    def run(self, generation: Generation) -> None:
-        """Hit everything that hangs on a cancelled *generation*, and below."""
-        self._hit_all(generation)
-        self._go_on()
+        Links are claimed in the name of the *claimant*, an object that stands for this
+        one call. So to do it again finishes what an exception has cut short, while
+        another canceller finds the links claimed and leaves them alone.
+        """
+        # Not the reason: a linked token shares it with those it was linked to.
+        claimant = object()
+        try:
+            standing = self.stop.setdefault(None, mine)
+            if self.is_spread or standing is FINISHED or standing is RETIRED:
+                return standing
+            # Not spread([self], claimant), but the same: a thread that is woken here
+            # cannot run before this call is through, so every step of it counts.
+            reached = None
+            for link in list(self.links):
+                below = link.hit(standing, claimant)
+                if below is not None:
+                    reached = reached or []
+                    reached.append(below)
+            if reached is not None:
+                spread(reached, claimant)
+        except BaseException:
+            self.stop.put(mine)
+            until_done(lambda: spread([self], claimant))
+            raise
         # Not before all is hit: whoever cancels next relies on it.
-        generation.is_spread = True
+        self.is_spread = True
+        return standing
 
-    def hit(self, link: Link, cause: CancelReason) -> None:
-        """Hit one *link*, and what is below it."""
-        link.hit(cause, self)
-        self._go_on()
 
-    def reach(self, generation: Generation) -> None:
-        """Go on to *generation*, once, however many ways lead there."""
-        if generation not in self._seen:
-            self._seen.add(generation)
-            self._reached.append(generation)
-
-    def _go_on(self) -> None:
-        # The list grows while it is walked: ten thousand generations of children need
-        # no deeper stack than one.
-        for generation in self._reached:
-            self._hit_all(generation)
-
-    def _hit_all(self, generation: Generation) -> None:
+def spread(reached: list[Generation], claimant: object) -> None:
+    """Hit what hangs on all *reached*, and on those they lead to, each once."""
+    seen = set(reached)
+    # The list grows while it is walked: ten thousand generations of children need no
+    # deeper stack than one.
+    for generation in reached:
         cause = generation.cause
-        if cause is not None:
-            for link in list(generation.links):
-                link.hit(cause, self)
+        if cause is None:
+            continue
+        for link in list(generation.links):
+            below = link.hit(cause, claimant)
+            if below is not None and below not in seen:
+                seen.add(below)
+                reached.append(below)

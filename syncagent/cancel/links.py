@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from .. import _clock
 from .once import Once
-from .reason import CancelReason
+from .reason import Cause
 
 if TYPE_CHECKING:
-    from .generation import Strike
+    from .generation import Generation
 
 #: Stands in a killable's fate once its owner has taken it back.
 _TAKEN: Final = object()
@@ -29,11 +29,12 @@ class Link:
     #: Does it stay on the token in a forked child?
     survives_fork: ClassVar[bool] = False
 
-    def hit(self, cause: CancelReason, strike: Strike) -> None:
+    def hit(self, cause: Cause, claimant: object) -> Generation | None:
         """Take the cancel in; called by any thread, a signal handler, ``__del__``.
 
         :param cause: why the token that this link hangs on was cancelled.
-        :param strike: the cancel under way, which may have to go on from here.
+        :param claimant: stands for one call of ``cancel()``, see ``Generation.strike``.
+        :return: where the cancel has to go on.
         """
         raise NotImplementedError
 
@@ -77,8 +78,7 @@ class Killable(Link):
         """Take it back; false if a canceller owns it: the resource is tainted."""
         return self._fate.put(_TAKEN) is _TAKEN
 
-    def hit(self, cause: CancelReason, strike: Strike) -> None:
-        claimant = strike.claimant
+    def hit(self, cause: Cause, claimant: object) -> None:
         if self._fate.put(claimant) is not claimant:
             return
         try:
@@ -90,34 +90,66 @@ class Killable(Link):
 
     def drop(self) -> None:
         if self._fate.put(_DROPPED) is _DROPPED:
-            self.let_go()
+            try:
+                self.let_go()
+            except Exception:  # the other killables of the parent must be let go too
+                pass
 
     @property
     def is_spent(self) -> bool:
         return bool(self._fate)
 
 
-class Waiter(Killable):
-    """One blocked thread; firing wakes it."""
+class Bell:
+    """One thread waits, any other may wake it."""
 
     __slots__ = ("_lock",)
 
     def __init__(self) -> None:
-        super().__init__()
         # A bare lock: releasing it needs no other lock, which Event and Condition do.
         self._lock = threading.Lock()
         self._lock.acquire(blocking=False)
 
-    def fire(self) -> None:
+    def ring(self) -> None:
+        """Wake the thread. Takes no lock, and does no harm when repeated."""
         try:
             self._lock.release()
-        except RuntimeError:  # released already, see Killable.fire
+        except RuntimeError:  # it is awake
             pass
 
     def wait(self, until: float | None) -> bool:
-        """Block until fired (true) or until the monotonic time *until* (false)."""
+        """Block until rung (true) or until the monotonic time *until* (false)."""
         end = math.inf if until is None else until
         while (left := end - _clock.now()) > 0:
             if _clock.acquire(self._lock, left):
                 return True
         return False
+
+
+class Waiter(Bell, Link):
+    """A thread that waits for a cancel.
+
+    To wake it twice is as good as once, so it needs no owner: the shortest way from
+    ``cancel()`` to the thread is what the whole package is about.
+    """
+
+    __slots__ = ("cause",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Why it was woken, even if the token has been reset since.
+        self.cause: Cause | None = None
+
+    def hit(self, cause: Cause, claimant: object) -> None:
+        self.cause = cause
+        try:  # ring(), without its frame: the thread that wakes needs the GIL we hold
+            self._lock.release()
+        except RuntimeError:
+            pass
+
+    def drop(self) -> None:
+        """Nothing to do: a thread of the parent waits in the parent."""
+
+    @property
+    def is_spent(self) -> bool:
+        return self.cause is not None

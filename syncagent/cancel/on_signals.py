@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Protocol
 
-from ..exceptions import ConfigurationError, WrongThread
+from ..exceptions import ConfigurationError, Origin, WrongThread
+from .again import until_done
 from .claim import live_runs
-from .reason import Origin
 from .token import CancelToken
 
 _Handler = Callable[[int, FrameType | None], Any] | int | None
@@ -26,14 +28,15 @@ class Cancellable(Protocol):
 @contextmanager
 def cancel_on_signals(
     *targets: Cancellable,
-    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM),
+    signals: Iterable[int] = (signal.SIGINT, signal.SIGTERM),
 ) -> Iterator[CancelToken]:
     """Make the first Ctrl+C (or SIGTERM) cancel, and let the second one through.
 
     A signal that cancels something is used up by that. One that finds nothing left to
     cancel goes to the handler that was there before: :exc:`KeyboardInterrupt` for
     Ctrl+C, the end of the process for SIGTERM. Blocks may be nested: what the inner
-    one lets through is the outer one's first.
+    one lets through is the outer one's first. In a forked child every signal goes
+    through.
 
     The origin is ``signal`` for SIGINT and ``shutdown`` for all others.
 
@@ -42,6 +45,7 @@ def cancel_on_signals(
     :return: a token that is cancelled with the targets.
     :raises WrongThread: not called on the main thread.
     :raises ConfigurationError: a handler is there that Python cannot restore.
+    :raises TypeError: a target has no ``cancel(reason, origin)``.
     """
     if threading.current_thread() is not threading.main_thread():
         raise WrongThread(
@@ -49,12 +53,31 @@ def cancel_on_signals(
             "signals there; use it there, and pass the token that it gives to this "
             f"thread ({threading.current_thread().name})"
         )
+    for target in targets:
+        _check(target)
     token = CancelToken()
     catcher = _Catcher((token, *targets), is_for_all=not targets)
-    with ExitStack() as stack:
+    try:
         for signum in signals:
-            stack.callback(signal.signal, signum, catcher.catch(signum))
+            catcher.catch(signum)
         yield token
+    finally:
+        # A Ctrl+C that lands on the way into close() must not cost us the way out.
+        try:
+            catcher.close()
+        except BaseException:
+            catcher.close()
+            raise
+
+
+def _check(target: Cancellable) -> None:
+    try:
+        inspect.signature(target.cancel).bind("SIGINT", "signal")
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TypeError(
+            "cancel_on_signals() takes tokens, agents and the like, with a "
+            f"cancel(reason, origin); got {target!r}"
+        ) from error
 
 
 class _Catcher:
@@ -64,25 +87,41 @@ class _Catcher:
         self._targets = targets
         self._is_for_all = is_for_all
         self._before: dict[int, _Handler] = {}
+        self._is_open = True
+        # Not the process services: a signal may arrive before a child has its own.
+        self._pid = os.getpid()
 
-    def catch(self, signum: signal.Signals) -> Any:
-        """Install the handler for *signum* and return the one before it."""
+    def catch(self, signum: int) -> None:
+        """Take *signum* over from the handler that is there."""
         before = signal.getsignal(signum)
         if before is None:
             raise ConfigurationError(
-                f"the handler of {signum.name} was not installed from Python, so it "
+                f"the handler of {_name(signum)} was not installed from Python, so it "
                 "could not be restored; leave this signal out of signals="
             )
-        self._before[signum] = before
-        signal.signal(signum, self._handle)
-        return before
+        if signum not in self._before:
+            self._before[signum] = before
+            signal.signal(signum, self._handle)
+
+    def close(self) -> None:
+        """Give every signal back, even if one arrives in the middle."""
+        until_done(self._restore)
+
+    def _restore(self) -> None:
+        self._is_open = False
+        for signum, before in self._before.items():
+            # One that was set inside the block and is still there is somebody's wish.
+            if signal.getsignal(signum) == self._handle:
+                signal.signal(signum, before)
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
         # Runs between two steps of the main thread: nothing here may take a lock.
+        if not self._is_open or self._pid != os.getpid():
+            self._let_through(signum, frame)
+            return
         origin: Origin = "signal" if signum == signal.SIGINT else "shutdown"
         targets = [*self._targets, *(live_runs() if self._is_for_all else ())]
-        name = signal.Signals(signum).name
-        receipts = [target.cancel(name, origin) for target in targets]
+        receipts = [target.cancel(_name(signum), origin) for target in targets]
         if not any(getattr(receipt, "first", receipt) for receipt in receipts):
             self._let_through(signum, frame)
 
@@ -93,3 +132,10 @@ class _Catcher:
         elif before == signal.SIG_DFL:
             signal.signal(signum, signal.SIG_DFL)
             signal.raise_signal(signum)
+
+
+def _name(signum: int) -> str:
+    try:
+        return signal.Signals(signum).name
+    except ValueError:  # real-time signals have only numbers
+        return f"signal {signum}"

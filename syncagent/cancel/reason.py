@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 from .. import _clock
-
-#: Who cancelled.
-Origin = Literal[
-    "user",
-    "deadline",
-    "limit",
-    "parent",
-    "closed",
-    "signal",
-    "disconnect",
-    "shutdown",
-    "remote",
-]
+from ..exceptions import Cancelled, Origin
 
 _ORIGINS: Final = frozenset(get_args(Origin))
+
+
+#: What a cancel leaves in its token: text, origin, monotonic time. A plain tuple,
+#: because the thread that is to be woken waits while it is made.
+Cause = tuple[str, Origin, float]
+
+
+def make_cause(text: str, origin: Origin) -> Cause:
+    """Return the cause of a cancel that happens now.
+
+    :raises TypeError: *text* or *origin* is not a string.
+    :raises ValueError: *origin* is not a known one.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"reason must be a str, got {text!r}")
+    if not isinstance(origin, str):
+        raise TypeError(f"origin must be a str, got {origin!r}")
+    if origin not in _ORIGINS:
+        known = ", ".join(sorted(_ORIGINS))
+        raise ValueError(f"origin must be one of {known}; got {origin!r}")
+    return text, origin, _clock.now()
+
+
+def as_parent(cause: Cause) -> Cause:
+    """Return the cause that children of the cancelled token are given."""
+    text, origin, at = cause
+    return cause if origin == "parent" else (text, "parent", at)
+
+
+def as_exception(cause: Cause) -> Cancelled:
+    """Return what a checkpoint raises."""
+    return Cancelled(CancelReason(*cause), cause[1])
 
 
 class CancelReason(str):
     """The text that a canceller gave, which also knows its origin and its time.
 
-    It is a :class:`str`: ``token.reason == "client went away"`` just works.
+    It is a :class:`str`: ``token.reason == "client went away"`` just works. It is
+    always true, even when it says nothing, so that ``if token.reason`` is no trap.
 
-    :param text: what to say about the cancel, possibly nothing.
-    :param origin: one of :data:`Origin`.
-    :param at: monotonic time of the cancel, now by default.
-    :raises TypeError: *text* is not a string.
-    :raises ValueError: *origin* is not a known one.
+    :param text: what was said about the cancel, possibly nothing.
+    :param origin: who cancelled.
+    :param at: monotonic time of the cancel.
     """
 
     __slots__ = ("at", "origin")
@@ -41,29 +60,17 @@ class CancelReason(str):
     #: Monotonic time of the cancel.
     at: float
 
-    def __new__(
-        cls, text: str = "", origin: str = "user", at: float | None = None
-    ) -> CancelReason:
-        if not isinstance(text, str):
-            raise TypeError(f"reason must be a str, got {text!r}")
-        if not isinstance(origin, str):
-            raise TypeError(f"origin must be a str, got {origin!r}")
-        if origin not in _ORIGINS:
-            known = ", ".join(sorted(_ORIGINS))
-            raise ValueError(f"origin must be one of {known}; got {origin!r}")
-        self = str.__new__(cls, text)
-        self.origin = origin  # type: ignore[assignment]  # it is one of them
-        self.at = _clock.now() if at is None else at
+    def __new__(cls, text: str, origin: Origin, at: float) -> CancelReason:
+        self = super().__new__(cls, text)
+        self.origin = origin
+        self.at = at
         return self
+
+    def __bool__(self) -> bool:
+        return True
 
     def __getnewargs__(self) -> tuple[str, Origin, float]:  # type: ignore[override]
         return str(self), self.origin, self.at
 
     def __repr__(self) -> str:
         return f"CancelReason({str(self)!r}, origin={self.origin!r})"
-
-    def as_parent(self) -> CancelReason:
-        """Return the reason that children of the cancelled token are given."""
-        if self.origin == "parent":
-            return self
-        return CancelReason(self, "parent", self.at)

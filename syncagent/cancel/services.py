@@ -19,9 +19,14 @@ class Services:
     def __init__(self) -> None:
         self.timer = Timer()
         self.courier = Courier(self.timer)
-        #: Live runs, in the order in which they began.
-        self.runs: dict[RunClaim, None] = {}
+        #: Live runs by identity, in the order in which they began.
+        self.runs: dict[int, weakref.ref[RunClaim]] = {}
         self._tokens: dict[weakref.ref[CancelToken], None] = {}
+
+    def start_threads(self) -> None:
+        """Start both threads unless they run."""
+        self.timer.ensure_thread()
+        self.courier.ensure_thread()
 
     def enrol(self, token: CancelToken) -> None:
         """Remember, weakly, that *token* has links that a fork must cut."""
@@ -30,8 +35,12 @@ class Services:
     def _forget(self, ref: weakref.ref[CancelToken]) -> None:
         self._tokens.pop(ref, None)
 
-    def cut_all(self) -> None:
+    def end_in_child(self) -> None:
         """Take what belongs to the parent process off every token."""
+        # The fork may have happened in a callback: then this very thread is one of
+        # them, and must not go on with the parent's work.
+        self.timer.retire()
+        self.courier.retire()
         for ref in list(self._tokens):
             token = ref()
             if token is not None:
@@ -45,7 +54,7 @@ current = Services()
 def _renew_in_child() -> None:
     global current
     inherited, current = current, Services()
-    inherited.cut_all()
+    inherited.end_in_child()
 
 
 if hasattr(os, "register_at_fork"):

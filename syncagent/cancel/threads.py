@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from weakref import WeakMethod
 
 from .. import _clock
-from .links import Waiter
+from .links import Bell
 
 _log = logging.getLogger("syncagent.cancel")
 
@@ -48,13 +48,18 @@ class Service:
     def _is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
+    def retire(self) -> None:
+        """Have the thread end after what it is doing; a forked child has its own."""
+        self._thread = None
+
     def _start(self) -> None:
+        before = self._thread
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
         self._thread = thread
         try:
             thread.start()
         except BaseException:
-            self._thread = None
+            self._thread = before
             raise
 
     def _is_current(self) -> bool:
@@ -77,7 +82,7 @@ class Timer(Service):
         self._heap: list[_Entry] = []
         self._numbers = itertools.count()
         self._alive = 0
-        self._bell = Waiter()
+        self._bell = Bell()
         # When the thread will wake by itself: minus infinity while it is awake and
         # about to look into the inbox anyway.
         self._wakes_at = -math.inf
@@ -91,13 +96,13 @@ class Timer(Service):
 
     def look_again(self) -> None:
         """Look at the clock now, as it may have been changed."""
-        self._bell.fire()
+        self._bell.ring()
 
     def _work(self) -> None:
-        while True:
+        while self._is_current():
             # Publish first, then look: an entry is either in the inbox by now, or its
             # maker will see when we mean to wake and ring the new bell if need be.
-            bell = self._bell = Waiter()
+            bell = self._bell = Bell()
             next_at = self._heap[0][0] if self._heap else math.inf
             self._wakes_at = min(next_at, _clock.now() + _IDLE)
             if not self._inbox:
@@ -121,7 +126,7 @@ class Timer(Service):
                 continue
             try:
                 method()
-            except Exception:
+            except BaseException:
                 _log.exception("a timer raised; the others go on")
             del method  # do not keep its object alive until the next one is due
 
@@ -177,8 +182,12 @@ class Courier(Service):
             self._running = None
 
     def _watch(self, running: tuple[Job, float]) -> None:
+        try:
+            self._timer.call_at(running[1] + PATIENCE, self._look)
+        except RuntimeError:
+            # No thread can be started any more. Better unwatched than not delivered.
+            return
         self._is_watched = True
-        self._timer.call_at(running[1] + PATIENCE, self._look)
 
     def _look(self) -> None:
         # Publish first, then look: a job that begins from here on is watched anew.
@@ -196,9 +205,13 @@ class Courier(Service):
         with self._starting:
             stuck = self._thread
             assert stuck is not None
-            stuck.name += "-stuck"
             self._running = None
-            self._start()
+            stuck.name += "-stuck"
+            try:
+                self._start()
+            except RuntimeError:  # it goes on with the rest if it ever returns
+                stuck.name = self._name
+                raise
         _log.warning(
             "%s has not returned for %.1f s; the others go on without it. A cancel "
             "callback should only set, close or interrupt something. It is at:\n%s",

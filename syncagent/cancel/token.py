@@ -7,14 +7,15 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from .. import _clock
-from ..exceptions import Cancelled
+from ..exceptions import Origin
 from . import services
-from .callbacks import Registration
+from .again import until_done
+from .callbacks import CallbackLink, Registration
 from .deadlines import absolute, earlier
 from .family import ChildLink
-from .generation import Generation, Strike
+from .generation import RESET, RETIRED, Generation, spread
 from .links import Killable, Link, Waiter
-from .reason import CancelReason, Origin
+from .reason import CancelReason, Cause, as_exception, as_parent, make_cause
 from .signal_event import CancelSignal
 
 
@@ -30,16 +31,7 @@ class CancelToken:
     :raises ValueError: *timeout* is negative, one is not a time, or both are given.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_deadline",
-        "_deadline_from",
-        "_generation",
-        "_home",
-        "_own_deadline",
-        "_parents",
-        "_signal",
-    )
+    __slots__ = ("__weakref__", "_generation", "_home", "_parents", "_signal")
 
     def __init__(
         self, timeout: float | None = None, *, deadline: float | None = None
@@ -47,26 +39,33 @@ class CancelToken:
         self._set_up((), absolute(timeout, deadline))
 
     def _set_up(self, parents: tuple[CancelToken, ...], deadline: float | None) -> None:
-        self._generation = Generation()
         #: Strong: a child keeps the way up, over which a cancel comes down, alive.
         self._parents = parents
         self._signal: weakref.ref[CancelSignal] | None = None
         #: The process services that know this token, None if none needs to.
         self._home: services.Services | None = None
-        self._set_deadline(deadline)
+        #: The newest one known; another thread may have put one after it.
+        self._generation = self._new_generation(deadline)
         for parent in parents:
             parent._link(ChildLink(self, parent))
 
-    def _set_deadline(self, own: float | None) -> None:
-        """Take the earliest of *own* and the parents' deadlines as effective."""
-        self._own_deadline = self._deadline = own
-        #: The ancestor that set it; None if it is this token's own.
-        self._deadline_from: CancelToken | None = None
+    def _new_generation(self, own_deadline: float | None) -> Generation:
+        """Return one whose deadline is the earliest of *own_deadline* and above."""
+        new = Generation()
+        new.own_deadline = new.deadline = own_deadline
         for parent in self._parents:
-            earliest = earlier(self._deadline, parent._deadline)
-            if earliest != self._deadline:
-                self._deadline = earliest
-                self._deadline_from = parent._deadline_from or parent
+            above = parent._current()
+            earliest = earlier(new.deadline, above.deadline)
+            if earliest != new.deadline:
+                new.deadline = earliest
+                new.deadline_from = above.deadline_from or parent
+        return new
+
+    def _current(self) -> Generation:
+        generation = self._generation
+        while generation.stop and generation.successor:
+            generation = generation.successor[None]
+        return generation
 
     # -- making more of them -------------------------------------------------------
 
@@ -113,56 +112,65 @@ class CancelToken:
         :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
         :raises ValueError: *origin* is not a known one; nothing is cancelled.
         """
-        mine = CancelReason(reason, origin)
-        return self._strike(mine) is mine
-
-    def _strike(self, mine: CancelReason) -> CancelReason:
-        """Cancel for *mine* unless there is a reason already; return what stands."""
+        mine = make_cause(reason, origin)
         generation = self._generation
-        # Not the reason: a linked token shares it with those it was linked to.
-        claimant = object()
-        try:
-            standing = generation.stop.put(mine)
-            if not generation.is_spread:
-                Strike(claimant).run(generation)
-        except BaseException:
-            # A signal handler raised in the middle (a second Ctrl+C): no wait may be
-            # left asleep for that. Finish first, then let it go up.
-            generation.stop.put(mine)
-            Strike(claimant).run(generation)
-            raise
-        return standing
+        while True:
+            if generation.stop:
+                generation = self._current()
+            elif generation.deadline is not None:
+                self._look_at_clock(generation)  # it may have been first
+            standing = generation.strike(mine)
+            if standing is not RETIRED:
+                return standing is mine
+            # A reset came first, and may have been interrupted: finish it.
+            self._succeed(generation)
 
-    def _inherit(self, cause: CancelReason) -> CancelReason:
+    def _inherit(self, cause: Cause) -> Cause:
         """Turn a parent's reason into the one for this token."""
-        return cause.as_parent()
+        return as_parent(cause)
 
     def reset(self) -> None:
         """Make the token as new: not cancelled, no callbacks, no background request.
 
-        Waits in progress, children and whatever the SDK has hung on the token stay;
-        a deadline stays unless it has passed. Under a cancelled parent the token is
-        cancelled again at once.
+        Callbacks of a cancel that has happened still run. Waits in progress, children
+        and whatever the SDK has hung on the token stay; a deadline stays unless it has
+        passed. Under a cancelled parent the token is cancelled again at once.
 
-        :raises RuntimeError: a live run uses the token; it clears it when it ends.
+        :raises RuntimeError: a live run uses the token; it has one of its own.
         """
-        old = self._generation
-        if old.is_held:
+        old = self._current()
+        if not old.owner.put(RESET).has_ended:
             raise RuntimeError(
-                "this token belongs to a live run, which clears it when it ends; "
+                "this token belongs to a live run, whose cancel a reset would lose; "
                 "cancel the run, or use a token of your own"
             )
-        self._drop_passed_deadline()
-        self._generation = Generation()
-        for link in list(old.links):
-            if link.survives_reset and not link.is_spent:
-                self._link(link)
-            elif not link.survives_reset:
-                link.drop()
+        # If a cancel was first, this helps it to reach all children: one that is slow
+        # must not reach them after they have been reset too.
+        old.strike(RETIRED)
+        self._succeed(old)
         for parent in self._parents:
             cause = parent._cause()
             if cause is not None:
-                self._strike(self._inherit(cause))
+                self._current().strike(self._inherit(cause))
+
+    def _succeed(self, old: Generation) -> None:
+        """Put a new generation after *old*, which has ended, with what stays."""
+        until_done(lambda: self._put_after(old))
+
+    def _put_after(self, old: Generation) -> None:
+        own, now = old.own_deadline, _clock.now()
+        new = self._new_generation(own if own is not None and own > now else None)
+        # Filled before it is there for others: nothing that stays is ever unreachable.
+        new.links = {link: None for link in list(old.links) if link.survives_reset}
+        self._generation = new = old.successor.put(new)
+        # Again, for what was hung on the old one meanwhile, or has left it.
+        for link in [*list(old.links), *list(new.links)]:
+            if link.survives_reset:
+                self._link(link)
+            elif old.cause is None:
+                link.drop()
+        if self._home is not None and new.deadline != old.deadline:
+            self._arm_timer(self._home)
 
     # -- looking -------------------------------------------------------------------
 
@@ -174,62 +182,59 @@ class CancelToken:
     @property
     def reason(self) -> CancelReason | None:
         """The first canceller's words (a ``str``), ``None`` while not cancelled."""
-        return self._cause()
+        cause = self._cause()
+        return None if cause is None else CancelReason(*cause)
 
     @property
     def origin(self) -> Origin | None:
         """Who cancelled, ``None`` while not cancelled."""
         cause = self._cause()
-        return None if cause is None else cause.origin
+        return None if cause is None else cause[1]
 
     def checkpoint(self) -> None:
         """Raise if cancelled.
 
         :raises Cancelled: it is.
         """
-        if self._generation.stop or self._deadline is not None:
+        generation = self._generation
+        if generation.stop or generation.deadline is not None:
             cause = self._cause()
             if cause is not None:
-                raise Cancelled(cause, cause.origin)
+                raise as_exception(cause)
 
-    def _cause(self) -> CancelReason | None:
+    def _cause(self) -> Cause | None:
         generation = self._generation
-        if generation.stop:
-            return generation.cause
-        if self._deadline is not None and self._deadline <= _clock.now():
-            self._expire()
-            return generation.cause
-        return None
+        if generation.stop:  # only then can there be a successor
+            generation = self._current()
+        if not generation.stop:
+            if generation.deadline is None:
+                return None
+            self._look_at_clock(generation)
+        return generation.cause
 
     # -- time ----------------------------------------------------------------------
 
     @property
     def deadline(self) -> float | None:
         """The monotonic time at which it cancels by itself, own or a parent's."""
-        return self._deadline
+        return self._current().deadline
 
     def remaining(self) -> float | None:
         """Return the seconds to the deadline, at least 0, or ``None`` without one."""
-        if self._deadline is None:
-            return None
-        return max(0.0, self._deadline - _clock.now())
+        deadline = self.deadline
+        return None if deadline is None else max(0.0, deadline - _clock.now())
 
-    def _drop_passed_deadline(self) -> None:
-        now = _clock.now()
-        if self._deadline is not None and self._deadline <= now:
-            own = self._own_deadline
-            self._set_deadline(own if own is not None and own > now else None)
-            self._enrol(anew=True)
-
-    def _expire(self) -> None:
-        """Cancel for a deadline that has passed, beginning with the token it is of."""
-        holder = self._deadline_from
-        if holder is not None:
-            cause = holder._cause()
-            if cause is not None:
-                self._strike(self._inherit(cause))
-                return
-        self._strike(CancelReason("deadline passed", "deadline"))
+    def _look_at_clock(self, generation: Generation) -> None:
+        """Cancel *generation*, and no other, if its deadline has passed."""
+        deadline = generation.deadline
+        if deadline is None or deadline > _clock.now():
+            return
+        holder = generation.deadline_from
+        cause = None if holder is None else holder._cause()
+        if cause is not None:
+            generation.strike(self._inherit(cause))
+        else:
+            generation.strike(make_cause("deadline passed", "deadline"))
 
     # -- blocking ------------------------------------------------------------------
 
@@ -241,26 +246,32 @@ class CancelToken:
         :return: whether it was cancelled.
         :raises ValueError: *timeout* is negative.
         """
-        until = earlier(absolute(timeout, None), self._deadline)
-        if self._cause() is not None:
-            return True
-        waiter = Waiter()
-        try:
-            self._link(waiter)
-            woken = waiter.wait(until)
-        finally:
-            self.detach(waiter)
-        return woken or self._cause() is not None
+        return self._block(timeout) is not None
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but not through a cancel.
 
-        Cancellation: raises :class:`Cancelled` at once.
+        Cancellation: raises :exc:`~syncagent.exceptions.Cancelled` at once.
 
         :raises Cancelled: the token was cancelled before or while sleeping.
         """
-        self.wait(seconds)
-        self.checkpoint()
+        cause = self._block(seconds)
+        if cause is not None:
+            raise as_exception(cause)
+
+    def _block(self, timeout: float | None) -> Cause | None:
+        """Return the cause of the cancel that ended the wait, if one did."""
+        until = absolute(timeout, None)
+        cause = self._cause()
+        if cause is not None:
+            return cause
+        waiter = Waiter()
+        try:
+            self._link(waiter)
+            waiter.wait(earlier(until, self._current().deadline))
+        finally:
+            self._unlink(waiter)
+        return self._cause() if waiter.cause is None else waiter.cause
 
     # -- things that hang on it ----------------------------------------------------
 
@@ -277,11 +288,11 @@ class CancelToken:
         """
         if not callable(callback):
             raise TypeError(f"on_cancel() takes a callable, got {callback!r}")
-        services.current.courier.ensure_thread()
-        registration = Registration(self, callback)
+        services.current.start_threads()
+        link = CallbackLink(callback)
         self._enrol()
-        self._link(registration)
-        return registration
+        self._link(link)
+        return Registration(self, link)
 
     def attach(self, killable: Killable) -> None:
         """Have *killable* fired by a cancel; at once if there was one already."""
@@ -293,35 +304,47 @@ class CancelToken:
 
         :return: false if a cancel came first: the resource is tainted.
         """
+        taken = killable.take()
         self._unlink(killable)
-        return killable.take()
+        return taken
 
-    def _enrol(self, anew: bool = False) -> None:
-        """Make fork and deadline reach what is, or will be, hung on this token."""
+    def _enrol(self) -> None:
+        """Make fork and deadline reach what is about to be hung on this token."""
         home = services.current
-        if self._home is not home or anew:
-            self._home = home
+        if self._home is not home:
+            self._arm_timer(home)
             home.enrol(self)
-            if self._deadline is not None:
-                home.timer.call_at(self._deadline, self._cause)
+            self._home = home
+        self._cause()  # a deadline that has passed counts as a cancel before this
+
+    def _arm_timer(self, home: services.Services) -> None:
+        deadline = self.deadline
+        if deadline is not None:
+            home.timer.call_at(deadline, self._cause)
 
     def _link(self, link: Link) -> None:
+        claimant = object()
         while True:
-            generation = self._generation
+            generation = self._current()
             generation.links[link] = None  # publish first ...
             cause = generation.cause
             if cause is not None:  # ... then look
-                Strike(object()).hit(link, cause)
+                below = link.hit(cause, claimant)
+                if below is not None:
+                    spread([below], claimant)
             if link.is_spent:
                 generation.links.pop(link, None)
-            if self._generation is generation:
+            if not generation.successor:
                 return
 
     def _unlink(self, link: Link) -> None:
-        self._generation.links.pop(link, None)
+        generation = self._generation
+        while generation.successor:
+            generation = generation.successor[None]
+        generation.links.pop(link, None)
 
     def _cut_after_fork(self) -> None:
-        links = self._generation.links
+        links = self._current().links
         for link in list(links):
             if not link.survives_fork:
                 link.drop()
@@ -331,19 +354,20 @@ class CancelToken:
 
     def request_background(self) -> None:
         """Ask that the work go on in the background. Safe wherever cancel() is."""
-        self._generation.background = True
+        self._current().background = True
 
     @property
     def background_requested(self) -> bool:
         """Has somebody asked for the background?"""
-        return self._generation.background
+        return self._current().background
 
     # -- as other things -----------------------------------------------------------
 
     @property
     def signal(self) -> CancelSignal:
         """The token as a :class:`threading.Event`, whose ``set()`` takes no lock."""
-        signal = self._signal() if self._signal is not None else None
+        ref = self._signal
+        signal = None if ref is None else ref()
         if signal is None:
             signal = CancelSignal(self)
             # Weak, as the signal holds the token. Two threads may each make one:
@@ -352,14 +376,14 @@ class CancelToken:
         return signal
 
     def __repr__(self) -> str:
-        cause = self._cause()
+        cause, left = self._cause(), self.remaining()
         if cause is not None:
-            state = f"cancelled, {cause!r}"
-        elif self._deadline is not None:
-            state = f"live, {self.remaining():.3g} s left"
-        else:
-            state = "live"
-        return f"<CancelToken: {state}>"
+            return f"<CancelToken: cancelled, {CancelReason(*cause)!r}>"
+        return (
+            "<CancelToken: live>"
+            if left is None
+            else f"<CancelToken: {left:.3g} s left>"
+        )
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -373,5 +397,5 @@ class _LinkedToken(CancelToken):
 
     __slots__ = ()
 
-    def _inherit(self, cause: CancelReason) -> CancelReason:
+    def _inherit(self, cause: Cause) -> Cause:
         return cause

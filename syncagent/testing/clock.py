@@ -18,7 +18,9 @@ class FakeClock:
     """Replace the time of the whole package inside a ``with`` block.
 
     Every timeout and deadline then passes when :meth:`advance` says so, and not before.
-    It begins at the real time, so that what was begun before the block stays in order.
+    It begins at the real time, so that what was begun before the block stays in order;
+    a wait that was begun before it still waits in real time. A cancel callback that
+    runs while the clock is advanced by more than a second counts as stuck.
     """
 
     def __init__(self) -> None:
@@ -44,9 +46,30 @@ class FakeClock:
         try:
             if sleeper.wakes_at <= self._now:
                 return False
-            return lock.acquire(timeout=_LIMIT) and not sleeper.is_due
+            if lock.acquire(timeout=_LIMIT):
+                return not sleeper.is_due
+            if sleeper.is_of_a_service:
+                return False
+            raise TimeoutError(f"nobody advanced the fake clock within {_LIMIT} s")
         finally:
             self._sleepers.remove(sleeper)
+
+    def wait_for_sleepers(self, number: int = 1, timeout: float = 10.0) -> None:
+        """Block until *number* threads wait for this clock; then advance it.
+
+        :raises TimeoutError: they did not within *timeout* real seconds.
+        """
+        pause = threading.Event()
+        end = time.monotonic() + timeout
+        while self._count_sleepers() < number:
+            if time.monotonic() > end:
+                raise TimeoutError(
+                    f"{self._count_sleepers()} of {number} threads wait for the clock"
+                )
+            pause.wait(0.001)
+
+    def _count_sleepers(self) -> int:
+        return sum(not sleeper.is_of_a_service for sleeper in list(self._sleepers))
 
     def __enter__(self) -> FakeClock:
         self._before = _clock.install(self)
@@ -69,6 +92,8 @@ class _Sleeper:
     def __init__(self, lock: _clock.Lock, wakes_at: float) -> None:
         self.wakes_at = wakes_at
         self.is_due = False
+        # The SDK's own threads may sleep as long as they like.
+        self.is_of_a_service = threading.current_thread().name.startswith("syncagent-")
         self._lock = lock
 
     def wake(self) -> None:

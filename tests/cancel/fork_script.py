@@ -10,7 +10,7 @@ import warnings
 from counting import Counter
 
 from syncagent import CancelToken
-from syncagent.cancel import Killable, RunSlot, services
+from syncagent.cancel import Killable, RunClaim, RunSlot, services
 
 LONG = 20.0
 
@@ -116,14 +116,15 @@ def gets_fresh_threads():
 
 def a_busy_agent_is_idle_in_the_child():
     slot = RunSlot()
-    claims = []
-    thread = threading.Thread(target=lambda: claims.append(slot.begin()))
+    claims = [RunClaim()]
+    thread = threading.Thread(target=slot.begin, args=claims)
     thread.start()
     thread.join(LONG)
 
     def forked():
         missed = not slot.cancel()
-        claim = slot.begin()
+        claim = RunClaim()
+        slot.begin(claim)
         hit = bool(slot.cancel("child"))
         outcome = claim.finish()
         slot.end(claim)
@@ -131,6 +132,32 @@ def a_busy_agent_is_idle_in_the_child():
 
     theirs = in_child(forked)
     return {"child": theirs, "parent": claims[0].finish()}
+
+
+def in_a_callback():
+    """Fork on the callback thread itself: the child must not become a courier."""
+    token, other, ended, ran = CancelToken(), CancelToken(), [], []
+    forked = threading.Event()
+    readable, writable = os.pipe()
+
+    def fork():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid:
+            ended.append(os.waitpid(pid, 0)[1])
+            forked.set()
+
+    token.on_cancel(fork)
+    other.on_cancel(lambda: (ran.append(1), os.write(writable, b"x")))
+    token.cancel()
+    other.cancel()
+    del other
+    forked.wait(LONG)
+    in_order = threading.Event()
+    CancelToken(timeout=0).on_cancel(in_order.set)
+    in_order.wait(LONG)
+    return {"ended": ended, "ran": ran, "written": os.read(readable, 10).decode()}
 
 
 def under_fire(rounds=40):

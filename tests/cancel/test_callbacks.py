@@ -11,6 +11,7 @@ from crew import LONG, together
 
 from syncagent import CancelToken
 from syncagent.cancel import services
+from syncagent.cancel.threads import Courier, Timer
 from syncagent.testing import FakeClock, Gate
 
 
@@ -98,10 +99,10 @@ def test_taken_back_after_the_cancel_but_before_its_turn():
 def test_close_does_not_wait_for_a_running_callback():
     """close() from anywhere, the callback itself too, returns and says too late."""
     token = CancelToken()
-    answers = []
-    registration = None
-    token.on_cancel(lambda: answers.append(registration.close()))
-    registration = next(iter(token._generation.links))
+    answers, registrations = [], []
+    registrations.append(
+        token.on_cancel(lambda: answers.append(registrations[0].close()))
+    )
     token.cancel()
     flush()
     assert answers == [False]
@@ -227,6 +228,68 @@ def test_dropped_token_takes_its_callbacks_along():
     del token, callback
     gc.collect()
     assert ref() is None
+
+
+def test_a_kept_registration_keeps_its_token():
+    """Whoever holds the registration is told, though nobody holds the token."""
+    parent, called = CancelToken(), threading.Event()
+    registration = parent.child().on_cancel(called.set)
+    gc.collect()
+    parent.cancel()
+    assert called.wait(LONG)
+    assert registration.close() is False
+
+
+def test_the_end_of_the_block_waits_for_a_callback_that_has_begun():
+    """After the block, what the callback interrupts is nobody's but the next user's."""
+    token, gate, over = CancelToken(), Gate(), []
+
+    def callback():
+        gate.stop_here()
+        over.append("callback")
+
+    def use():
+        with token.on_cancel(callback):
+            token.wait(LONG)
+            gate.wait_reached()
+            threading.Timer(0.05, gate.open).start()
+        over.append("block")
+
+    together(use, token.cancel)
+    assert over == ["callback", "block"]
+
+
+def test_a_callback_that_cannot_even_be_named(caplog):
+    """A callback that raises and has a broken repr is logged all the same."""
+
+    class Broken:
+        def __call__(self):
+            raise OSError("gone")
+
+        def __repr__(self):
+            raise ValueError("detached")
+
+    token = CancelToken()
+    token.on_cancel(Broken())
+    token.cancel()
+    flush()
+    assert "of type Broken" in caplog.text
+
+
+def test_delivered_though_no_thread_can_be_started_to_watch():
+    """At the end of the interpreter a callback is unwatched, but it runs."""
+
+    class NoTimer(Timer):
+        def ensure_thread(self):
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    ran = []
+
+    class Job:
+        deliver = staticmethod(lambda: ran.append(1))
+
+    Courier(NoTimer())._deliver(Job())
+    assert ran == [1]
 
 
 @pytest.mark.parametrize("callback", [None, 7, "close"])

@@ -6,10 +6,18 @@ import threading
 
 import pytest
 from crew import LONG, together
+from interrupting import interrupted
 
-from syncagent import AgentBusy, CancelToken
-from syncagent.cancel import RunSlot, live_runs
+from syncagent import AgentBusy, CancelToken, ConfigurationError
+from syncagent.cancel import RunClaim, RunSlot, live_runs
 from syncagent.testing import FakeClock, Gate
+
+
+def begin(slot, token=None):
+    """Begin a run on this thread."""
+    claim = RunClaim(token)
+    slot.begin(claim)
+    return claim
 
 
 def test_cancel_on_an_idle_slot_does_nothing():
@@ -19,7 +27,7 @@ def test_cancel_on_an_idle_slot_does_nothing():
     assert not receipt
     assert (receipt.first, receipt.reason, receipt.latency) == (False, None, None)
     assert receipt.wait(0) is True
-    claim = slot.begin()
+    claim = begin(slot)
     assert not claim.token.cancelled
     assert claim.finish() is None
     slot.end(claim)
@@ -28,7 +36,7 @@ def test_cancel_on_an_idle_slot_does_nothing():
 def test_cancel_hits_the_live_run():
     """A true receipt means that the run says cancelled, with the first reason."""
     slot = RunSlot()
-    claim = slot.begin()
+    claim = begin(slot)
     first, second = slot.cancel("one", "remote"), slot.cancel("two")
     assert first
     assert second
@@ -42,7 +50,7 @@ def test_cancel_hits_the_live_run():
 def test_finished_wins_over_a_later_cancel():
     """Once the run has settled that it finished, every cancel misses."""
     slot = RunSlot()
-    claim = slot.begin()
+    claim = begin(slot)
     assert claim.finish() is None
     assert not slot.cancel("late")
     assert not claim.token.cancelled
@@ -53,7 +61,7 @@ def test_finished_wins_over_a_later_cancel():
 def test_a_cancel_of_the_token_counts_as_well():
     """Deadline, parent or user: the run is cancelled, and cancel() says not first."""
     slot = RunSlot()
-    claim = slot.begin(CancelToken())
+    claim = begin(slot, CancelToken())
     claim.token.cancel("time", "deadline")
     receipt = slot.cancel("me too")
     assert receipt
@@ -65,19 +73,20 @@ def test_a_cancel_of_the_token_counts_as_well():
 def test_one_run_at_a_time():
     """A second run is refused at once, and its token is left as it was."""
     slot = RunSlot()
-    claim = slot.begin()
-    waiting = CancelToken()
+    claim = begin(slot)
+    waiting = RunClaim()
     with pytest.raises(AgentBusy, match="live run"):
         slot.begin(waiting)
-    assert waiting.cancel() is True
+    slot.end(waiting)
+    assert slot.live is claim
     slot.end(claim)
-    slot.end(slot.begin())
+    slot.end(begin(slot))
 
 
 def test_live_runs_are_known():
     """Every live run of the process is listed, and leaves when it ends."""
     slots = [RunSlot(), RunSlot()]
-    claims = [slot.begin() for slot in slots]
+    claims = [begin(slot) for slot in slots]
     assert live_runs()[-2:] == claims
     for slot, claim in zip(slots, claims, strict=True):
         slot.end(claim)
@@ -89,7 +98,7 @@ def test_receipt_waits_until_the_run_has_really_ended():
     slot, gate = RunSlot(), Gate()
 
     def run():
-        claim = slot.begin()
+        claim = begin(slot)
         claim.phase = "first token"
         gate.stop_here()
         slot.end(claim)
@@ -110,7 +119,7 @@ def test_receipt_waits_until_the_run_has_really_ended():
 def test_receipt_does_not_wait_on_the_runs_own_thread():
     """A tool that cancels its own run and waits for it gets an answer."""
     slot = RunSlot()
-    claim = slot.begin()
+    claim = begin(slot)
     receipt = slot.cancel()
     assert receipt.wait() is False
     assert "ending" in repr(receipt)
@@ -123,7 +132,7 @@ def test_latency_is_from_the_first_cancel_to_the_end():
     """The receipt measures what the user waited for."""
     slot = RunSlot()
     with FakeClock() as clock:
-        claim = slot.begin()
+        claim = begin(slot)
         receipt = slot.cancel()
         clock.advance(0.25)
         slot.end(claim)
@@ -133,7 +142,7 @@ def test_latency_is_from_the_first_cancel_to_the_end():
 def test_a_token_in_use_cannot_be_reset():
     """Clearing the signal of a live run would lose its cancel: refused."""
     slot = RunSlot()
-    claim = slot.begin()
+    claim = begin(slot)
     slot.cancel("stop")
     with pytest.raises(RuntimeError, match="live run"):
         claim.token.signal.clear()
@@ -141,6 +150,57 @@ def test_a_token_in_use_cannot_be_reset():
     slot.end(claim)
     claim.token.reset()
     assert not claim.token.cancelled
+
+
+def test_a_token_is_for_one_run():
+    """A second run on the same token would be uncancellable, or take its cancels."""
+    slot, token = RunSlot(), CancelToken()
+    claim = begin(slot, token)
+    with pytest.raises(ConfigurationError, match="another run"):
+        RunClaim(token)
+    slot.end(claim)
+    with pytest.raises(ConfigurationError, match="another run"):
+        RunClaim(token)
+    token.reset()
+    again = begin(slot, token)
+    assert claim.cancel("meant for the first run").first is False
+    assert not token.cancelled
+    assert slot.cancel("for the second")
+    assert again.finish() == "for the second"
+    slot.end(again)
+
+
+def test_a_dropped_claim_frees_its_place():
+    """An exception between a run and its end() leaves no agent busy for ever."""
+    slot = RunSlot()
+    claim = begin(slot)
+    receipt = slot.cancel()
+    del claim
+    assert slot.live is None
+    assert receipt.wait(LONG) is True
+    slot.end(begin(slot))
+
+
+def test_an_exception_anywhere_in_begin_or_end_frees_the_place():
+    """Ctrl+C at any step of a run's begin and end leaves the agent usable."""
+
+    def run(slot):
+        claim = RunClaim()
+        try:
+            slot.begin(claim)
+        finally:
+            slot.end(claim)
+
+    seen = 0
+    for steps in range(1, 10_000):
+        slot = RunSlot()
+        if not interrupted(lambda slot=slot: run(slot), steps):
+            break
+        seen += 1
+        assert slot.live is None, steps
+        slot.end(begin(slot))
+    assert seen > 50
+    assert live_runs() == []
 
 
 def race(runs, cancellers):
@@ -152,7 +212,7 @@ def race(runs, cancellers):
     def run():
         try:
             for number in range(runs):
-                claim = slot.begin()
+                claim = begin(slot)
                 for _ in range(number % 7):
                     claim.token.cancelled  # noqa: B018 - some work
                 outcomes.append((claim, claim.finish() is not None))
@@ -181,9 +241,9 @@ def race(runs, cancellers):
 def check_exactness(outcomes, receipts):
     hit = {}
     for receipt in receipts:
-        hit.setdefault(receipt._claim, []).append(receipt.first)
+        hit.setdefault(receipt._end, []).append(receipt.first)
     for claim, cancelled in outcomes:
-        firsts = hit.pop(claim, [])
+        firsts = hit.pop(claim._ended, [])
         assert cancelled == bool(firsts)
         assert sum(firsts) == cancelled
     assert not hit

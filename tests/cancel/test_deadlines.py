@@ -33,6 +33,8 @@ def test_timeout_cancels_when_it_has_passed(clock):
 def test_deadline_is_absolute(clock):
     """deadline= is a monotonic time, and may lie in the past."""
     assert CancelToken(deadline=clock.now() - 1).cancelled
+    assert CancelToken(deadline=float("-inf")).cancelled
+    assert not CancelToken(deadline=float("inf")).cancelled
     token = CancelToken(deadline=clock.now() + 3)
     assert token.deadline == clock.now() + 3
     assert token.remaining() == pytest.approx(3)
@@ -75,6 +77,14 @@ def test_childs_own_deadline_leaves_the_parent_alone(clock):
     assert not parent.cancelled
 
 
+def test_a_deadline_that_has_passed_was_first(clock):
+    """A cancel after the deadline is not the first, though nobody had looked."""
+    token = CancelToken(timeout=5)
+    clock.advance(5)
+    assert token.cancel("too late") is False
+    assert token.origin == "deadline"
+
+
 def test_deadline_ends_a_wait():
     """Promise 2: a wait without a timeout ends at the token's deadline."""
     assert CancelToken(timeout=0.01).wait() is True
@@ -86,8 +96,7 @@ def test_shorter_timeout_of_a_wait_counts(clock):
     done = []
     thread = threading.Thread(target=lambda: done.append(token.wait(1)))
     thread.start()
-    while not clock._sleepers:
-        pass
+    clock.wait_for_sleepers()
     clock.advance(1)
     thread.join(LONG)
     assert done == [False]
@@ -119,6 +128,13 @@ def test_deadline_fires_what_hangs_on_the_token():
     assert fired.wait(LONG)
     assert called.wait(LONG)
     assert token.detach(bell) is False
+
+
+def test_registered_after_an_unnoticed_deadline_runs_at_once():
+    """A deadline that nobody had looked at counts, even if the token is dropped."""
+    called = threading.Event()
+    CancelToken(timeout=0).on_cancel(called.set)
+    assert called.wait(LONG)
 
 
 def test_timers_fire_in_order_of_time(clock):

@@ -54,6 +54,11 @@ def test_a_run_of_the_parent_is_none_of_the_child():
     assert seen["parent"] is None
 
 
+def test_fork_in_a_callback():
+    """A child forked by a callback ends with it, and runs no callback of the parent."""
+    assert play("in_a_callback") == {"ended": [0], "ran": [1], "written": "x"}
+
+
 def test_fork_while_threads_cancel():
     """Whatever other threads did at the moment of the fork, the child works."""
     assert play("under_fire") == 40

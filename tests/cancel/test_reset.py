@@ -6,8 +6,11 @@ import threading
 import pytest
 from counting import Counter
 from crew import LONG, together
+from interrupting import interrupted
 
-from syncagent import CancelToken
+from syncagent import Cancelled, CancelToken
+from syncagent.cancel.generation import spread
+from syncagent.testing import FakeClock
 
 
 def test_reset_makes_a_token_live_again():
@@ -86,6 +89,87 @@ def test_child_under_a_cancelled_parent_cannot_be_reset_away():
     parent.cancel("stop")
     child.reset()
     assert (child.reason, child.origin) == ("stop", "parent")
+
+
+def test_a_sleep_that_was_cancelled_says_so_after_a_reset():
+    """sleep() raises for the cancel that woke it, though the token is live again."""
+    token = CancelToken()
+    seen = []
+
+    def sleep():
+        with pytest.raises(Cancelled, match="woken"):
+            token.sleep(LONG)
+        seen.append("raised")
+
+    thread = threading.Thread(target=sleep)
+    thread.start()
+    while not token._generation.links:
+        pass
+    token.cancel("woken")
+    token.reset()
+    thread.join(LONG)
+    assert seen == ["raised"]
+
+
+def test_callbacks_of_a_cancel_run_though_a_reset_follows():
+    """A cancel that has happened is not undone for those who wait to be told."""
+    for _ in range(50):
+        token, called = CancelToken(), threading.Event()
+        token.on_cancel(called.set)
+        token.cancel()
+        token.reset()
+        assert called.wait(LONG)
+
+
+def test_a_cancel_that_meets_a_reset_hits_the_new_generation():
+    """No cancel is lost to the generation that a reset has just retired."""
+    token, counter = CancelToken(), Counter()
+    token.attach(counter)
+    old = token._current()
+    token.reset()
+    token._generation = old  # a canceller that looked a moment too early
+    assert token.cancel("late") is True
+    assert token.reason == "late"
+    assert counter.fired == 1
+
+
+def test_a_deadline_is_of_one_generation():
+    """Who was about to cancel for an old deadline leaves the new one alone."""
+    with FakeClock() as clock:
+        token = CancelToken(timeout=1)
+        old = token._current()
+        clock.advance(1)
+        token.reset()
+        token._look_at_clock(old)
+        assert not token.cancelled
+
+
+def test_a_slow_cancel_does_not_reach_children_that_were_reset():
+    """Parent and child, both reset, are not cancelled by what came before."""
+    parent = CancelToken()
+    child = parent.child()
+    parent.cancel("before")
+    old = parent._current()
+    parent.reset()
+    child.reset()
+    spread([old], object())  # somebody who began before the resets
+    assert not child.cancelled
+
+
+def test_an_exception_anywhere_in_reset_leaves_nobody_deaf():
+    """Ctrl+C in the middle of reset(): the next cancel reaches everybody."""
+    seen = 0
+    for steps in range(1, 10_000):
+        token, counter = CancelToken(), Counter()
+        child = token.child()
+        token.attach(counter)
+        if not interrupted(token.reset, steps):
+            break
+        seen += 1
+        assert token.cancel() is True
+        assert child.cancelled, steps
+        assert counter.fired == 1, steps
+    assert seen > 50
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -48,25 +48,19 @@ def test_stop_gives_up_on_a_stalled_disk(log_path, stall, capsys):
 
 FULL_DISK = """
 import logging, resource, signal, sys
-from syncagent import _clock, logs
+from syncagent import logs
+from syncagent.testing import FakeClock
 
-class Clock:
-    time = 0.0
-    def now(self):
-        return self.time
-
-clock = Clock()
-_clock.install(clock)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 log = logging.getLogger("syncagent.test")
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-with logs.configure(sys.argv[1], json=True) as setup:
+with FakeClock() as clock, logs.configure(sys.argv[1], json=True) as setup:
     log.info("before")
     assert setup.flush()
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     for minute in range(2):
-        clock.time += 61
+        clock.advance(61)
         for i in range(20):
             log.info("x" * 300)
         assert setup.flush()

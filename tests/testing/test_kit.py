@@ -31,8 +31,7 @@ def test_advance_wakes_those_whose_time_has_come():
         ]
         for thread in threads:
             thread.start()
-        while len(clock._sleepers) < 2:
-            pass
+        clock.wait_for_sleepers(2)
         clock.advance(1)
         threads[0].join(LONG)
         assert answers == [("short", False)]
