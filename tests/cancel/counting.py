@@ -1,4 +1,6 @@
-"""The simplest killable."""
+"""The simplest killable, and a real one."""
+
+import socket
 
 from syncagent.cancel import Killable
 
@@ -16,3 +18,18 @@ class Counter(Killable):
 
     def let_go(self):
         self.let_gone += 1
+
+
+class Sock(Killable):
+    """A duplicate of a live socket; firing shuts the connection down."""
+
+    def __init__(self, sock):
+        super().__init__()
+        self.duplicate = sock.dup()
+
+    def fire(self):
+        self.duplicate.shutdown(socket.SHUT_RDWR)
+        self.duplicate.close()
+
+    def let_go(self):
+        self.duplicate.close()

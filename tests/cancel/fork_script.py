@@ -7,27 +7,12 @@ import sys
 import threading
 import warnings
 
-from counting import Counter
+from counting import Counter, Sock
 
 from syncagent import CancelToken
-from syncagent.cancel import Killable, RunClaim, RunSlot, services
+from syncagent.cancel import RunClaim, RunSlot, services
 
 LONG = 20.0
-
-
-class Sock(Killable):
-    """Shuts a connection down when fired, closes its duplicate when let go."""
-
-    def __init__(self, sock):
-        super().__init__()
-        self.duplicate = sock.dup()
-
-    def fire(self):
-        self.duplicate.shutdown(socket.SHUT_RDWR)
-        self.duplicate.close()
-
-    def let_go(self):
-        self.duplicate.close()
 
 
 def in_child(function):

@@ -6,28 +6,13 @@ import sys
 import weakref
 
 import pytest
-from counting import Counter
+from counting import Counter, Sock
 from crew import together
 from interrupting import interrupted
 
 from syncagent import CancelToken
 from syncagent.cancel import Killable
 from syncagent.testing import Gate
-
-
-class Sock(Killable):
-    """A duplicate of a live socket; firing shuts the connection down."""
-
-    def __init__(self, sock):
-        super().__init__()
-        self._duplicate = sock.dup()
-
-    def fire(self):
-        self._duplicate.shutdown(socket.SHUT_RDWR)
-        self._duplicate.close()
-
-    def let_go(self):
-        self._duplicate.close()
 
 
 def test_cancel_fires_once():
