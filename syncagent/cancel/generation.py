@@ -89,27 +89,32 @@ class Generation:
         """
         # Not the reason: a linked token shares it with those it was linked to.
         claimant = object()
+        # No loop inside the "try": from 3.12 on, an exception that a signal handler
+        # raises at the jump back to its head may pass the "except" by.
         try:
             standing = self.stop.setdefault(None, mine)
-            if self.is_spread or standing is FINISHED or standing is RETIRED:
-                return standing
-            # Not spread([self], claimant), but the same: a thread that is woken here
-            # cannot run before this call is through, so every step of it counts.
-            reached = None
+            if not self.is_spread:
+                self._hit_all(standing, claimant)
+        except BaseException:
+            self.stop.put(mine)
+            until_done(lambda: self._hit_all(self.stop[None], claimant))
+            raise
+        return standing
+
+    def _hit_all(self, standing: Cause, claimant: object) -> None:
+        # A thread that is woken here cannot run before the canceller is through: no
+        # object is made, and nothing done twice, that most cancels do not need.
+        reached = None
+        if standing is not FINISHED and standing is not RETIRED:
             for link in list(self.links):
                 below = link.hit(standing, claimant)
                 if below is not None:
                     reached = reached or []
                     reached.append(below)
-            if reached is not None:
-                spread(reached, claimant)
-        except BaseException:
-            self.stop.put(mine)
-            until_done(lambda: spread([self], claimant))
-            raise
+        if reached is not None:
+            spread(reached, claimant)
         # Not before all is hit: whoever cancels next relies on it.
         self.is_spread = True
-        return standing
 
 
 def spread(reached: list[Generation], claimant: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from .. import _clock
@@ -120,8 +121,12 @@ class Bell:
     def wait(self, until: float | None) -> bool:
         """Block until rung (true) or until the monotonic time *until* (false)."""
         end = math.inf if until is None else until
+        # A signal that arrives in the instant before the lock is waited for is seen
+        # only after the wait, an old race of Python's own. So that a Ctrl+C is late
+        # then, and not lost, the main thread looks up once a second.
+        nap = 1.0 if get_ident() == main_thread().ident else math.inf
         while (left := end - _clock.now()) > 0:
-            if _clock.acquire(self._lock, left):
+            if _clock.acquire(self._lock, min(left, nap)):
                 return True
         return False
 

@@ -23,7 +23,7 @@ class CancelSignal(threading.Event):
 
     def is_set(self) -> bool:
         """Is the token cancelled?"""
-        return self._token.cancelled
+        return self._token._cause() is not None
 
     isSet = is_set  # the old name, which Event still has
 

@@ -197,10 +197,13 @@ class CancelToken:
         :raises Cancelled: it is.
         """
         generation = self._generation
-        if generation.stop or generation.deadline is not None:
-            cause = self._cause()
-            if cause is not None:
-                raise as_exception(cause)
+        if not generation.stop:
+            deadline = generation.deadline
+            if deadline is None or deadline > _clock.now():
+                return
+        cause = self._cause()
+        if cause is not None:
+            raise as_exception(cause)
 
     def _cause(self) -> Cause | None:
         generation = self._generation

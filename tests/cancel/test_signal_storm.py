@@ -16,6 +16,14 @@ def test_a_plain_event_does_deadlock():
     assert storm.stdout == "deadlock\n", storm.stderr
 
 
+def test_a_handler_that_raises_leaves_nobody_asleep():
+    """Real signals that raise inside cancel(): all is hit first, then they go up."""
+    storm = run_script("raising_storm", 1000, timeout=50)
+    interrupted, asleep = map(int, storm.stdout.split())
+    assert interrupted > 50, storm.stderr
+    assert asleep == 0
+
+
 @pytest.mark.stress
 def test_a_million_signals_and_no_deadlock():
     """The same, for as long as a coffee takes."""
