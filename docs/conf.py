@@ -29,7 +29,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(str|int|float|bool|dict|list|tuple|None|object|type|BaseException)"),
     ("py:.*", r"(Exception|ValueError|TypeError|RuntimeError|TimeoutError|OSError)"),
     ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
-    ("py:.*", r"(Signals|Link|Generation|Strike|Origin|Path|PathLike|LogRecord)"),
+    ("py:.*", r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord)"),
     ("py:.*", r"(Any|Final|Literal.*)"),
     # Where documented names live inside the package.
     (
