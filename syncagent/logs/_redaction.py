@@ -2,194 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import copy
-import json
 import logging
-import re
 import sys
-from functools import lru_cache
 from typing import Any
 
-from ..exceptions import ConfigurationError
+from .._redaction import MASK, is_secret_name, redact
 from ._record import exception_text, extras_of, message_of, printed
 
-__all__ = ["MASK", "RedactionFilter", "hide", "redact", "redact_record", "unhide"]
+__all__ = ["RedactionFilter", "redact_record"]
 
-MASK = "***"
-_SHORTEST_HIDDEN = 8
 _MAX_DEPTH = 8
 _FILTERS_REPLACE = sys.version_info >= (3, 12)
-
-# Every pattern below runs in linear time. Two rules keep it so: whatever may be long
-# ends a match (nothing after it can fail and send the search back), and gaps between
-# two parts have an upper bound. A look-ahead at the first letter halves their cost.
-
-# Names whose value is secret; only the end of a name counts ("OPENAI_API_KEY").
-_NAMES = (
-    r"authorization|api[-_]?key|token|passw(?:or)?d|passphrase"
-    r"|secret(?:[-_]?access)?(?:[-_]?key)?"
-)
-_SECRET_NAME = re.compile(rf"(?:{_NAMES})\Z", re.IGNORECASE)
-
-# name: value, name=value, 'name': 'value', "name": "value", \"name\": \"value\".
-# A closing quote stays; a bare value ends at a space, or at punctuation before one.
-_NAMED = re.compile(
-    rf"""
-    ( (?=[apstAPST]) (?:{_NAMES}) \\{{0,4}}["']?
-      [ \t]{{0,8}} (?: := | => | [:=](?![:=>]) ) [ \t]{{0,8}} )
-    (?: (b?")(?!") [^"\\\n]* (?:\\. [^"\\\n]*)*
-      | (b?')(?!') [^'\\\n]* (?:\\. [^'\\\n]*)*
-      | (\\{{1,4}}["']) [^"'\\\n]+
-      | (?! (?:none|null|true|false)\b )
-        (?: (?:basic|bearer|digest|negotiate|token) [ \t]{{1,8}} )?
-        [^\s"'\\,;&)}}\]>]+ (?: [,;)}}\]>](?=[^\s"',;)}}\]>]) [^\s"'\\,;&)}}\]>]* )*
-    )
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-
-# Header pairs as http.client and WSGI print them: ('x-api-key', 'value').
-_PAIRED = re.compile(
-    r"""((?:authorization|api-key)["'],[ ]?b?["'])[^"'\n]+""", re.IGNORECASE
-)
-
-_IN_QUERY = re.compile(r"""([?&](?:key|sig|signature)=)[^&\s"'#<>]+""", re.IGNORECASE)
-
-_IN_URL = re.compile(r"""(?<=://)([^\s/@:"'<>?#]*):[^\s/"'<>?#]+@""")
-
-_SCHEME = re.compile(
-    r"\b(bearer|basic)([ \t]{1,8}|%20)([A-Za-z0-9._~+/=-]{3,})", re.IGNORECASE
-)
-
-# A key starts where a word starts, or after an escape such as \n or %20.
-_KEY = re.compile(
-    r"""
-    (?=[Aghsx]) (?: (?<![A-Za-z0-9]) | (?<=\\[nrt]) | (?<=%[0-9A-Fa-f]{2}) )
-    (?: sk-(?:ant|proj|or|svcacct|admin)-[A-Za-z0-9_-]{4,}
-      | AIza[A-Za-z0-9_-]{12,}
-      | gsk_[A-Za-z0-9]{8,}
-      | gh[oprsu]_[A-Za-z0-9]{8,}
-      | github_pat_[A-Za-z0-9_]{8,}
-      | hf_[A-Za-z0-9]{16,}
-      | A[KS]IA[0-9A-Z]{12,}
-      | (sk-[A-Za-z0-9_-]{8,} | xai-[A-Za-z0-9-]{8,})
-    )
-    """,
-    re.VERBOSE,
-)
-
-# What follows "Bearer" in prose and in WWW-Authenticate.
-_NOT_A_BEARER = re.compile(
-    r"(?:auth\w*|credentials?|error|headers?|realm|schemes?|scope|tokens?)[.=-]*",
-    re.IGNORECASE,
-)
-
-
-def _mask_scheme(match: re.Match[str]) -> str:
-    scheme, gap, value = match.groups()
-    if scheme.lower() == "basic":
-        is_secret = _is_basic(value)
-    elif scheme.islower():
-        is_secret = _looks_random(value)
-    else:
-        is_secret = not _NOT_A_BEARER.fullmatch(value)
-    return f"{scheme}{gap}{MASK}" if is_secret else match[0]
-
-
-def _is_basic(value: str) -> bool:
-    """Tell whether *value* is base64 of ``user:password``, and not a word of prose."""
-    value = value.rstrip("=.")
-    value = value[: len(value) - (len(value) % 4 == 1)]
-    try:
-        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return b":" in decoded and min(decoded) >= 0x20
-
-
-def _mask_key(match: re.Match[str]) -> str:
-    doubtful = match[1]
-    return MASK if doubtful is None or _looks_random(doubtful) else match[0]
-
-
-def _looks_random(value: str) -> bool:
-    return len(value) >= 20 or any(map(str.isdigit, value))
-
-
-_KEY_HINTS = (
-    *("sk-", "aiza", "gsk_", "xai-", "akia", "asia", "hf_"),
-    *("github_pat_", "gho_", "ghp_", "ghr_", "ghs_", "ghu_"),
-)
-
-# A pattern is tried where one of its hints is in the text (in small letters): most
-# lines have none, and to look for a word is cheap.
-_RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Any], ...] = (
-    (("://",), _IN_URL, rf"\1:{MASK}@"),
-    (
-        ("authorization", "key", "token", "passw", "passphrase", "secret"),
-        _NAMED,
-        rf"\1\2\3\4{MASK}",
-    ),
-    (("authorization", "api-key"), _PAIRED, rf"\1{MASK}"),
-    (("key=", "sig=", "signature="), _IN_QUERY, rf"\1{MASK}"),
-    (("bearer", "basic"), _SCHEME, _mask_scheme),
-    (_KEY_HINTS, _KEY, _mask_key),
-)
-
-# Only whole-dict operations touch it, so threads and forks need no lock.
-_hidden: dict[str, None] = {}
-
-
-def hide(secret: str) -> None:
-    """Mask *secret* in every log record from now on, wherever it appears.
-
-    :param secret: the exact value; its URL-quoted and its escaped forms count too.
-    :raises ConfigurationError: if it is shorter than 8 characters, because masking it
-        would tear holes into ordinary text.
-    """
-    if not isinstance(secret, str):
-        raise TypeError(f"secret must be a str, not {type(secret).__name__}")
-    if len(secret.strip()) < _SHORTEST_HIDDEN:
-        raise ConfigurationError(
-            f"a secret of {len(secret.strip())} characters cannot be hidden: masking "
-            f"so short a text would damage ordinary log lines; "
-            f"hide values of at least {_SHORTEST_HIDDEN} characters"
-        )
-    _hidden[secret] = None
-
-
-def unhide(secret: str) -> None:
-    """Forget a value given to :func:`hide`, for example a key that was rotated."""
-    _hidden.pop(secret, None)
-
-
-@lru_cache(maxsize=4)
-def _hidden_pattern(secrets: tuple[str, ...]) -> re.Pattern[str]:
-    from urllib.parse import quote, quote_plus
-
-    forms: set[str] = set()
-    for secret in secrets:
-        as_url = quote(secret, safe="", errors="replace")
-        as_form = quote_plus(secret, errors="replace")
-        forms |= {secret, as_url, as_form, repr(secret)[1:-1], json.dumps(secret)[1:-1]}
-    # Longest first: a secret that contains another one goes as a whole.
-    return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
-
-
-def redact(text: str) -> str:
-    """Return *text* with everything that looks like a credential masked."""
-    secrets = tuple(_hidden)
-    if secrets:
-        text = _hidden_pattern(secrets).sub(MASK, text)
-    small = text.lower()
-    for hints, pattern, replacement in _RULES:
-        for hint in hints:
-            if hint in small:
-                text = pattern.sub(replacement, text)
-                break
-    return text
 
 
 def redact_record(record: logging.LogRecord) -> None:
@@ -213,7 +37,7 @@ def _redact_value(value: Any, name: str, depth: int) -> Any:
     kind = type(value)
     if value is None or kind in (bool, int, float):
         return value
-    if isinstance(value, (str, bytes)) and value and _SECRET_NAME.search(name):
+    if isinstance(value, (str, bytes)) and value and is_secret_name(name):
         return MASK
     if kind is str:
         return redact(value)

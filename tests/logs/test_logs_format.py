@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from syncagent._redaction import redact
 from syncagent.logs._format import JsonFormatter, TextFormatter
 from syncagent.logs._record import plain, snapshot
-from syncagent.logs._redaction import redact, redact_record
+from syncagent.logs._redaction import redact_record
 
 anything = st.text(st.characters(exclude_categories=()))
 values = st.recursive(
