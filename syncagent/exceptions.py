@@ -5,7 +5,25 @@
     SyncAgentError(Exception)
     ├─ ConfigurationError(ValueError)    a setting or an argument cannot work
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
-    └─ AgentBusy(RuntimeError)           the agent has a live run already
+    ├─ AgentBusy(RuntimeError)           the agent has a live run already
+    ├─ TransportError(OSError)           no complete answer came
+    │  ├─ ConnectionFailed(ConnectionError)   none began
+    │  ├─ StreamBroken(ConnectionError)       it ended before its end
+    │  ├─ RequestTimeout(TimeoutError)        a wait was too long
+    │  │  ├─ ConnectTimeout()                 for the connection
+    │  │  ├─ SendTimeout()                    for the server to take the request
+    │  │  ├─ HeadersTimeout()                 for the answer to begin
+    │  │  ├─ FirstEventTimeout()              for its first event
+    │  │  ├─ StallTimeout()                   for the next event
+    │  │  └─ TotalTimeout()                   for all of it, retries included
+    │  ├─ RedirectRefused()                   it is said to be elsewhere
+    │  └─ ResponseTooLarge()                  it is larger than allowed
+    └─ ProviderError()                   the server answered, with an error
+       ├─ AuthenticationFailed()         it does not accept the key
+       ├─ RateLimited()                  it has had too many requests
+       ├─ ProviderUnavailable()          it cannot answer now
+       ├─ RequestRejected()              it will never accept this request
+       └─ ProtocolError()                it said something that makes no sense
 
     Cancelled(BaseException)             not an error: the signal that unwinds a run
 
@@ -18,10 +36,28 @@ from typing import Literal
 
 __all__ = [
     "AgentBusy",
+    "AuthenticationFailed",
     "Cancelled",
     "ConfigurationError",
+    "ConnectTimeout",
+    "ConnectionFailed",
+    "FirstEventTimeout",
+    "HeadersTimeout",
     "Origin",
+    "ProtocolError",
+    "ProviderError",
+    "ProviderUnavailable",
+    "RateLimited",
+    "RedirectRefused",
+    "RequestRejected",
+    "RequestTimeout",
+    "ResponseTooLarge",
+    "SendTimeout",
+    "StallTimeout",
+    "StreamBroken",
     "SyncAgentError",
+    "TotalTimeout",
+    "TransportError",
     "WrongThread",
 ]
 
@@ -54,6 +90,139 @@ class WrongThread(ConfigurationError, RuntimeError):
 
 class AgentBusy(SyncAgentError, RuntimeError):
     """The agent has a live run already."""
+
+
+class TransportError(SyncAgentError, OSError):
+    """No complete answer came.
+
+    :param message: what happened, why, and what to do.
+    :param phase: what the call was doing.
+    :param url: where to, without query and credentials.
+    :param retryable: may the same request succeed later?
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        phase: str = "",
+        url: str = "",
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.phase = phase
+        self.url = url
+        self.retryable = retryable
+
+
+class ConnectionFailed(TransportError, ConnectionError):
+    """There was no connection, or it broke before an answer began."""
+
+
+class StreamBroken(TransportError, ConnectionError):
+    """The answer ended without being complete; what came of it was delivered."""
+
+
+class RequestTimeout(TransportError, TimeoutError):
+    """A wait took longer than its timeout; its phase says which."""
+
+
+class ConnectTimeout(RequestTimeout):
+    """There was no connection in time: name look-up, TCP, proxy and TLS together."""
+
+
+class SendTimeout(RequestTimeout):
+    """The server did not take the request in time."""
+
+
+class HeadersTimeout(RequestTimeout):
+    """The answer did not begin in time."""
+
+
+class FirstEventTimeout(RequestTimeout):
+    """The first event, or the body of an answer without events, was not in time."""
+
+
+class StallTimeout(RequestTimeout):
+    """The next event was not in time; comments do not count."""
+
+
+class TotalTimeout(RequestTimeout):
+    """The call as a whole, retries and their waits included, took too long."""
+
+
+class RedirectRefused(TransportError):
+    """The server points elsewhere; keys and prompts are not sent after that.
+
+    :param location: the host that it points to.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        location: str = "",
+        phase: str = "",
+        url: str = "",
+    ) -> None:
+        super().__init__(message, phase=phase, url=url)
+        self.location = location
+
+
+class ResponseTooLarge(TransportError):
+    """The answer, or one event of it, is larger than allowed."""
+
+
+class ProviderError(SyncAgentError):
+    """The server answered with an error.
+
+    :param message: what happened, why, and what to do.
+    :param status: the HTTP status, 200 for an error inside an answer.
+    :param url: where it came from, without query and credentials.
+    :param request_id: the server's own name for the request, for its support.
+    :param retry_after: seconds that the server asks to wait.
+    :param body: the beginning of what it said, without keys.
+    :param retryable: may the same request succeed later?
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        status: int | None = None,
+        url: str = "",
+        request_id: str | None = None,
+        retry_after: float | None = None,
+        body: str = "",
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.url = url
+        self.request_id = request_id
+        self.retry_after = retry_after
+        self.body = body
+        self.retryable = retryable
+
+
+class AuthenticationFailed(ProviderError):
+    """The server does not accept the credentials."""
+
+
+class RateLimited(ProviderError):
+    """The server has had too many requests; ``retry_after`` says how long to wait."""
+
+
+class ProviderUnavailable(ProviderError):
+    """The server cannot answer now, and may later."""
+
+
+class RequestRejected(ProviderError):
+    """The server will not accept this request, however often it is sent."""
+
+
+class ProtocolError(ProviderError):
+    """The server said something that makes no sense as an answer."""
 
 
 class Cancelled(BaseException):

@@ -16,21 +16,25 @@ lifted out as a library of its own. From the inside out:
 :mod:`~.family`           the way down from a parent token to a child
 :mod:`~.token`            the token itself
 :mod:`~.signal_event`     the token as a :class:`threading.Event`
+:mod:`~.alarm`            a deadline that moves
 :mod:`~.claim`            the first of "cancelled" and "finished" wins
 :mod:`~.on_signals`       Ctrl+C and SIGTERM
 ========================  ============================================================
 """
 
 from ..exceptions import Origin
+from .alarm import Alarm
 from .callbacks import Registration
 from .claim import Receipt, RunClaim, RunSlot, live_runs
-from .links import Killable
+from .links import Bell, Killable
 from .on_signals import Cancellable, cancel_on_signals
 from .reason import CancelReason
 from .signal_event import CancelSignal
 from .token import CancelToken
 
 __all__ = [
+    "Alarm",
+    "Bell",
     "CancelReason",
     "CancelSignal",
     "CancelToken",

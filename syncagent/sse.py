@@ -1,0 +1,185 @@
+"""Server-sent events: bytes in, events out, as the WHATWG specification has it.
+
+``sseclient-py`` reads the fields of an event. What it gets wrong is put right in front
+of it: it is given one complete event at a time, with plain line ends, without byte
+order mark, and never more than a line of data at once, since it copies all it has at
+every line. Bytes pass through it as Latin-1, so that it cannot stumble over one that is
+not UTF-8, and are decoded behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+from sseclient import SSEClient
+
+from .exceptions import ResponseTooLarge
+
+__all__ = [
+    "EventDecoder",
+    "MAX_EVENT_BYTES",
+    "MAX_EVENT_LINES",
+    "ServerSentEvent",
+    "decode_events",
+]
+
+#: An event of more bytes than this is an error, unless a decoder says otherwise.
+MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
+#: An event of more lines than this is one, too.
+MAX_EVENT_LINES: Final = 100_000
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+# What nearly every event looks like: a line of data, perhaps a name before it. A test
+# shows that such an event comes out as it does on the long way.
+_COMMON: Final = re.compile(rb"(?:event: ?([^\n]*)\n)?data: ?([^\n]*)")
+
+
+class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
+    """One event of a stream."""
+
+    #: Its data; several lines of it are joined by newlines.
+    data: str
+    #: Its name, ``message`` if it has none.
+    event: str = "message"
+    #: The last id that the stream has given, possibly with an earlier event.
+    id: str = ""
+
+
+class EventDecoder:
+    """Turn the chunks of one stream, however they are cut, into events.
+
+    The work per byte does not depend on how large an event is or how it is cut. What
+    is left at the end without a blank line after it was no event: drop it.
+
+    :param max_event_bytes: the size of an event above which it is an error.
+    :param max_event_lines: the number of its lines above which it is one.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        max_event_lines: int = MAX_EVENT_LINES,
+    ) -> None:
+        self._max_bytes = max_event_bytes
+        self._max_lines = max_event_lines
+        #: What a byte order mark may have begun with; None once that is settled.
+        self._start: bytes | None = b""
+        self._is_after_cr = False
+        # The event that has begun, in pieces, without a newline at its end: that one
+        # waits for the next chunk, in which it may turn out to be half a blank line.
+        self._pieces: list[bytes] = []
+        self._has_newline = False
+        self._size = 0
+        self._lines = 0
+        self._last_id = ""
+
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """Yield the events that end in *chunk*.
+
+        :raises ResponseTooLarge: the next event is larger than an event may be.
+        """
+        if self._start is not None:
+            chunk = self._without_bom(chunk)
+        if self._is_after_cr or b"\r" in chunk:
+            chunk = self._with_plain_line_ends(chunk)
+        if self._has_newline:
+            chunk = b"\n" + chunk
+        *blocks, rest = chunk.split(b"\n\n")
+        if blocks:
+            if self._pieces:
+                blocks[0] = b"".join([*self._pieces, blocks[0]])
+                self._pieces.clear()
+            self._size = self._lines = 0
+            for block in blocks:
+                if len(block) > self._max_bytes:
+                    raise self._too_large(f"{self._max_bytes} bytes")
+                common = _COMMON.fullmatch(block)
+                if common is not None:
+                    name, data = common.groups()
+                    yield ServerSentEvent(
+                        data.decode("utf-8", "replace"),
+                        (name and name.decode("utf-8", "replace")) or "message",
+                        self._last_id,
+                    )
+                elif block:
+                    yield from self._read(block)
+        self._hold(rest)
+
+    def _without_bom(self, chunk: bytes) -> bytes:
+        assert self._start is not None
+        start = self._start + chunk
+        if len(start) < len(_BOM) and _BOM.startswith(start):
+            self._start = start
+            return b""
+        self._start = None
+        return start.removeprefix(_BOM)
+
+    def _with_plain_line_ends(self, chunk: bytes) -> bytes:
+        # A CR ends its line at once; if it was the first half of a CRLF that is cut in
+        # two, the second half ends no further line.
+        if self._is_after_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._is_after_cr = False
+        if chunk:
+            self._is_after_cr = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _hold(self, rest: bytes) -> None:
+        """Keep the beginning of an event whose end is still to come."""
+        self._has_newline = rest.endswith(b"\n")
+        if self._has_newline:
+            rest = rest[:-1]
+        if rest:
+            self._pieces.append(rest)
+            self._size += len(rest)
+            self._lines += rest.count(b"\n")
+            if self._size > self._max_bytes:
+                raise self._too_large(f"{self._max_bytes} bytes")
+            if self._lines >= self._max_lines:
+                raise self._too_large(f"{self._max_lines} lines")
+
+    def _read(self, block: bytes) -> Iterator[ServerSentEvent]:
+        """Read the fields of an event of any form; yield it if it has data."""
+        lines = block.split(b"\n")
+        if len(lines) > self._max_lines:
+            raise self._too_large(f"{self._max_lines} lines")
+        data = [line for line in lines if line == b"data" or line.startswith(b"data:")]
+        # Of each other field the last line counts; of ids only those without a NUL.
+        last = {
+            line.partition(b":")[0]: line
+            for line in lines
+            if not (line.startswith(b"id:") and b"\0" in line)
+        }
+        head = [last[field] for field in (b"event", b"id") if field in last]
+        if not data and not head:
+            return
+        first = b"\n".join([*head, b"data:"])  # it has data, so that it is an event
+        blocks = (line + b"\n\n" for line in [first, *data])
+        event, *values = SSEClient(blocks, "latin-1").events()
+        if event.id is not None:
+            self._last_id = _decode(event.id)
+        if data:
+            text = _decode("\n".join(value.data for value in values))
+            yield ServerSentEvent(text, _decode(event.event), self._last_id)
+
+    def _too_large(self, limit: str) -> ResponseTooLarge:
+        return ResponseTooLarge(
+            f"the server sent an event of more than {limit}; a stream of answers has "
+            "none so large, unless max_event_bytes or max_event_lines is too small"
+        )
+
+
+def _decode(latin: str) -> str:
+    return latin.encode("latin-1").decode("utf-8", "replace")
+
+
+def decode_events(chunks: Iterable[bytes]) -> Iterator[ServerSentEvent]:
+    """Yield the events of a whole stream."""
+    decoder = EventDecoder()
+    for chunk in chunks:
+        yield from decoder.feed(chunk)
