@@ -13,8 +13,10 @@ VERSION = re.search(
 EXTRAS = {
     "test": [
         "hypothesis>=6.100",
+        "llmock==0.2.2",  # a server that nobody here wrote, and its verdict
         "pytest>=8",
         "pytest-timeout>=2.3,!=2.5.0",
+        "trustme>=1.2",
     ],
     "lint": ["ruff>=0.17,<0.18"],
     "typing": ["mypy>=2.4,<3"],

@@ -28,7 +28,7 @@ def dotted(node):
 def is_bounded(call):
     """Does the call say how long it waits, or not to block at all?"""
     return bool(call.args) or any(
-        word.arg in {"timeout", "blocking"} for word in call.keywords
+        word.arg in {"timeout", "blocking", "block"} for word in call.keywords
     )
 
 

@@ -10,7 +10,10 @@ from source import MODULES, package_imports, parse
 LAYERS = [
     {"exceptions", "_clock", "_redaction", "_run_id", "__version__"},
     {"cancel", "messages", "events", "interrupts", "limits", "usage"},
-    {"transport", "_sockets", "sse", "retry", "transcript", "tools", "stores"},
+    {
+        *{"transport", "_sockets", "_resolver", "sse", "timeouts", "retry"},
+        *{"transcript", "tools", "stores"},
+    },
     {"providers", "models"},
     {"loop", "run"},
     {"agent", "handle", "driver", "runtime", "functions", "result", "logs"},

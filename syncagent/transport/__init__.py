@@ -1,0 +1,34 @@
+"""HTTP that can be stopped anywhere: connections, calls, streams, and sessions.
+
+From the inside out:
+
+=========================  ===========================================================
+:mod:`~.exchange`          one attempt: its token, its clock, the connection it holds
+:mod:`~.body`              a body that is read as fast as it comes
+:mod:`~.connections`       urllib3's connections and pools, armed by an exchange
+:mod:`~.adapter`           requests' way to them, one per process, remade after a fork
+:mod:`~.session`           a :class:`requests.Session` whose calls end with a token
+:mod:`~.failures`          what went wrong below, in our words
+:mod:`~.answers`           an answer: its head, its body, and what its status means
+:mod:`~.calls`             a request and its retries
+:mod:`~.streams`           the events of an answer
+:mod:`~.settings`          headers, credentials, certificates, proxies, and safety
+:mod:`~.transport`         all of it as one object
+=========================  ===========================================================
+
+It knows no provider.
+"""
+
+from .adapter import CancellableAdapter
+from .answers import Reply
+from .session import CancellableSession
+from .streams import EventStream
+from .transport import Transport
+
+__all__ = [
+    "CancellableAdapter",
+    "CancellableSession",
+    "EventStream",
+    "Reply",
+    "Transport",
+]

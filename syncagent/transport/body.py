@@ -1,0 +1,56 @@
+"""The body of an answer, read as fast as it comes."""
+
+from __future__ import annotations
+
+import http.client
+import re
+from typing import Any, Final
+
+from .._sockets import ReadableSocket
+
+# The end of one chunk and the head of the next, in the form that servers send.
+_NEXT_CHUNK: Final = re.compile(rb"\r\n([0-9a-fA-F]{1,8})\r\n")
+
+
+class Body(http.client.HTTPResponse):
+    """An answer whose ``read1`` takes all chunks that are there, not just the first.
+
+    Models send a chunk per token. To go through the layers above for each of them costs
+    more than everything else together.
+    """
+
+    def __init__(self, source: ReadableSocket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(source, *args, **kwargs)  # type: ignore[arg-type]
+        self._reader = source.reader
+
+    def read1(self, n: int = -1) -> bytes:
+        """Read what is there, at most *n* bytes; block only if nothing is."""
+        data = super().read1(n)
+        # Zero: at the end of a chunk, of which the line end has not been read yet.
+        if data and self.chunk_left == 0:
+            data += self._further_chunks(n - len(data))
+        return data
+
+    def _further_chunks(self, limit: int) -> bytes:
+        """Take the complete chunks out of the buffer, as many as fit."""
+        ahead = self._buffered()
+        chunks, taken = [], 0
+        while head := _NEXT_CHUNK.match(ahead, taken):
+            begin, size = head.end(), int(head[1], 16)
+            limit -= size
+            # The last chunk, and one that is not all there, are for http.client.
+            if size == 0 or begin + size > len(ahead) or limit < 0:
+                break
+            taken = begin + size
+            chunks.append(ahead[begin:taken])
+        if taken:
+            self.fp.read(taken)
+        return b"".join(chunks)
+
+    def _buffered(self) -> bytes:
+        """Return what has been received and not read, without waiting for more."""
+        self._reader.is_patient = False
+        try:
+            return self.fp.peek()
+        finally:
+            self._reader.is_patient = True

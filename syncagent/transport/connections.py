@@ -1,0 +1,190 @@
+"""Connections of urllib3 that know for whom they work, and pools that check on them.
+
+A connection is *armed* while it works for an exchange: a line to it hangs on the
+exchange's token. It is given back before it goes to the pool, and not after: a cancel
+that came first has ended it, one that comes later must not reach its next user.
+"""
+
+from __future__ import annotations
+
+import http.client
+import queue
+import socket
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakSet
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    NameResolutionError,
+    NewConnectionError,
+)
+from urllib3.util.connection import allowed_gai_family
+
+from .._resolver import resolve
+from .._sockets import Line, connect
+from .body import Body
+from .exchange import Exchange, current
+
+if TYPE_CHECKING:
+    from urllib3.response import HTTPResponse
+
+    _Connection = HTTPConnection
+    _Pool = HTTPConnectionPool
+else:
+    _Connection = _Pool = object
+
+
+class _Armed(_Connection):
+    """What plain and TLS connections have in common."""
+
+    _exchange: Exchange | None = None
+    _line: Line | None = None
+
+    def _new_conn(self) -> socket.socket:
+        exchange = current()
+        if exchange is None:
+            return super()._new_conn()
+        try:
+            sock = self._connect_for(exchange)
+        except socket.gaierror as error:
+            raise NameResolutionError(self.host, self, error) from error
+        except TimeoutError as error:
+            said = f"Connection to {self.host} timed out."
+            raise ConnectTimeoutError(self, said) from error
+        except OSError as error:
+            said = f"Failed to establish a new connection: {error}"
+            raise NewConnectionError(self, said) from error
+        sys.audit("http.client.connect", self, self.host, self.port)
+        exchange.enter("handshake")  # with a proxy, with TLS, with neither
+        return sock
+
+    def _connect_for(self, exchange: Exchange) -> socket.socket:
+        exchange.enter("resolve")
+        host, port, token = self._dns_host.strip("[]"), self.port, exchange.token
+        found = resolve(
+            host, port, token, family=allowed_gai_family(), resolver=exchange.resolver
+        )
+        exchange.enter("connect")
+        sock, line = connect(
+            found,
+            token,
+            seconds_each=exchange.seconds_to_connect(len(found), self.timeout),
+            source_address=self.source_address,
+            options=self.socket_options,
+        )
+        exchange.take(line)
+        self._exchange, self._line = exchange, line
+        sock.settimeout(self.timeout)
+        return sock
+
+    def connect(self) -> None:
+        super().connect()
+        if self._exchange is not None:
+            self._exchange.enter("send")
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        exchange = current()
+        if exchange is not None and self._line is None and self.sock is not None:
+            self._exchange, self._line = exchange, exchange.hold(self.sock)
+            exchange.enter("send")
+        super().request(*args, **kwargs)
+
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        if self._exchange is not None:
+            self._exchange.enter("headers")
+        return super().getresponse()
+
+    # Where http.client has a class we have a method: it knows the exchange.
+    def response_class(  # type: ignore[override]
+        self, sock: socket.socket, *args: Any, **kwargs: Any
+    ) -> http.client.HTTPResponse:
+        """Return the answer that :mod:`http.client` is to read from *sock*."""
+        if self._exchange is None:
+            return HTTPConnection.response_class(sock, *args, **kwargs)
+        return Body(self._exchange.readable(sock), *args, **kwargs)
+
+    def disarm(self) -> bool:
+        """Leave the exchange; false if a cancel has ended the connection."""
+        exchange, line = self._exchange, self._line
+        self._exchange = self._line = None
+        return exchange is None or line is None or exchange.give_back(line)
+
+
+class PlainConnection(_Armed, HTTPConnection):
+    """A connection to a server, or to a proxy, in clear."""
+
+
+class TlsConnection(_Armed, HTTPSConnection):
+    """A connection with TLS, perhaps through a proxy."""
+
+
+class IdleConnections:
+    """What a pool keeps its idle connections in: a stack without a lock.
+
+    No thread waits for it, no signal handler can deadlock on it, and a forked child
+    finds it whole, whatever other threads of the parent were doing.
+    """
+
+    #: All there are, for :func:`leave_to_parent`.
+    stacks: ClassVar[WeakSet[IdleConnections]] = WeakSet()
+
+    def __init__(self, maxsize: int) -> None:
+        self._maxsize = maxsize
+        self._stack: deque[Any] = deque()
+        self.stacks.add(self)
+
+    def get(self, block: bool = False, timeout: float | None = None) -> Any:
+        """Return what was put last; never waits."""
+        try:
+            return self._stack.pop()
+        except IndexError:
+            raise queue.Empty from None
+
+    def put(self, item: Any, block: bool = False) -> None:
+        """Put *item* on top."""
+        if len(self._stack) >= self._maxsize:
+            raise queue.Full
+        self._stack.append(item)
+
+    def qsize(self) -> int:
+        """Return how many places are taken."""
+        return len(self._stack)
+
+
+def leave_to_parent() -> None:
+    """Close, in a forked child, the idle connections that it has inherited.
+
+    They are only closed: the parent, which has them too, does not notice.
+    """
+    for idle in list(IdleConnections.stacks):
+        while idle.qsize():
+            connection = idle.get(block=False)
+            if connection is not None:
+                connection.close()
+
+
+class _Checking(_Pool):
+    """What plain and TLS pools have in common."""
+
+    QueueCls = IdleConnections  # type: ignore[assignment]
+
+    def _put_conn(self, conn: Any) -> None:
+        if conn is not None and not conn.disarm():
+            conn.close()
+        super()._put_conn(conn)
+
+
+class PlainPool(_Checking, HTTPConnectionPool):
+    """Connections to one server, in clear."""
+
+    ConnectionCls = PlainConnection
+
+
+class TlsPool(_Checking, HTTPSConnectionPool):
+    """Connections to one server, with TLS."""
+
+    ConnectionCls = TlsConnection

@@ -1,0 +1,147 @@
+"""One attempt at one request: its token, its clock, and the connection it holds."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from .._resolver import Resolver
+from .._sockets import Line, ReadableSocket, nap_of_this_thread
+from ..cancel import Alarm, CancelToken
+from ..timeouts import Timeouts
+
+_bound = threading.local()
+
+#: What a call does, in order, and which timeout it does it under.
+TIMEOUT_OF: Final = {
+    "resolve": "connect",
+    "connect": "connect",
+    "handshake": "connect",
+    "send": "send",
+    "headers": "headers",
+    "first event": "first_event",
+    "stream": "stall",
+    "body": "stall",
+}
+
+
+def current() -> Exchange | None:
+    """Return the exchange that this thread is in the middle of, if any.
+
+    All that :mod:`urllib3` does before an answer begins it does on the calling thread;
+    this is how our connections learn for whom.
+    """
+    return getattr(_bound, "exchange", None)
+
+
+class Exchange:
+    """What a connection needs to know about the call that it works for.
+
+    Everything that can block hangs on :attr:`token`, a child of the caller's, so that
+    a timeout can end the attempt by the same means as a cancel, and nothing else.
+
+    :param token: the caller's token.
+    :param timeouts: seconds for each phase; without them the socket's own count.
+    :param resolver: asked for addresses in place of the system.
+    :param on_phase: called with the name of each phase as it begins.
+    """
+
+    def __init__(
+        self,
+        token: CancelToken,
+        *,
+        timeouts: Timeouts | None = None,
+        resolver: Resolver | None = None,
+        on_phase: Callable[[str], object] | None = None,
+    ) -> None:
+        self.token: Final = token.child()
+        self.timeouts: Final = timeouts
+        self.resolver: Final = resolver
+        self.phase = ""
+        self._on_phase = on_phase
+        self._alarm = Alarm(self.token)
+        self._timeout = ""
+        self._nap = nap_of_this_thread()
+        self._lines: list[Line] = []
+
+    @contextmanager
+    def bound(self) -> Iterator[None]:
+        """Make it the exchange of this thread for the length of the block."""
+        before = current()
+        _bound.exchange = self
+        try:
+            yield
+        finally:
+            _bound.exchange = before
+
+    def enter(self, phase: str) -> None:
+        """Begin *phase*; its clock starts, unless one with the same timeout runs."""
+        if phase != self.phase:
+            self.phase = phase
+            if self._on_phase is not None:
+                self._on_phase(phase)
+        timeout = TIMEOUT_OF.get(phase, "")
+        if timeout == self._timeout:
+            return
+        self._timeout = timeout
+        seconds = getattr(self.timeouts, timeout, None)
+        if seconds is None:
+            self._alarm.stop()
+        else:
+            self._alarm.set(seconds, phase)
+
+    def stop_clock(self) -> None:
+        """Wait for nobody, until the next phase begins or this one goes on."""
+        self._timeout = ""
+        self._alarm.stop()
+
+    def limit(self, seconds: float) -> None:
+        """Give what follows so many seconds, whatever the timeouts say."""
+        self._timeout = ""
+        self._alarm.set(seconds, self.phase)
+
+    def seconds_to_connect(self, addresses: int, seconds: float | None) -> float | None:
+        """Return how long to wait for each of several addresses.
+
+        :param seconds: the socket's own timeout, for an exchange without timeouts.
+        """
+        if self.timeouts is None:
+            return seconds
+        whole = self.timeouts.connect
+        # A share for each: an address that is never answered leaves time for the rest.
+        return None if whole is None or addresses < 2 else whole / addresses
+
+    def take(self, line: Line) -> None:
+        """Become the owner of *line*, which hangs on the token."""
+        self._lines.append(line)
+
+    def hold(self, sock: socket.socket) -> Line:
+        """Have a cancel end the connection of *sock*.
+
+        :raises Cancelled: there was one already.
+        """
+        line = Line(sock)
+        self.token.attach(line)
+        self.take(line)
+        self.token.checkpoint()
+        return line
+
+    def give_back(self, line: Line) -> bool:
+        """Let go of *line*; false if a cancel came first: never use it again."""
+        is_mine = self.token.detach(line)
+        if is_mine:
+            line.close()
+        return is_mine
+
+    def readable(self, sock: socket.socket) -> ReadableSocket:
+        """Return *sock* for reading under the token."""
+        return ReadableSocket(sock, self.token, self._nap)
+
+    def close(self) -> None:
+        """Let go of whatever is still held."""
+        self._alarm.stop()
+        while self._lines:
+            self.give_back(self._lines.pop())

@@ -1,0 +1,129 @@
+"""How requests are made: with which headers and credentials, and which way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
+
+from ..__version__ import __version__
+from .._redaction import redact
+from ..exceptions import ConfigurationError
+from .adapter import CancellableAdapter, shared_adapter
+from .calls import Request
+from .failures import shown
+from .routes import Routes
+
+#: Credentials as :mod:`requests` takes them.
+Auth = AuthBase | tuple[str, str] | Callable[..., Any] | None
+
+#: How many addresses are kept as requests without content.
+_KEPT: Final = 100
+
+
+class Settings:
+    """What all requests of a transport have in common.
+
+    :param session: where headers, credentials, certificates and proxies come from.
+    :param is_private: will nobody else change it?
+    :param adapter: what to send with; by default whatever the session would use, as
+        long as a cancel can end it.
+    :param allow_insecure: may keys and prompts go in clear, or to a server that nobody
+        has verified, beyond this machine?
+    """
+
+    def __init__(
+        self,
+        session: requests.Session,
+        *,
+        is_private: bool,
+        adapter: CancellableAdapter | None = None,
+        allow_insecure: bool = False,
+    ) -> None:
+        self._session = session
+        self._is_private = is_private
+        self._adapter = adapter
+        self._routes = Routes(
+            session, is_private=is_private, allow_insecure=allow_insecure
+        )
+        self._blanks: dict[str, requests.PreparedRequest] = {}
+
+    def adapter_for(self, url: str) -> CancellableAdapter:
+        """Return what to send a request to *url* with.
+
+        :raises ConfigurationError: the session would use something uncancellable.
+        """
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise ConfigurationError(
+                f"{redact(url)!r} is no address of a server: it begins with https://, "
+                "or on this machine with http://"
+            )
+        if self._adapter is not None:
+            return self._adapter
+        adapter = self._session.get_adapter(url)
+        if isinstance(adapter, CancellableAdapter):
+            return adapter
+        if type(adapter) is HTTPAdapter and adapter.max_retries.total == 0:
+            return shared_adapter()  # just like it, and a cancel ends it
+        raise ConfigurationError(
+            f"the session sends requests to {shown(url)} with {adapter!r}, which a "
+            "cancel could not end; derive it from syncagent.transport."
+            "CancellableAdapter, and let the transport do the retries"
+        )
+
+    def prepare(
+        self, url: str, data: bytes, headers: Mapping[str, str], auth: Auth
+    ) -> Request:
+        """Make a request ready to be sent.
+
+        :raises ConfigurationError: it must not be sent.
+        :raises requests.RequestException: it cannot be sent.
+        """
+        prepared = self._blank(url)
+        assert prepared.url is not None
+        prepared.prepare_headers({**prepared.headers, **headers})
+        prepared.prepare_body(data, None)
+        open_headers = dict(prepared.headers)
+        prepared.prepare_auth(auth or self._session.auth, prepared.url)
+        return Request(prepared, self._routes.find(prepared.url), open_headers)
+
+    def _blank(self, url: str) -> requests.PreparedRequest:
+        """Return a request with all that does not change from call to call."""
+        blank = self._blanks.get(url)
+        if blank is None:
+            # With credentials of some kind .netrc is not asked, which would put its
+            # own in the place of a key.
+            request = requests.Request("POST", url, auth=_NoAuth())
+            blank = self._session.prepare_request(request)
+            if not self._is_private:
+                return blank
+            if len(self._blanks) >= _KEPT:
+                self._blanks.clear()
+            self._blanks[url] = blank
+        return blank.copy()
+
+
+class _NoAuth(AuthBase):
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        return request
+
+
+def new_session(
+    *,
+    proxies: Mapping[str, str] | None = None,
+    verify: bool | str = True,
+    cert: str | tuple[str, str] | None = None,
+    trust_env: bool = True,
+) -> requests.Session:
+    """Return a session with these settings, as users of :mod:`requests` know them."""
+    session = requests.Session()
+    session.headers["User-Agent"] = f"syncagent/{__version__}"
+    session.proxies.update(proxies or {})
+    session.verify = verify
+    session.cert = cert
+    session.trust_env = trust_env
+    return session

@@ -1,0 +1,109 @@
+"""The events of an answer, as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from types import TracebackType
+from typing import Final
+
+from ..sse import EventDecoder, ServerSentEvent
+from .answers import Answer
+from .calls import Attempt, Call
+
+#: Tells whether an event is the one by which its protocol says: this was all.
+IsEnd = Callable[[ServerSentEvent], bool]
+
+#: What something that is no stream of events begins with: JSON, or a page.
+_NO_STREAM: Final = (b"{", b"[", b"<")
+#: How long to wait for more after the event that says: this was all, in seconds.
+_LAST_WORDS: Final = 2.0
+
+
+class EventStream:
+    """The events of one answer: iterate over it, and close it.
+
+    The request is made when the first event is asked for. Use it in a ``with`` block,
+    or close it: an answer that is not read to its end keeps its connection.
+    """
+
+    def __init__(
+        self, call: Call, is_end: IsEnd | None, make_decoder: Callable[[], EventDecoder]
+    ) -> None:
+        self._call = call
+        self._events = _events(call, is_end, make_decoder)
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status, once the answer has begun."""
+        return None if self._call.answer is None else self._call.answer.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the answer, once it has begun."""
+        return {} if self._call.answer is None else self._call.answer.headers
+
+    @property
+    def request_id(self) -> str | None:
+        """The server's own name for the request, for its support."""
+        return None if self._call.answer is None else self._call.answer.request_id
+
+    def __iter__(self) -> Iterator[ServerSentEvent]:
+        return self._events
+
+    def __next__(self) -> ServerSentEvent:
+        return next(self._events)
+
+    def close(self) -> None:
+        """End it; the connection is closed unless the answer was complete."""
+        self._events.close()
+
+    def __enter__(self) -> EventStream:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _events(
+    call: Call, is_end: IsEnd | None, make_decoder: Callable[[], EventDecoder]
+) -> Generator[ServerSentEvent, None, None]:
+    for attempt in call.attempts():
+        with attempt:
+            answer = attempt.send()
+            yield from _deliver(attempt, answer, is_end, make_decoder())
+
+
+def _deliver(
+    attempt: Attempt, answer: Answer, is_end: IsEnd | None, decoder: EventDecoder
+) -> Generator[ServerSentEvent, None, None]:
+    exchange = attempt.exchange
+    checkpoint = exchange.token.checkpoint
+    exchange.enter("first event")
+    piece = answer.read()
+    if not answer.is_event_stream and piece.lstrip().startswith(_NO_STREAM):
+        raise answer.is_not_a_stream(piece)
+    while piece:
+        is_late = True
+        for event in decoder.feed(piece):
+            if is_late:  # what the caller takes its time for is not the server's fault
+                is_late = False
+                attempt.has_delivered = True
+                exchange.stop_clock()
+            if is_end is not None and is_end(event):
+                attempt.is_complete = True
+            checkpoint()  # what came before a cancel may still be in our hands
+            yield event
+        if not is_late:
+            exchange.enter("stream")
+            if attempt.is_complete:
+                exchange.limit(_LAST_WORDS)
+        piece = answer.read()
+    if is_end is None and answer.is_framed:
+        attempt.is_complete = True
+    if not attempt.is_complete:
+        raise answer.is_broken(has_begun=attempt.has_delivered)

@@ -1,0 +1,220 @@
+"""Requests to models: a blocking POST, answered whole or as a stream of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, Final
+
+import msgspec
+import requests
+
+from .._resolver import Resolver
+from ..cancel import CancelToken
+from ..exceptions import ConfigurationError
+from ..retry import Retries
+from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
+from ..timeouts import Timeout, Timeouts
+from .adapter import CancellableAdapter
+from .answers import Reply
+from .calls import Call
+from .settings import Auth, Settings, new_session
+from .streams import EventStream, IsEnd
+
+#: An answer of more bytes than this is an error, unless a transport says otherwise.
+MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
+
+_JSON: Final = {"Content-Type": "application/json"}
+_FOR_A_REPLY: Final = {**_JSON, "Accept": "application/json"}
+_FOR_A_STREAM: Final = {
+    **_JSON,
+    "Accept": "text/event-stream",
+    # What compresses on the way also holds back what does not fill a block yet.
+    "Accept-Encoding": "identity",
+}
+
+
+class Transport:
+    """Make requests that a cancel ends at once, wherever they are.
+
+    One transport serves any number of threads, and all transports share the connections
+    of the process.
+
+    :param timeout: seconds for every wait, a pair for connecting and for the others as
+        in :mod:`requests`, or :class:`~syncagent.timeouts.Timeouts`.
+    :param retries: how many more attempts, or :class:`~syncagent.retry.Retries`.
+    :param proxies: as in :mod:`requests`; the environment's are used besides.
+    :param verify: the path of a CA bundle, or ``False`` with *allow_insecure*.
+    :param cert: the path of a client certificate, or a pair with that of its key.
+    :param trust_env: look into the environment for proxies and CA bundles?
+    :param session: all these settings in one, with headers, credentials and hooks.
+        Its cookies are sent, none are kept.
+    :param allow_insecure: may keys and prompts go in clear, or to a server that nobody
+        has verified, beyond this machine?
+    :param resolver: asked for addresses in place of :func:`socket.getaddrinfo`.
+    :param max_response_bytes: the size, decoded, above which an answer is an error.
+    :param max_event_bytes: the same for one event.
+    :param max_event_lines: the same for the number of its lines.
+    :raises ConfigurationError: a setting cannot work.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: Timeout | Timeouts = Timeouts(),  # noqa: B008 - it is frozen
+        retries: int | Retries = Retries(),  # noqa: B008
+        proxies: Mapping[str, str] | None = None,
+        verify: bool | str = True,
+        cert: str | tuple[str, str] | None = None,
+        trust_env: bool = True,
+        session: requests.Session | None = None,
+        allow_insecure: bool = False,
+        resolver: Resolver | None = None,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        max_event_lines: int = MAX_EVENT_LINES,
+    ) -> None:
+        self._timeouts = Timeouts.of(timeout)
+        self._retries = Retries.of(retries)
+        self._resolver = resolver
+        self._max_bytes = max_response_bytes
+        self._make_decoder = partial(
+            EventDecoder,
+            max_event_bytes=max_event_bytes,
+            max_event_lines=max_event_lines,
+        )
+        is_plain = not proxies and verify is True and cert is None and trust_env
+        if session is None and is_plain and resolver is None:
+            self._settings = _plain_settings(allow_insecure)
+            return
+        if session is not None and not is_plain:
+            raise ConfigurationError(
+                "proxies, verify, cert and trust_env are settings of the session that "
+                "was given; set them there"
+            )
+        self._settings = Settings(
+            session
+            or new_session(
+                proxies=proxies, verify=verify, cert=cert, trust_env=trust_env
+            ),
+            is_private=session is None,
+            # Connections to addresses of its own choice are for nobody else.
+            adapter=None if resolver is None else CancellableAdapter(),
+            allow_insecure=allow_insecure,
+        )
+
+    def stream(
+        self,
+        url: str,
+        *,
+        token: CancelToken | None = None,
+        json: Any = None,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: Auth = None,
+        is_end: IsEnd | None = None,
+        on_phase: Callable[[str], object] | None = None,
+    ) -> EventStream:
+        """Post, and return the events of the answer as they come.
+
+        The request is made when the first event is asked for; what this says about
+        errors holds from then on.
+
+        Cancellation: ends at once, in whatever phase.
+
+        :param url: where to.
+        :param token: what to cancel it by.
+        :param json: the body as an object,
+        :param data: or as bytes.
+        :param headers: to send, beside those of the transport.
+        :param auth: the credentials, as :mod:`requests` takes them.
+        :param is_end: tells whether an event says that the answer is complete. Without
+            it an answer is complete where HTTP says that it ends, and never if the
+            connection just closes.
+        :param on_phase: called with the name of each phase as it begins.
+        :raises Cancelled: *token* was cancelled.
+        :raises StreamBroken: it ended before it was complete.
+        :raises TransportError: there was no answer, or it took too long.
+        :raises ProviderError: the answer is an error.
+        """
+        call = self._call(
+            url,
+            token,
+            _body(json, data),
+            {**_FOR_A_STREAM, **(headers or {})},
+            auth,
+            on_phase,
+        )
+        return EventStream(call, is_end, self._make_decoder)
+
+    def post(
+        self,
+        url: str,
+        *,
+        token: CancelToken | None = None,
+        json: Any = None,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: Auth = None,
+        on_phase: Callable[[str], object] | None = None,
+    ) -> Reply:
+        """Post, and return the whole answer.
+
+        Cancellation: ends at once, in whatever phase.
+
+        Parameters and errors are those of :meth:`stream`.
+        """
+        call = self._call(
+            url,
+            token,
+            _body(json, data),
+            {**_FOR_A_REPLY, **(headers or {})},
+            auth,
+            on_phase,
+        )
+        for attempt in call.attempts():
+            with attempt:
+                answer = attempt.send()
+                body = answer.read_all()
+                attempt.is_complete = True
+        return Reply(
+            answer.status,
+            {name.lower(): value for name, value in answer.headers.items()},
+            body,
+            answer.request_id,
+        )
+
+    def _call(
+        self,
+        url: str,
+        token: CancelToken | None,
+        data: bytes,
+        headers: Mapping[str, str],
+        auth: Auth,
+        on_phase: Callable[[str], object] | None,
+    ) -> Call:
+        return Call(
+            url,
+            lambda: self._settings.prepare(url, data, headers, auth),
+            self._settings.adapter_for(url),
+            CancelToken() if token is None else token,
+            timeouts=self._timeouts,
+            retries=self._retries,
+            resolver=self._resolver,
+            max_bytes=self._max_bytes,
+            on_phase=on_phase,
+        )
+
+
+def _body(json: Any, data: bytes | None) -> bytes:
+    if data is None:
+        return msgspec.json.encode(json)
+    if json is not None:
+        raise TypeError("give json or data, not both")
+    return data
+
+
+@cache
+def _plain_settings(allow_insecure: bool) -> Settings:
+    """Return the settings of all transports that need nothing special."""
+    return Settings(new_session(), is_private=True, allow_insecure=allow_insecure)

@@ -1,0 +1,312 @@
+"""A server that does exactly what the path of a request says, in a process of its own.
+
+::
+
+    python server.py [CERTIFICATE KEY]
+
+It prints its ports as a line of JSON, then a line for everything worth knowing, and
+ends when its standard input does. A path is a list of steps:
+
+========================  ============================================================
+``/ok``                   an empty JSON object, kept alive
+``/echo``                 the headers of the request, and the size of its body, as JSON
+``/silent``               nothing at all
+``/unread``               the body of the request is not taken
+``/status/503/...``       another status; then steps of the body as below
+``/chunked/e/e/stall``    a body of events: chunked, length, or close; ``gzip-`` before
+========================  ============================================================
+
+Steps of a body: ``e`` an event, ``c`` a comment, ``h`` half an event, ``end`` the end
+it should have, ``cut`` another, ``done`` the event ``[DONE]``, ``stall`` nothing any
+more, ``flow`` events for ever, ``comments`` comments for ever, ``wait`` for the next
+line on standard input. The query gives headers to add, and ``id``, under which it says
+``reached`` when it stalls and ``gone`` when the client has hung up.
+"""
+
+import json
+import select
+import socket
+import ssl
+import sys
+import threading
+import zlib
+from urllib.parse import parse_qsl, urlsplit
+
+#: Nothing in here waits longer than this, in seconds.
+LIMIT = 60.0
+COMMENT_EVERY = 0.005
+
+_speaking = threading.Lock()
+_lines = threading.Semaphore(0)
+
+
+def say(**what):
+    """Tell the test something."""
+    with _speaking:
+        print(json.dumps(what), flush=True)
+
+
+class Visitor:
+    """One connection, request after request."""
+
+    def __init__(self, sock):
+        self.sock = sock
+        self.file = sock.makefile("rb")
+
+    def serve(self):
+        while self.read_head():
+            if not self.answer():
+                return
+
+    def read_head(self):
+        request = self.file.readline(65536).decode("latin-1").split()
+        if len(request) != 3:
+            return False
+        self.method, self.target, _ = request
+        self.headers = {}
+        while (line := self.file.readline(65536).decode("latin-1").strip()) != "":
+            name, _, value = line.partition(":")
+            self.headers[name.lower()] = value.strip()
+        return True
+
+    def read_body(self):
+        return self.file.read(int(self.headers.get("content-length", 0)))
+
+    def answer(self):
+        """Answer a request; return whether there may be another."""
+        if self.method == "CONNECT":
+            return self.tunnel()
+        parts = urlsplit(self.target)
+        self.steps = parts.path.strip("/").split("/")
+        self.extra = dict(parse_qsl(parts.query))
+        self.id = self.extra.pop("id", "")
+        kind = self.steps.pop(0)
+        if kind == "unread":
+            return self.stall()
+        self.body = self.read_body()
+        if kind == "silent":
+            return self.stall()
+        if kind in ("ok", "echo"):
+            return self.answer_at_once(kind)
+        status = self.steps.pop(0) if kind == "status" else "200"
+        framing = self.steps.pop(0) if kind == "status" else kind
+        return self.send_body(status, framing)
+
+    def answer_at_once(self, kind):
+        said = {} if kind == "ok" else {"headers": self.headers, "size": len(self.body)}
+        content = json.dumps(said).encode()
+        self.send_head("200", {"Content-Length": str(len(content))}, "application/json")
+        self.sock.sendall(content)
+        return True
+
+    def send_head(self, status, headers, kind="text/event-stream"):
+        headers = {"Content-Type": kind, **headers, **self.extra}
+        lines = [f"HTTP/1.1 {status} Said", *(f"{n}: {v}" for n, v in headers.items())]
+        self.sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+
+    # -- bodies --------------------------------------------------------------------
+
+    def send_body(self, status, framing):
+        self.is_zipped = framing.startswith("gzip-")
+        self.packer = zlib.compressobj(wbits=31)
+        framing = framing.removeprefix("gzip-")
+        self.is_chunked = framing == "chunked"
+        headers = {"Content-Encoding": "gzip"} if self.is_zipped else {}
+        if framing == "chunked":
+            headers["Transfer-Encoding"] = "chunked"
+        elif framing == "close":
+            headers["Connection"] = "close"
+        else:
+            headers["Content-Length"] = str(self.length())
+        self.send_head(status, headers)
+        return all(self.take(n, step) for n, step in enumerate(self.steps)) and (
+            framing != "close"
+        )
+
+    def length(self):
+        """Return the length of a body that is sent whole; of any other, a lot."""
+        if self.steps[-1] != "end" or self.is_zipped:
+            return 1_000_000_000
+        return sum(len(content(n, step)) for n, step in enumerate(self.steps))
+
+    def take(self, number, step):
+        """Do one step; return whether there may be another."""
+        special = {
+            "stall": self.stall,
+            "cut": lambda: False,
+            "wait": lambda: _lines.acquire(timeout=LIMIT),
+            "flow": lambda: self.flow(content(1, "e") * 100),
+            "comments": lambda: self.flow(content(1, "c"), COMMENT_EVERY),
+            "end": self.end,
+        }
+        if step in special:
+            return special[step]()
+        self.send(content(number, step))
+        return True
+
+    def send(self, data):
+        if self.is_zipped:
+            data = self.packer.compress(data) + self.packer.flush(zlib.Z_SYNC_FLUSH)
+        self.send_framed(data)
+
+    def send_framed(self, data):
+        if self.is_chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        self.sock.sendall(data)
+
+    def end(self):
+        if self.is_zipped:
+            self.send_framed(self.packer.flush())
+        if self.is_chunked:
+            self.sock.sendall(b"0\r\n\r\n")
+        return True
+
+    def stall(self):
+        """Do nothing until the client has hung up."""
+        say(reached=self.id)
+        self.is_gone(LIMIT)
+        return False
+
+    def flow(self, data, pause=0.0):
+        """Send the same thing over and over until the client has hung up."""
+        say(reached=self.id)
+        try:
+            while not self.is_gone(pause):
+                self.send(data)
+        except OSError:
+            say(gone=self.id)
+        return False
+
+    def is_gone(self, seconds):
+        """Tell within *seconds* whether the client has hung up."""
+        poller = select.poll()
+        poller.register(self.sock.fileno(), select.POLLRDHUP)
+        is_gone = bool(poller.poll(seconds * 1000))
+        if is_gone:
+            say(gone=self.id)
+        return is_gone
+
+    # -- as a proxy ----------------------------------------------------------------
+
+    def tunnel(self):
+        """Connect to where the client wants, and pass everything on."""
+        host, _, port = self.target.rpartition(":")
+        with socket.create_connection((host, int(port)), LIMIT) as far:
+            self.sock.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+            relay(self.sock, far)
+        return False
+
+
+def content(number, step):
+    return {
+        "e": b'data: {"number": %d}\n\n' % number,
+        "c": b": still here\n\n",
+        "h": b"data: ha",
+        "done": b"data: [DONE]\n\n",
+    }.get(step, b"")
+
+
+def relay(one, other):
+    """Pass on what either side says, until both have said all."""
+
+    def pump(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            for sock in (source, target):
+                quietly(lambda sock=sock: sock.shutdown(socket.SHUT_RDWR))
+
+    back = threading.Thread(target=pump, args=(other, one), daemon=True)
+    back.start()
+    pump(one, other)
+    back.join(LIMIT)
+
+
+def quietly(function):
+    try:
+        function()
+    except OSError:
+        pass
+
+
+# -- listening -------------------------------------------------------------------------
+
+
+def listen(visit):
+    """Accept connections on a new port, each in a thread; return the port."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+
+    def accept():
+        while True:
+            sock, _ = listener.accept()
+            sock.settimeout(LIMIT)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=visit, args=(sock,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+def visit_plain(sock):
+    with sock:
+        quietly(lambda: Visitor(sock).serve())
+
+
+def visit_tls(context):
+    def visit(sock):
+        with sock:
+            try:
+                sock = context.wrap_socket(sock, server_side=True)
+            except OSError:
+                return
+            visit_plain(sock)
+
+    return visit
+
+
+def visit_silent(sock):
+    """Say nothing, whatever the client says."""
+    with sock:
+        say(reached="silent")
+        poller = select.poll()
+        poller.register(sock.fileno(), select.POLLRDHUP)
+        poller.poll(LIMIT * 1000)
+        say(gone="silent")
+
+
+_kept = []
+
+
+def full_port():
+    """Return a port whose backlog is full: connecting to it takes for ever."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(0)
+    _kept.append(listener)
+    for _ in range(5):
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.connect_ex(listener.getsockname())
+        _kept.append(sock)
+    return listener.getsockname()[1]
+
+
+def main(certificate=None, key=None):
+    ports = {
+        "http": listen(visit_plain),
+        "silent": listen(visit_silent),
+        "full": full_port(),
+    }
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        ports["https"] = listen(visit_tls(context))
+    say(**ports)
+    for _ in sys.stdin:
+        _lines.release()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
