@@ -119,9 +119,9 @@ class Call:
             return took_too_long(phase, self.timeouts, self.url)
         if isinstance(error, SyncAgentError):
             return error
-        late = attempt.exchange.token.reason
+        late = attempt.exchange.late_phase
         if late is not None:
-            return timed_out(str(late), self.timeouts, self.url)
+            return timed_out(late, self.timeouts, self.url)
         assert error is not None
         failure = translate(error, phase, self.url)
         if failure is None:

@@ -74,7 +74,9 @@ class _Armed(_Connection):
             token,
             seconds_each=exchange.seconds_to_connect(len(found), self.timeout),
             source_address=self.source_address,
-            options=self.socket_options,
+            # urllib3 has none for proxies. But Nagle's algorithm holds the body of a
+            # request back until its head is acknowledged, which may take 40 ms.
+            options=self.socket_options or self.default_socket_options,
         )
         exchange.take(line)
         self._exchange, self._line = exchange, line

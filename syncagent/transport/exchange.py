@@ -103,6 +103,16 @@ class Exchange:
         self._timeout = ""
         self._alarm.set(seconds, self.phase)
 
+    @property
+    def late_phase(self) -> str | None:
+        """The phase that took too long, if one did."""
+        late = self.token.reason
+        if late is None:
+            return None
+        # It may have been noticed in the next one; but a connection has several.
+        is_same = TIMEOUT_OF.get(self.phase) == TIMEOUT_OF.get(late)
+        return self.phase if is_same else str(late)
+
     def seconds_to_connect(self, addresses: int, seconds: float | None) -> float | None:
         """Return how long to wait for each of several addresses.
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import errno
 import http.client
+import re
 import socket
 import ssl
 from collections.abc import Iterator
 from typing import Final
-from urllib.parse import urlsplit
 
 import requests
 import urllib3.exceptions as urllib3_errors
@@ -65,9 +65,10 @@ _PROXY: Final = (requests.exceptions.ProxyError, urllib3_errors.ProxyError)
 
 def shown(url: str) -> str:
     """Return *url* without what may be secret: credentials, query and fragment."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
+    scheme, _, rest = url.partition("://")
+    rest = re.split(r"[?#]", rest, maxsplit=1)[0]
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def timed_out(phase: str, timeouts: Timeouts, url: str) -> RequestTimeout:
@@ -107,6 +108,8 @@ def translate(error: BaseException, phase: str, url: str) -> SyncAgentError | No
         return ConfigurationError(_never_sent(error, url))
     if not isinstance(error, (*_LIBRARY, *_SYSTEM)):
         return None
+    if phase == "" and not isinstance(error, _LIBRARY):
+        return ConfigurationError(f"{shown(url)}: {error}")  # no such certificate
     failure = _failure(error, phase, url)
     cause = _system_error(error)
     if cause is not None:

@@ -88,9 +88,10 @@ def _check(url: str, route: Mapping[str, Any]) -> None:
         )
     if urlsplit(url).scheme == "https":
         return
+    # Even with TLS: requests does not look at the certificate of such a proxy.
     proxy = select_proxy(url, route["proxies"])
     for hop in [url] if proxy is None else [url, proxy]:
-        if not _is_here(hop) and not hop.lower().startswith("https://"):
+        if not _is_here(hop):
             raise ConfigurationError(
                 f"to {shown(hop)} key and prompt would go in clear; use https://, or "
                 "say allow_insecure=True"

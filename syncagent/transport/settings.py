@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -57,7 +56,7 @@ class Settings:
 
         :raises ConfigurationError: the session would use something uncancellable.
         """
-        if urlsplit(url).scheme not in ("http", "https"):
+        if not url.lower().startswith(("http://", "https://")):
             raise ConfigurationError(
                 f"{redact(url)!r} is no address of a server: it begins with https://, "
                 "or on this machine with http://"

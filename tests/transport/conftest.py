@@ -36,7 +36,7 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(certificates):
-    server = Server(*certificates.server)
+    server = Server(*certificates.server, certificates.authority)
     yield server
     server.close()
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -43,6 +44,11 @@ class Server:
             assert self._heard.wait_for(lambda: what in self._said, LONG), what
             self._said.remove(what)
 
+    def has_said(self, **what):
+        """Tell whether the server has said *what*."""
+        with self._heard:
+            return what in self._said
+
     def go_on(self):
         """Let a request that waits go on."""
         self._process.stdin.write("\n")
@@ -69,3 +75,12 @@ class Server:
 def new_id():
     """Return an id for a script that no other test has."""
     return f"id{next(_numbers)}"
+
+
+def advance_until(clock, is_done, step=1.0):
+    """Let fake time pass, bit by bit, until something has happened."""
+    pause, end = threading.Event(), time.monotonic() + LONG
+    while not is_done():
+        assert time.monotonic() < end, "it never happened"
+        clock.advance(step)
+        pause.wait(0.001)

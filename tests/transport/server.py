@@ -2,27 +2,33 @@
 
 ::
 
-    python server.py [CERTIFICATE KEY]
+    python server.py [CERTIFICATE KEY AUTHORITY]
 
 It prints its ports as a line of JSON, then a line for everything worth knowing, and
 ends when its standard input does. A path is a list of steps:
 
 ========================  ============================================================
 ``/ok``                   an empty JSON object, kept alive
-``/echo``                 the headers of the request, and the size of its body, as JSON
+``/echo``                 what is known about the request, as JSON
 ``/silent``               nothing at all
 ``/unread``               the body of the request is not taken
 ``/status/503/...``       another status; then steps of the body as below
 ``/chunked/e/e/stall``    a body of events: chunked, length, or close; ``gzip-`` before
+``/cut``                  no answer, but the end of the connection
+``/turns/2/A/then/B``     A for the first two with this ``id``, then B
 ========================  ============================================================
 
-Steps of a body: ``e`` an event, ``c`` a comment, ``h`` half an event, ``end`` the end
-it should have, ``cut`` another, ``done`` the event ``[DONE]``, ``stall`` nothing any
-more, ``flow`` events for ever, ``comments`` comments for ever, ``wait`` for the next
-line on standard input. The query gives headers to add, and ``id``, under which it says
-``reached`` when it stalls and ``gone`` when the client has hung up.
+Steps of a body: ``e`` an event, ``c`` a comment, ``h`` half an event, ``m`` an event
+and a half in a chunk that has more to come, ``done`` the event ``[DONE]``, ``json`` an
+error, ``echo`` the headers of the request, ``big`` a megabyte, ``end`` the end it
+should have, ``cut`` another, ``stall`` nothing any more, ``flow`` events for ever,
+``comments`` comments for ever, ``wait`` for the next line on standard input. The query
+gives headers to add, and ``id``, under which it says ``reached`` when it stalls and
+``gone`` when the client has hung up.
 """
 
+import collections
+import itertools
 import json
 import select
 import socket
@@ -38,6 +44,8 @@ COMMENT_EVERY = 0.005
 
 _speaking = threading.Lock()
 _lines = threading.Semaphore(0)
+_numbers = itertools.count()
+_turns = collections.defaultdict(itertools.count)
 
 
 def say(**what):
@@ -50,6 +58,7 @@ class Visitor:
     """One connection, request after request."""
 
     def __init__(self, sock):
+        self.number = next(_numbers)
         self.sock = sock
         self.file = sock.makefile("rb")
 
@@ -80,20 +89,43 @@ class Visitor:
         self.steps = parts.path.strip("/").split("/")
         self.extra = dict(parse_qsl(parts.query))
         self.id = self.extra.pop("id", "")
+        if self.steps[0] == "turns":
+            self.take_turn()
         kind = self.steps.pop(0)
         if kind == "unread":
             return self.stall()
         self.body = self.read_body()
         if kind == "silent":
             return self.stall()
+        if kind == "cut":
+            return False
         if kind in ("ok", "echo"):
-            return self.answer_at_once(kind)
+            return self.answer_at_once({} if kind == "ok" else self.known())
         status = self.steps.pop(0) if kind == "status" else "200"
         framing = self.steps.pop(0) if kind == "status" else kind
         return self.send_body(status, framing)
 
-    def answer_at_once(self, kind):
-        said = {} if kind == "ok" else {"headers": self.headers, "size": len(self.body)}
+    def take_turn(self):
+        """Choose between two scripts by how often this id has been here."""
+        _, turns, *steps = self.steps
+        middle = steps.index("then")
+        is_early = next(_turns[self.id]) < int(turns)
+        self.steps = steps[:middle] if is_early else steps[middle + 1 :]
+        if not is_early:
+            self.extra = {}
+
+    def known(self):
+        certificate = getattr(self.sock, "getpeercert", dict)() or {}
+        return {
+            "target": self.target,
+            "headers": self.headers,
+            "size": len(self.body),
+            "body": self.body.decode("latin-1")[:100],
+            "connection": self.number,
+            "certificate": [name for _, name in certificate.get("subjectAltName", ())],
+        }
+
+    def answer_at_once(self, said):
         content = json.dumps(said).encode()
         self.send_head("200", {"Content-Length": str(len(content))}, "application/json")
         self.sock.sendall(content)
@@ -127,12 +159,16 @@ class Visitor:
         """Return the length of a body that is sent whole; of any other, a lot."""
         if self.steps[-1] != "end" or self.is_zipped:
             return 1_000_000_000
-        return sum(len(content(n, step)) for n, step in enumerate(self.steps))
+        return sum(
+            len(self.echoed() if step == "echo" else content(n, step))
+            for n, step in enumerate(self.steps)
+        )
 
     def take(self, number, step):
         """Do one step; return whether there may be another."""
         special = {
             "stall": self.stall,
+            "m": self.begin_chunk,
             "cut": lambda: False,
             "wait": lambda: _lines.acquire(timeout=LIMIT),
             "flow": lambda: self.flow(content(1, "e") * 100),
@@ -141,8 +177,11 @@ class Visitor:
         }
         if step in special:
             return special[step]()
-        self.send(content(number, step))
+        self.send(self.echoed() if step == "echo" else content(number, step))
         return True
+
+    def echoed(self):
+        return json.dumps(self.headers).encode()
 
     def send(self, data):
         if self.is_zipped:
@@ -153,6 +192,10 @@ class Visitor:
         if self.is_chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         self.sock.sendall(data)
+
+    def begin_chunk(self):
+        self.sock.sendall(b"1000\r\n" + content(1, "e") + content(1, "h"))
+        return True
 
     def end(self):
         if self.is_zipped:
@@ -203,6 +246,8 @@ def content(number, step):
         "c": b": still here\n\n",
         "h": b"data: ha",
         "done": b"data: [DONE]\n\n",
+        "json": b'{"error": {"message": "no"}}',
+        "big": b"data: " + b"x" * 1_000_000,
     }.get(step, b"")
 
 
@@ -293,7 +338,7 @@ def full_port():
     return listener.getsockname()[1]
 
 
-def main(certificate=None, key=None):
+def main(certificate=None, key=None, authority=None):
     ports = {
         "http": listen(visit_plain),
         "silent": listen(visit_silent),
@@ -303,6 +348,11 @@ def main(certificate=None, key=None):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         ports["https"] = listen(visit_tls(context))
+        strict = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        strict.load_cert_chain(certificate, key)
+        strict.load_verify_locations(authority)
+        strict.verify_mode = ssl.CERT_REQUIRED
+        ports["strict"] = listen(visit_tls(strict))
     say(**ports)
     for _ in sys.stdin:
         _lines.release()
