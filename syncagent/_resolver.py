@@ -40,6 +40,7 @@ def resolve(
     :raises Cancelled: the token was cancelled.
     :raises OSError: what the resolver raised.
     """
+    token.checkpoint()
     numeric = _resolve_numeric(host, port, family) if resolver is None else None
     if numeric is not None:
         return numeric

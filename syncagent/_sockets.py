@@ -87,11 +87,14 @@ class Line(Killable):
 
     def let_go(self) -> None:
         # In a forked child: leave the connection to the parent, without a byte or a
-        # FIN. The number stays taken, as objects here still believe it is theirs.
+        # FIN. Objects here still believe that the number is theirs, so it is kept, for
+        # something that has ended.
         try:
             if os.path.sameopenfile(self._number, self._duplicate.fileno()):
-                with socket.socket() as dead:
-                    os.dup2(dead.fileno(), self._number, inheritable=False)
+                ended, other = socket.socketpair()
+                with ended:
+                    other.close()
+                    os.dup2(ended.fileno(), self._number, inheritable=False)
         finally:
             self._duplicate.close()
 

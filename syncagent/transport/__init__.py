@@ -5,6 +5,7 @@ From the inside out:
 =========================  ===========================================================
 :mod:`~.exchange`          one attempt: its token, its clock, the connection it holds
 :mod:`~.body`              a body that is read as fast as it comes
+:mod:`~.tls`               TLS contexts, made once and shared
 :mod:`~.connections`       urllib3's connections and pools, armed by an exchange
 :mod:`~.adapter`           requests' way to them, one per process, remade after a fork
 :mod:`~.session`           a :class:`requests.Session` whose calls end with a token
@@ -12,7 +13,8 @@ From the inside out:
 :mod:`~.answers`           an answer: its head, its body, and what its status means
 :mod:`~.calls`             a request and its retries
 :mod:`~.streams`           the events of an answer
-:mod:`~.settings`          headers, credentials, certificates, proxies, and safety
+:mod:`~.routes`            proxies and certificates, and whether that way is safe
+:mod:`~.settings`          headers and credentials
 :mod:`~.transport`         all of it as one object
 =========================  ===========================================================
 

@@ -28,6 +28,7 @@ from .._resolver import resolve
 from .._sockets import Line, connect
 from .body import Body
 from .exchange import Exchange, current
+from .tls import use_shared_context
 
 if TYPE_CHECKING:
     from urllib3.response import HTTPResponse
@@ -122,6 +123,10 @@ class PlainConnection(_Armed, HTTPConnection):
 
 class TlsConnection(_Armed, HTTPSConnection):
     """A connection with TLS, perhaps through a proxy."""
+
+    def connect(self) -> None:
+        use_shared_context(self)
+        super().connect()
 
 
 class IdleConnections:

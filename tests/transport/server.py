@@ -272,7 +272,7 @@ def relay(one, other):
 def quietly(function):
     try:
         function()
-    except OSError:
+    except (OSError, ValueError):  # it has hung up in the middle of something
         pass
 
 

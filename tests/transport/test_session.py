@@ -1,0 +1,144 @@
+"""A requests session whose every call ends with its token."""
+
+import threading
+
+import pytest
+import requests
+from crew import LONG, together
+from harness import new_id
+from requests.adapters import HTTPAdapter
+
+from syncagent import Cancelled, CancelToken
+from syncagent.exceptions import ConfigurationError
+from syncagent.transport import CancellableSession
+
+
+@pytest.fixture
+def session(certificates):
+    session = CancellableSession(CancelToken())
+    session.verify = certificates.authority
+    return session
+
+
+def cancel_when_stuck(server, session, identity):
+    server.wait_for(reached=identity)
+    session.token.cancel("enough")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    "path", ["silent", "chunked/e/stall", "close/e/stall", "length/e/stall"]
+)
+def test_a_call_ends_with_the_token(server, session, scheme, path):
+    """In whatever part of an answer it is stuck."""
+    identity = new_id()
+
+    def call():
+        with pytest.raises(Cancelled) as stop:
+            session.get(server.url(path, scheme, id=identity))
+        assert stop.value.reason == "enough"
+
+    together(call, lambda: cancel_when_stuck(server, session, identity))
+    server.wait_for(gone=identity)
+
+
+@pytest.mark.parametrize("framing", ["chunked", "close", "length", "gzip-close"])
+def test_a_streamed_body_ends_with_the_token(server, session, framing):
+    """Also where the end of a connection would look like the end of the body."""
+    identity, lines = new_id(), []
+
+    def call():
+        url = server.url(f"{framing}/e/stall", id=identity)
+        with pytest.raises(Cancelled), session.get(url, stream=True) as response:
+            for line in response.iter_content(8):
+                lines.append(line)
+
+    together(call, lambda: cancel_when_stuck(server, session, identity))
+    server.wait_for(gone=identity)
+    assert lines
+
+
+def test_no_call_begins_after_a_cancel(session):
+    """Promise 6: nothing starts."""
+    session.token.cancel()
+    with pytest.raises(Cancelled):
+        session.get("http://127.0.0.1:1/")
+
+
+def test_it_is_a_requests_session(server, session):
+    """Cookies, redirects, JSON, errors and timeouts are as everybody knows them."""
+    assert isinstance(session, requests.Session)
+    seen = session.post(
+        server.url("echo", **{"Set-Cookie": "a=b"}), json={"x": 1}
+    ).json()
+    assert seen["body"] == '{"x": 1}'
+    assert session.cookies["a"] == "b"
+    url = server.url("status/302/length/end", Location=server.url("ok"))
+    response = session.get(url)
+    assert (response.json(), len(response.history)) == ({}, 1)
+    with pytest.raises(requests.HTTPError):
+        session.get(server.url("status/404/length/end")).raise_for_status()
+    with pytest.raises(requests.ReadTimeout):
+        session.get(server.url("silent", id=new_id()), timeout=0.05)
+    with pytest.raises(requests.ConnectTimeout):
+        session.get(f"http://127.0.0.1:{server.ports['full']}/", timeout=(0.05, None))
+    with pytest.raises(requests.ConnectionError):
+        session.get("http://127.0.0.1:1/")
+    with pytest.raises(requests.exceptions.ChunkedEncodingError):
+        session.get(server.url("chunked/e/cut"))
+
+
+def test_a_closed_response_gives_its_connection_back(server, session):
+    """Read or not, with or without a cancel afterwards, nothing is held."""
+    first = session.get(server.url("echo")).json()["connection"]
+    assert session.get(server.url("echo")).json()["connection"] == first
+    response = session.get(server.url("chunked/e/stall", id="unread"), stream=True)
+    server.wait_for(reached="unread")
+    response.close()
+    server.wait_for(gone="unread")
+    assert session.get(server.url("echo")).json()["connection"] != first
+
+
+def test_a_cancel_leaves_finished_responses_alone(server, session):
+    """What has been read stays readable."""
+    response = session.get(server.url("echo"))
+    session.token.cancel()
+    assert response.json()["size"] == 0
+
+
+def test_sessions_share_connections(server):
+    """To make one for every tool costs no connection; closing it closes none."""
+    one, other = CancellableSession(CancelToken()), CancellableSession(CancelToken())
+    with one:
+        first = one.get(server.url("echo")).json()["connection"]
+    assert other.get(server.url("echo")).json()["connection"] == first
+
+
+def test_an_uncancellable_adapter_is_refused(session):
+    """Never silently uncancellable; a stock one is replaced by ours."""
+
+    class Foreign(HTTPAdapter):
+        pass
+
+    with pytest.raises(ConfigurationError, match="CancellableAdapter"):
+        session.mount("https://", Foreign())
+    session.mount("https://", HTTPAdapter())
+
+
+def test_a_large_upload_ends_with_the_token(server, session):
+    """Sending is a wait like any other."""
+    sending = threading.Event()
+
+    def body():
+        while True:
+            sending.set()
+            yield bytes(1_000_000)
+
+    def call():
+        with pytest.raises(Cancelled):
+            session.post(server.url("unread", id="upload"), data=body())
+
+    together(
+        call, lambda: (sending.wait(LONG), cancel_when_stuck(server, session, "upload"))
+    )
+    server.wait_for(gone="upload")

@@ -1,0 +1,82 @@
+"""Promise 9: a connection, its answers and its cancels never cross a fork."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from crew import LONG
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+SCRIPT = Path(__file__).with_name("fork_script.py")
+
+
+@pytest.fixture(params=["http", "https"])
+def play(request, server, certificates):
+    """Run one scene of the fork script in an interpreter of its own."""
+
+    def play(scene, goes_on=False):
+        url = server.url("", request.param).rstrip("/")
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), scene, url, certificates.authority],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if goes_on:
+            assert process.stdout.readline() == "go on\n", process.stderr.read()
+            server.go_on()
+        said, errors = process.communicate(timeout=2 * LONG)
+        assert process.returncode == 0, errors
+        return json.loads(said)
+
+    return play
+
+
+def test_an_idle_connection_is_not_shared(play):
+    """The parent keeps it, the child makes its own."""
+    assert play("an_idle_connection") == {"parent": True, "child": False}
+
+
+def test_the_child_keeps_no_socket_of_the_parent(play):
+    """So that a server sees the end of a connection when the parent ends it."""
+    seen = play("inherited_descriptors")
+    assert seen["mine"] >= 2
+    assert seen["theirs"] == []
+
+
+def test_a_cancel_in_the_child_ends_nothing_of_the_parent(play):
+    """The stream goes on where it was."""
+    seen = play("a_cancel_in_the_child", goes_on=True)
+    assert seen == {"cancelled": True, "events": 2}
+
+
+def test_a_stream_belongs_to_the_process_that_began_it(play):
+    """In the child it is broken; in the parent not a byte is missing."""
+    seen = play("a_stream_on_both_sides", goes_on=True)
+    assert seen == {"child": "StreamBroken", "parent": 1}
+
+
+def test_a_session_is_not_shared(play):
+    """What tools use is safe, too."""
+    assert play("a_session") == {"child": False, "parent": True}
+
+
+def test_answers_never_cross(play):
+    """Promise 9: forks under fire, and every answer fits its question."""
+    assert play("under_fire") == {"wrong": [], "right": True}
+
+
+def test_the_danger_is_real(server, certificates):
+    """Plain requests shares the connection, and with it the answers."""
+    said = subprocess.run(
+        [sys.executable, str(SCRIPT), "plain_requests", server.url("")[:-1], ""],
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=True,
+    )
+    assert json.loads(said.stdout) == {"shared": True}
