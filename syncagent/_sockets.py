@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import select
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, Final
@@ -53,6 +55,11 @@ FOREVER: Final = 2_000_000.0
 _BUFFER: Final = 64 * 1024
 
 
+#: Does a shutdown end the wait for a connection that is not made yet? Where nobody has
+#: found out, that wait looks at its token every so many seconds.
+_SHUTDOWN_WAKES: Final = sys.platform == "linux"
+_LOOK_AROUND: Final = 0.05
+
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
@@ -73,7 +80,9 @@ class Line(Killable):
     def __init__(self, sock: socket.socket) -> None:
         super().__init__()
         self._number = sock.fileno()
-        self._duplicate = socket.socket(fileno=os.dup(self._number))
+        # A number that nobody owns yet would be lost if a signal handler raised now.
+        self._duplicate = socket.socket()
+        os.dup2(self._number, self._duplicate.fileno(), inheritable=False)
 
     def fire(self) -> None:
         try:
@@ -101,29 +110,6 @@ class Line(Killable):
     def close(self) -> None:
         """Close the duplicate; only for whoever has taken the line back."""
         self._duplicate.close()
-
-
-class _Wake(Killable):
-    """Wakes a thread that waits in ``poll`` for a connection."""
-
-    __slots__ = ("_far", "near")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.near, self._far = socket.socketpair()
-
-    def fire(self) -> None:
-        self._far.close()
-
-    def let_go(self) -> None:
-        self.near.close()
-        self._far.close()
-
-    def close(self, *, is_mine: bool) -> None:
-        """Close the near end, and the far one if no canceller owns it."""
-        self.near.close()
-        if is_mine:
-            self._far.close()
 
 
 def connect(
@@ -188,24 +174,19 @@ def _connect_one(
 def _wait_connected(
     sock: socket.socket, token: CancelToken, seconds: float | None
 ) -> None:
-    until = None if seconds is None else _clock.now() + seconds
-    nap = nap_of_this_thread()
-    wake = _Wake()
+    """Block until the connection is made, or ended by its line."""
+    until = math.inf if seconds is None else _clock.now() + seconds
+    nap = nap_of_this_thread() if _SHUTDOWN_WAKES else _LOOK_AROUND
     poller = select.poll()
     poller.register(sock, select.POLLOUT)
-    poller.register(wake.near, select.POLLIN)
-    try:
-        token.attach(wake)
-        ready: list[tuple[int, int]] = []
-        while not ready:
-            left = None if until is None else until - _clock.now()
-            if left is not None and left <= 0:
-                raise TimeoutError(errno.ETIMEDOUT, "connecting took too long")
-            waits = [wait for wait in (left, nap) if wait is not None]
-            ready = poller.poll(min(waits) * 1000 if waits else None)
-            token.checkpoint()
-    finally:
-        wake.close(is_mine=token.detach(wake))
+    ready: list[tuple[int, int]] = []
+    while not ready:
+        left = until - _clock.now()
+        if left <= 0:
+            raise TimeoutError(errno.ETIMEDOUT, "connecting took too long")
+        wait = left if nap is None else min(left, nap)
+        ready = poller.poll(None if wait == math.inf else wait * 1000)
+        token.checkpoint()
     trouble = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if trouble:
         raise OSError(trouble, os.strerror(trouble))

@@ -22,7 +22,7 @@ from ..timeouts import Timeouts
 from .adapter import CancellableAdapter
 from .answers import Answer
 from .exchange import Exchange
-from .failures import timed_out, took_too_long, translate
+from .failures import free, timed_out, took_too_long, translate
 
 #: Parts of a credential that are shorter may be words that mean something else.
 _SHORTEST_SECRET: Final = 6
@@ -216,4 +216,5 @@ class Attempt:
         finally:
             self.exchange.close()
         self.error = error
+        free(error)
         return isinstance(error, (Exception, Cancelled))

@@ -14,6 +14,7 @@ import http.client
 import re
 import socket
 import ssl
+import traceback
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +22,7 @@ import requests
 import urllib3.exceptions as urllib3_errors
 
 from ..exceptions import (
+    Cancelled,
     ConfigurationError,
     ConnectionFailed,
     ConnectTimeout,
@@ -116,6 +118,17 @@ def translate(error: BaseException, phase: str, url: str) -> SyncAgentError | No
         failure.__cause__ = cause.with_traceback(None)
         cause.__context__ = cause.__cause__ = None
     return failure
+
+
+def free(error: BaseException | None) -> None:
+    """Free what the frames below *error* hold, if it is a library's, and not ours.
+
+    The libraries' exceptions refer to frames which refer to the exceptions, so that
+    only the collector would ever close a socket, or forget a key, that is in there.
+    """
+    if isinstance(error, (*_LIBRARY, *_SYSTEM, Cancelled)):
+        for link in list(_chain(error)):
+            traceback.clear_frames(link.__traceback__)
 
 
 def _never_sent(error: BaseException, url: str) -> str:

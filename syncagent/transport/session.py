@@ -12,6 +12,7 @@ from ..cancel import CancelToken
 from ..exceptions import Cancelled, ConfigurationError
 from .adapter import CancellableAdapter, shared_adapter
 from .exchange import Exchange
+from .failures import free
 
 
 class CancellableSession(requests.Session):
@@ -83,7 +84,8 @@ class _Cancelling(BaseAdapter):
                 )
         except BaseException as error:
             exchange.close()
-            if isinstance(error, (Exception, Cancelled)):
+            if isinstance(error, (Exception, Cancelled)) and self._token.cancelled:
+                free(error)
                 self._token.checkpoint()
             raise
 

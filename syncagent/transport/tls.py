@@ -8,6 +8,7 @@ connection. Here it is done once, and again when the files have changed.
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from typing import Any, Final
 
@@ -89,7 +90,19 @@ def _make(settings: dict[str, Any]) -> ssl.SSLContext:
     # urllib3 sets them for every connection. In a shared context that would free what
     # another thread is just reading.
     context.set_alpn_protocols = _leave_alone  # type: ignore[method-assign,assignment]
+    context.sslsocket_class = _TlsSocket
     return context
+
+
+class _TlsSocket(ssl.SSLSocket):
+    """A socket that closes itself without complaint.
+
+    A cancel may end the connection just before its handshake. The :mod:`ssl` module
+    then drops the socket, and Python would warn of a resource that is not closed.
+    """
+
+    # The method in C: a signal handler that raises cannot get into it.
+    __del__ = socket.SocketType.close
 
 
 def _leave_alone(protocols: object) -> None:

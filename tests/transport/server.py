@@ -41,6 +41,8 @@ from urllib.parse import parse_qsl, urlsplit
 #: Nothing in here waits longer than this, in seconds.
 LIMIT = 60.0
 COMMENT_EVERY = 0.005
+#: What the relay looks for.
+CANARY = b"canary-0123456789"
 
 _speaking = threading.Lock()
 _lines = threading.Semaphore(0)
@@ -321,6 +323,34 @@ def visit_silent(sock):
         say(gone="silent")
 
 
+def visit_relay(port):
+    """Pass everything on to *port*, and look for what must not be seen in clear."""
+
+    def visit(sock):
+        with sock, socket.create_connection(("127.0.0.1", port), LIMIT) as far:
+            relay(Watched(sock), far)
+
+    return visit
+
+
+class Watched:
+    """A socket whose incoming bytes are searched for a canary."""
+
+    def __init__(self, sock):
+        self._sock = sock
+        self._tail = b""
+
+    def recv(self, size):
+        data = self._sock.recv(size)
+        if CANARY in self._tail + data:
+            say(leaked=True)
+        self._tail = (self._tail + data)[-len(CANARY) :]
+        return data
+
+    def __getattr__(self, name):
+        return getattr(self._sock, name)
+
+
 _kept = []
 
 
@@ -353,6 +383,7 @@ def main(certificate=None, key=None, authority=None):
         strict.load_verify_locations(authority)
         strict.verify_mode = ssl.CERT_REQUIRED
         ports["strict"] = listen(visit_tls(strict))
+        ports["relay"] = listen(visit_relay(ports["https"]))
     say(**ports)
     for _ in sys.stdin:
         _lines.release()

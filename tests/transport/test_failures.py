@@ -249,7 +249,7 @@ def test_no_descriptor_is_left(server):
         "failed": "ConnectionFailed",
         "advice": True,
         "errno": errno.EMFILE,
-        "spare": 4,  # the socket, its duplicate, and a pair to wake it by
+        "spare": 2,  # the socket and its duplicate
         "kept": 1,  # the connection, for the next call
         "works_again": True,
     }
