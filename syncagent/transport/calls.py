@@ -97,12 +97,12 @@ class Call:
             self._checkpoint("")
             attempt = Attempt(self)
             yield attempt
-            # Whatever came out of it, the token is asked first.
+            failure = None if attempt.is_complete else self._failure(attempt)
+            # Whatever came out of it, and whatever it looks like: a cancel is a cancel.
             self._caller.checkpoint()
-            if attempt.is_complete:
+            if failure is None:
                 return
             failures += 1
-            failure = self._failure(attempt)
             delay = self._delay(failures, failure, attempt)
             if delay is None:
                 raise failure
@@ -112,10 +112,10 @@ class Call:
             )
             self._wait(delay)
 
-    def _failure(self, attempt: Attempt) -> SyncAgentError:
-        """Say in our words how *attempt* failed; raise what we have no words for."""
+    def _failure(self, attempt: Attempt) -> BaseException:
+        """Say in our words how *attempt* failed, if we have words for it."""
         error, phase = attempt.error, attempt.exchange.phase
-        if self.token.cancelled:
+        if self._is_over:
             return took_too_long(phase, self.timeouts, self.url)
         if isinstance(error, SyncAgentError):
             return error
@@ -123,13 +123,10 @@ class Call:
         if late is not None:
             return timed_out(late, self.timeouts, self.url)
         assert error is not None
-        failure = translate(error, phase, self.url)
-        if failure is None:
-            raise error
-        return failure
+        return translate(error, phase, self.url) or error
 
     def _delay(
-        self, failures: int, failure: SyncAgentError, attempt: Attempt
+        self, failures: int, failure: BaseException, attempt: Attempt
     ) -> float | None:
         if attempt.has_delivered or not isinstance(
             failure, (TransportError, ProviderError)
@@ -148,8 +145,13 @@ class Call:
 
     def _checkpoint(self, phase: str) -> None:
         self._caller.checkpoint()
-        if self.token.cancelled:
+        if self._is_over:
             raise took_too_long(phase, self.timeouts, self.url)
+
+    @property
+    def _is_over(self) -> bool:
+        """Has the total timeout passed? A cancel from above has another origin."""
+        return self.token.origin == "deadline"
 
 
 class Attempt:

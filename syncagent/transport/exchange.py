@@ -107,7 +107,7 @@ class Exchange:
     def late_phase(self) -> str | None:
         """The phase that took too long, if one did."""
         late = self.token.reason
-        if late is None:
+        if late is None or late.origin != "deadline":
             return None
         # It may have been noticed in the next one; but a connection has several.
         is_same = TIMEOUT_OF.get(self.phase) == TIMEOUT_OF.get(late)

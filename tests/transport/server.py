@@ -70,6 +70,8 @@ class Visitor:
                 return
 
     def read_head(self):
+        if self.file.peek(1)[:1] == b"\x16":  # TLS, on a port that speaks none
+            return False
         request = self.file.readline(65536).decode("latin-1").split()
         if len(request) != 3:
             return False

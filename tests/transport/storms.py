@@ -11,11 +11,14 @@ from crew import LONG
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import SyncAgentError
 
-#: What a call may be about: answers of all kinds, and places to be stuck in.
-PATHS = [
+#: What a call may be about: things that end, and places to be stuck in.
+ENDING = [
     *("ok", "chunked/e/e/end", "length/e/end", "close/e/cut", "gzip-chunked/e/end"),
+    *("status/429/length/end", "cut", "chunked/e/cut"),
+]
+STUCK = [
     *("silent", "chunked/e/stall", "close/h/stall", "chunked/flow", "chunked/comments"),
-    *("status/503/length/h/stall", "status/429/length/end", "cut", "chunked/e/cut"),
+    "status/503/length/h/stall",
 ]
 
 
@@ -63,15 +66,17 @@ class Storm:
         self.others = 0
 
     def call(self, randomly, canceller, scheme=None, **options):
-        """Make one call that is cancelled sooner or later, most likely midway."""
+        """Make one call that, most likely, is cancelled midway."""
         seconds = randomly.choice([0, 0.0005, 0.002, 0.01]) * randomly.random()
-        token = CancelToken()
-        if randomly.random() < 0.3:
+        token, how, paths = CancelToken(), randomly.random(), ENDING + STUCK
+        if how < 0.3:
             token = token.child(timeout=seconds)
-        else:
+        elif how < 0.9:
             canceller.cancel_in(seconds, token)
+        else:
+            paths = ENDING
         scheme = scheme or randomly.choice(["http", "https"])
-        url = self._server.url(randomly.choice(PATHS), scheme)
+        url = self._server.url(randomly.choice(paths), scheme)
         call = randomly.choice([self._transport.post, self._transport.stream])
         try:
             for _ in call(url, token=token, json={}, **options):
