@@ -92,7 +92,7 @@ class Line(Killable):
             self._duplicate.shutdown(socket.SHUT_RDWR)
         except OSError:  # the peer was faster
             pass
-        self._duplicate.close()
+        self.close()
 
     def let_go(self) -> None:
         # In a forked child: leave the connection to the parent, without a byte or a
@@ -105,11 +105,14 @@ class Line(Killable):
                     other.close()
                     os.dup2(ended.fileno(), self._number, inheritable=False)
         finally:
-            self._duplicate.close()
+            self.close()
 
     def close(self) -> None:
-        """Close the duplicate; only for whoever has taken the line back."""
-        self._duplicate.close()
+        """Close the duplicate; only for whoever owns it."""
+        try:
+            self._duplicate.close()
+        except OSError:  # it is gone, whatever the system thinks of how
+            pass
 
 
 def connect(

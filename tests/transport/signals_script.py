@@ -50,7 +50,7 @@ class Storm:
             self._is_armed = True
             # Again and again: one may be overlooked on the way into a wait, or raise
             # in a finalizer, which swallows it.
-            signal.setitimer(signal.ITIMER_REAL, seconds + 1e-6, 1.0)
+            signal.setitimer(signal.ITIMER_REAL, seconds + 1e-6, 0.25)
             for _ in self._transport.stream(url, token=self._token, json={}):
                 pass
         except (Cancelled, KeyboardInterrupt):
