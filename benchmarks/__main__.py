@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks [--json benchmarks/results.json] [--only token]
+    python -m benchmarks [--json benchmarks/results.json] [--only token sse]
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import token
+from benchmarks import latency, sse, token, transport
 from benchmarks.measure import Row
 
-AREAS = {"token": token.rows}
+AREAS = {
+    "token": token.rows,
+    "sse": sse.rows,
+    "transport": transport.rows,
+    "latency": latency.rows,
+}
 
 
 def main() -> int:
     options = arguments()
     rows = []
     print(f"Python {platform.python_version()}, {platform.machine()}\n")
-    print(f"{'':40} {'value':>10} {'floor':>10} {'ratio':>7} {'limit':>6}")
+    print(f"{'':48} {'value':>10} {'floor':>10} {'ratio':>7} {'limit':>9}")
     for area in options.only or AREAS:
         for row in AREAS[area]():
             print(line(row), flush=True)
@@ -44,10 +49,14 @@ def arguments() -> argparse.Namespace:
 
 
 def line(row: Row) -> str:
-    limit = "" if row.limit is None else f"{row.limit:.2f}x"
+    limits = [
+        "" if row.limit is None else f"{row.limit:.2f}x",
+        "" if row.most is None else f"{row.most:g} {row.unit}",
+    ]
     return (
-        f"{row.name:40} {row.value:7.1f} {row.unit:<2} {row.floor:7.1f} {row.unit:<2} "
-        f"{row.ratio:6.2f}x {limit:>6} {row.verdict:5} floor: {row.floor_name}"
+        f"{row.name:48} {row.value:7.1f} {row.unit:<2} {row.floor:7.1f} {row.unit:<2} "
+        f"{row.ratio:6.2f}x {' '.join(filter(None, limits)):>9} {row.verdict:5} "
+        f"floor: {row.floor_name}" + (f" ({row.note})" if row.note else "")
     )
 
 

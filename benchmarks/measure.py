@@ -21,7 +21,10 @@ class Row:
     value: float
     floor: float
     unit: str
+    #: How many times the floor it may be.
     limit: float | None = None
+    #: What it may be itself, in its unit.
+    most: float | None = None
     note: str = ""
 
     @property
@@ -30,9 +33,12 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        if self.limit is None:
+        if self.limit is None and self.most is None:
             return ""
-        return "ok" if self.ratio <= self.limit else "ABOVE"
+        is_above = (self.limit is not None and self.ratio > self.limit) or (
+            self.most is not None and self.value > self.most
+        )
+        return "ABOVE" if is_above else "ok"
 
 
 def per_call(function: Callable[[], object], number: int) -> float:

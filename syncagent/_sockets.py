@@ -20,6 +20,7 @@ import math
 import os
 import select
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -51,8 +52,8 @@ _NAP: Final = 1.0
 #: and the handler that is to cancel it never runs.
 FOREVER: Final = 2_000_000.0
 
-#: Enough for the largest TLS record, and for many small chunks at once.
-_BUFFER: Final = 64 * 1024
+#: Enough for the largest TLS record, and for many small chunks at once, in bytes.
+_BUFFER: Final = 16 * 1024
 
 
 #: Does a shutdown end the wait for a connection that is not made yet? Where nobody has
@@ -220,11 +221,13 @@ class _Reader(io.RawIOBase):
     ) -> None:
         self._sock = sock
         self._token = token
+        self._cancelled = token.flag()
         # It counts as a user of the socket, which is not closed before its last one.
         self._keeper = sock.makefile("rb", buffering=0)
-        self._naps = nap is not None and sock.gettimeout() in (None, FOREVER)
-        if self._naps:
-            sock.settimeout(nap)
+        self._timeout = sock.gettimeout() or math.inf
+        self._wait = min(self._timeout, nap or FOREVER)
+        self._poller = select.poll()
+        self._poller.register(sock, select.POLLIN)
         #: False: do not wait for bytes, take only what is in the buffer above.
         self.is_patient = True
 
@@ -234,19 +237,34 @@ class _Reader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         if not self.is_patient:
             return None
-        while True:
-            try:
-                count = self._sock.recv_into(buffer)
-            except TimeoutError:
-                self._token.checkpoint()
-                if not self._naps:
-                    raise
-                continue
-            except OSError:
-                self._token.checkpoint()
-                raise
+        if not self._has_bytes():
+            self._wait_for_bytes()
+        try:
+            count = self._sock.recv_into(buffer)
+        except OSError:
             self._token.checkpoint()
-            return count
+            raise
+        if self._cancelled:
+            self._token.checkpoint()
+        return count
+
+    def _has_bytes(self) -> bool:
+        """Are there bytes that TLS has decoded already, as far as one can know?"""
+        if isinstance(self._sock, ssl.SSLSocket):
+            return self._sock.pending() > 0
+        return not isinstance(self._sock, socket.socket)  # TLS within TLS: who knows
+
+    def _wait_for_bytes(self) -> None:
+        # Not in recv: when a cancel ends the connection, the token is asked at once,
+        # and OpenSSL does not have to find out what has happened.
+        waited = 0.0
+        while not self._poller.poll(self._wait * 1000):
+            waited += self._wait
+            self._token.checkpoint()
+            if waited >= self._timeout:
+                raise TimeoutError("timed out")
+        if self._cancelled:
+            self._token.checkpoint()
 
     def close(self) -> None:
         self._keeper.close()

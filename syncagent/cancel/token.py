@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NoReturn
 
 from .. import _clock
@@ -204,6 +204,15 @@ class CancelToken:
         cause = self._cause()
         if cause is not None:
             raise as_exception(cause)
+
+    def flag(self) -> Collection[object]:
+        """Return something that is false until the token is cancelled or reset.
+
+        For loops in which a look may cost no more than a few nanoseconds: look at it,
+        and call :meth:`checkpoint` when it is true. A deadline shows there once the
+        timer thread has noticed it, for a token on which something hangs.
+        """
+        return self._current().stop
 
     def _cause(self) -> Cause | None:
         generation = self._generation

@@ -97,8 +97,10 @@ class Call:
             self._checkpoint("")
             attempt = Attempt(self)
             yield attempt
+            # Whatever came out of it, and whatever it looks like: a cancel is a cancel,
+            # also one that comes while we look.
+            self._caller.checkpoint()
             failure = None if attempt.is_complete else self._failure(attempt)
-            # Whatever came out of it, and whatever it looks like: a cancel is a cancel.
             self._caller.checkpoint()
             if failure is None:
                 return

@@ -22,7 +22,6 @@ import requests
 import urllib3.exceptions as urllib3_errors
 
 from ..exceptions import (
-    Cancelled,
     ConfigurationError,
     ConnectionFailed,
     ConnectTimeout,
@@ -126,7 +125,7 @@ def free(error: BaseException | None) -> None:
     The libraries' exceptions refer to frames which refer to the exceptions, so that
     only the collector would ever close a socket, or forget a key, that is in there.
     """
-    if isinstance(error, (*_LIBRARY, *_SYSTEM, Cancelled)):
+    if isinstance(error, (*_LIBRARY, *_SYSTEM)):
         for link in list(_chain(error)):
             traceback.clear_frames(link.__traceback__)
 

@@ -82,7 +82,7 @@ def _deliver(
     attempt: Attempt, answer: Answer, is_end: IsEnd | None, decoder: EventDecoder
 ) -> Generator[ServerSentEvent, None, None]:
     exchange = attempt.exchange
-    checkpoint = exchange.token.checkpoint
+    cancelled = exchange.token.flag()
     exchange.enter("first event")
     piece = answer.read()
     if not answer.is_event_stream and piece.lstrip().startswith(_NO_STREAM):
@@ -96,7 +96,8 @@ def _deliver(
                 exchange.stop_clock()
             if is_end is not None and is_end(event):
                 attempt.is_complete = True
-            checkpoint()  # what came before a cancel may still be in our hands
+            if cancelled:  # what came before it may still be in our hands
+                exchange.token.checkpoint()
             yield event
         if not is_late:
             exchange.enter("stream")

@@ -71,14 +71,17 @@ CASES = [(name, scheme) for name, place in PLACES.items() for scheme in place.sc
 
 
 class Call:
-    """A call on its way to a place where it will be stuck."""
+    """A call on its way to a place where it will be stuck.
 
-    def __init__(self, name, scheme, server, make_transport):
+    :param is_quiet: is the server to say nothing about its end?
+    """
+
+    def __init__(self, name, scheme, server, make_transport, is_quiet=False):
         self._place = place = PLACES[name]
         self._server = server
         self._is_there = threading.Event()
         self._phases = {place.phase}
-        self._id = new_id()
+        self._id = ("quiet-" if is_quiet else "") + new_id()
         self._url = server.url(place.path, scheme, id=self._id, **RETRY_AFTER)
         if place.port is not None:
             here, there = (str(server.ports[port]) for port in (scheme, place.port))

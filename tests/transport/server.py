@@ -14,6 +14,7 @@ ends when its standard input does. A path is a list of steps:
 ``/unread``               the body of the request is not taken
 ``/status/503/...``       another status; then steps of the body as below
 ``/chunked/e/e/stall``    a body of events: chunked, length, or close; ``gzip-`` before
+``/many/20000/80``        20000 events as a model sends them, 80 to a chunk
 ``/cut``                  no answer, but the end of the connection
 ``/turns/2/A/then/B``     A for the first two with this ``id``, then B
 ========================  ============================================================
@@ -24,10 +25,11 @@ error, ``echo`` the headers of the request, ``big`` a megabyte, ``end`` the end 
 should have, ``cut`` another, ``stall`` nothing any more, ``flow`` events for ever,
 ``comments`` comments for ever, ``wait`` for the next line on standard input. The query
 gives headers to add, and ``id``, under which it says ``reached`` when it stalls and
-``gone`` when the client has hung up.
+``gone`` when the client has hung up, unless the id begins with ``quiet``.
 """
 
 import collections
+import functools
 import itertools
 import json
 import select
@@ -54,6 +56,11 @@ def say(**what):
     """Tell the test something."""
     with _speaking:
         print(json.dumps(what), flush=True)
+
+
+def say_gone(identity):
+    if not identity.startswith("quiet"):
+        say(gone=identity)
 
 
 class Visitor:
@@ -103,6 +110,10 @@ class Visitor:
             return self.stall()
         if kind == "cut":
             return False
+        if kind == "many":
+            self.send_head("200", {"Transfer-Encoding": "chunked"})
+            self.sock.sendall(many(*map(int, self.steps)))
+            return True
         if kind in ("ok", "echo"):
             return self.answer_at_once({} if kind == "ok" else self.known())
         status = self.steps.pop(0) if kind == "status" else "200"
@@ -221,7 +232,7 @@ class Visitor:
             while not self.is_gone(pause):
                 self.send(data)
         except OSError:
-            say(gone=self.id)
+            say_gone(self.id)
         return False
 
     def is_gone(self, seconds):
@@ -230,7 +241,7 @@ class Visitor:
         poller.register(self.sock.fileno(), select.POLLRDHUP)
         is_gone = bool(poller.poll(seconds * 1000))
         if is_gone:
-            say(gone=self.id)
+            say_gone(self.id)
         return is_gone
 
     # -- as a proxy ----------------------------------------------------------------
@@ -255,22 +266,29 @@ def content(number, step):
     }.get(step, b"")
 
 
+@functools.cache
+def many(number, per_chunk):
+    """Return the chunked body of a stream of tokens."""
+    token = {"index": 0, "delta": {"content": " word"}, "finish_reason": None}
+    event = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "choices": [token]}
+    data = b"data: %b\n\n" % json.dumps(event).encode() * per_chunk
+    chunk = b"%x\r\n%b\r\n" % (len(data), data)
+    return chunk * (number // per_chunk) + b"0\r\n\r\n"
+
+
 def relay(one, other):
-    """Pass on what either side says, until both have said all."""
+    """Pass on what either side says, until one has said all.
 
-    def pump(source, target):
-        try:
-            while data := source.recv(65536):
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            for sock in (source, target):
-                quietly(lambda sock=sock: sock.shutdown(socket.SHUT_RDWR))
-
-    back = threading.Thread(target=pump, args=(other, one), daemon=True)
-    back.start()
-    pump(one, other)
-    back.join(LIMIT)
+    On a single thread: TLS cannot be read and written at the same time.
+    """
+    targets = {one: other, other: one}
+    while True:
+        ready = [sock for sock in targets if getattr(sock, "pending", int)()]
+        for source in ready or select.select(list(targets), [], [], LIMIT)[0]:
+            data = source.recv(65536)
+            if not data:
+                return
+            targets[source].sendall(data)
 
 
 def quietly(function):
