@@ -24,16 +24,18 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(threading|logging|collections|contextvars|types|signal|time|os)(\..*)?",
+        r"(threading|logging|collections|contextvars|types|signal|time|os|socket)"
+        r"(\..*)?",
     ),
     ("py:.*", r"(str|int|float|bool|dict|list|tuple|None|object|type|BaseException)"),
     ("py:.*", r"(Exception|ValueError|TypeError|RuntimeError|TimeoutError|OSError)"),
     ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
     ("py:.*", r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord)"),
     ("py:.*", r"(Any|Final|Literal.*)"),
+    ("py:.*", r"(requests|msgspec|http)(\..*)?"),
     # Where documented names live inside the package.
     (
         "py:.*",
-        r"syncagent\.(_clock|cancel\.\w+|logs\._\w+)\..*",
+        r"syncagent\.(_clock|cancel\.\w+|logs\._\w+|transport\.\w+)\..*",
     ),
 ]

@@ -7,18 +7,24 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from .. import __version__, _clock
 from ..cancel import CancelToken
 from ..exceptions import Cancelled
+from ..transport import Transport
 
 SUMMARY: Final = "run blocking jobs and cancel each from another thread"
 
 #: Seconds for which each job blocks before the other thread cancels it.
 BLOCKED: Final = 0.3
+
+_BEGINNING: Final = (
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    "data: Hello\n\ndata: , I was just\n\n"
+)
 
 _COUNT_FOR_EVER: Final = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
@@ -30,7 +36,8 @@ def run(token: CancelToken) -> int:
     """Run the demo; return the exit code."""
     jobs: list[tuple[str, Callable[[CancelToken], object]]] = [
         ("sleep for an hour", sleep),
-        ("read from a server that says nothing", read_from_a_silent_server),
+        ("wait for a server that says nothing", call_a_silent_server),
+        ("read a stream of events that stalls", read_a_stalled_stream),
         ("a database query that never ends", query_without_end),
         ("wait for a process that never ends", wait_for_a_process),
     ]
@@ -70,14 +77,37 @@ def sleep(token: CancelToken) -> None:
     token.sleep(3600)
 
 
-def read_from_a_silent_server(token: CancelToken) -> None:
-    """Block in ``recv``; the cancel shuts the connection down."""
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as connection,
-        token.on_cancel(lambda: connection.shutdown(socket.SHUT_RDWR)),
-    ):
-        connection.recv(1)
+def call_a_silent_server(token: CancelToken) -> None:
+    """Block in an HTTP request whose answer never begins."""
+    with _server("") as url:
+        Transport().post(url, json={"prompt": "Hello?"}, token=token)
+
+
+def read_a_stalled_stream(token: CancelToken) -> None:
+    """Block in an answer that comes event by event, and then no more."""
+    with _server(_BEGINNING) as url:
+        for _ in Transport().stream(url, json={"prompt": "Hello!"}, token=token):
+            pass
+
+
+@contextmanager
+def _server(answer: str) -> Iterator[str]:
+    """Run a server that says *answer* and then nothing; give its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(ConnectionError):
+                connection.sendall(answer.encode())
+                while connection.recv(65536):  # until the client hangs up
+                    pass
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            thread.join(timeout=1)
 
 
 def query_without_end(token: CancelToken) -> None:

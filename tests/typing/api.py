@@ -5,17 +5,28 @@ from __future__ import annotations
 import threading
 from types import FrameType
 
+import requests
+
 from syncagent import (
+    CancellableSession,
     Cancelled,
     CancelReason,
     CancelToken,
     Origin,
+    ProviderError,
     Registration,
+    Retries,
+    ServerSentEvent,
+    StreamBroken,
+    Timeouts,
+    Transport,
     cancel_on_signals,
     logs,
 )
-from syncagent.cancel import Killable, Receipt, RunSlot
+from syncagent.cancel import Alarm, Killable, Receipt, RunSlot
+from syncagent.sse import EventDecoder, decode_events
 from syncagent.testing import FakeClock, Gate, no_leaks
+from syncagent.transport import CancellableAdapter, EventStream, Reply
 
 
 def tokens() -> None:
@@ -61,6 +72,60 @@ def handler(signum: int, frame: FrameType | None) -> None:
 
 class Bell(Killable):
     def fire(self) -> None: ...
+
+
+def is_end(event: ServerSentEvent) -> bool:
+    return event.data == "[DONE]"
+
+
+def streams(token: CancelToken) -> None:
+    transport = Transport(
+        timeout=Timeouts(connect=5, total=None),
+        retries=Retries(limit=1),
+        proxies={"https": "http://127.0.0.1:3128"},
+        verify="/etc/ssl/ca.pem",
+    )
+    stream: EventStream = transport.stream(
+        "https://model.example/", json={"a": 1}, token=token, is_end=is_end
+    )
+    with stream as events:
+        for event in events:
+            name: str = event.event
+            print(name, event.data, event.id, stream.status, stream.request_id)
+
+
+def replies() -> str:
+    try:
+        reply: Reply = Transport(timeout=(3, 60), retries=0).post(
+            "https://model.example/",
+            data=b"{}",
+            headers={"X-A": "b"},
+            auth=("me", "secret"),
+            on_phase=print,
+        )
+    except ProviderError as error:
+        return f"{error.status} {error.retry_after} {error.body}"
+    except (StreamBroken, TimeoutError, ConnectionError) as error:
+        return str(error)
+    return f"{reply.status} {reply.json()}"
+
+
+def sessions(token: CancelToken) -> None:
+    session: requests.Session = CancellableSession(token)
+    session.mount("https://", CancellableAdapter(pool_maxsize=10))
+    print(session.get("https://model.example/").status_code)
+
+
+def events(chunks: list[bytes]) -> list[ServerSentEvent]:
+    decoder = EventDecoder(max_event_bytes=100)
+    return [*decode_events(chunks), *decoder.feed(b"data: a\n\n")]
+
+
+def alarms(token: CancelToken) -> None:
+    alarm = Alarm(token)
+    alarm.set(5, "too slow")
+    if token.flag():
+        alarm.stop()
 
 
 def logging_set_up() -> None:
