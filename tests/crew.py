@@ -1,10 +1,12 @@
 """Run functions in threads, all at once, and come back with what they raised."""
 
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+TESTS = Path(__file__).parent
 #: Seconds after which a test that waits for something has failed.
 LONG = 20.0
 
@@ -34,11 +36,22 @@ def together(*functions, timeout=LONG):
 
 def run_script(name, *arguments, timeout=LONG):
     """Run a script that lies beside the tests in an interpreter of its own."""
-    script = next(Path(__file__).parent.rglob(f"{name}.py"))
     return subprocess.run(
-        [sys.executable, "-W", "error", str(script), *map(str, arguments)],
+        script_command(name, *arguments),
         capture_output=True,
         text=True,
         timeout=timeout,
         check=False,
+        env=script_environment(),
     )
+
+
+def script_environment():
+    """Return that of a script: it finds the modules that lie beside this one."""
+    return {**os.environ, "PYTHONPATH": str(TESTS)}
+
+
+def script_command(path, *arguments):
+    """Return what runs a script, which is named from the folder of the tests."""
+    script = TESTS / f"{path}.py"
+    return [sys.executable, "-W", "error", str(script), *map(str, arguments)]

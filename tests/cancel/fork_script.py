@@ -8,29 +8,12 @@ import threading
 import warnings
 
 from counting import Counter, Sock
+from forking import in_child
 
 from syncagent import CancelToken
 from syncagent.cancel import RunClaim, RunSlot, services
 
 LONG = 20.0
-
-
-def in_child(function):
-    """Run *function* in a forked child and return what it returned."""
-    readable, writable = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads and fork
-        pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writable, json.dumps(function()).encode())
-        finally:
-            os._exit(0)
-    os.close(writable)
-    with os.fdopen(readable) as pipe:
-        said = pipe.read()
-    os.waitpid(pid, 0)
-    return json.loads(said)
 
 
 def fires_nothing_of_the_parent():

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 def play(name):
     """Run one scene of the fork script in an interpreter of its own."""
-    ended = run_script("fork_script", name, timeout=50)
+    ended = run_script("cancel/fork_script", name, timeout=50)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 

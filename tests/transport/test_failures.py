@@ -243,7 +243,7 @@ def test_what_is_no_address(transport, url):
 
 def test_no_descriptor_is_left(server):
     """A full table of descriptors is told as such, and nothing is lost by it."""
-    ended = run_script("descriptors_script", server.url("ok"))
+    ended = run_script("transport/descriptors_script", server.url("ok"))
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout) == {
         "failed": "ConnectionFailed",

@@ -125,7 +125,7 @@ class _Through:
 def test_signals_at_random_moments(server, certificates, scene, signals):
     """Handlers that cancel, and handlers that raise, leave nothing stuck or open."""
     ended = run_script(
-        "signals_script",
+        "transport/signals_script",
         *(scene, signals, server.url("")[:-1], server.url("", "https")[:-1]),
         certificates.authority,
         timeout=LONG + signals / 50,

@@ -3,15 +3,13 @@
 import json
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from crew import LONG
+from crew import LONG, run_script, script_command, script_environment
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-SCRIPT = Path(__file__).with_name("fork_script.py")
+SCRIPT = "transport/fork_script"
 
 
 @pytest.fixture(params=["http", "https"])
@@ -21,10 +19,11 @@ def play(request, server, certificates):
     def play(scene, goes_on=False):
         url = server.url("", request.param).rstrip("/")
         process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), scene, url, certificates.authority],
+            script_command(SCRIPT, scene, url, certificates.authority),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env=script_environment(),
         )
         if goes_on:
             assert process.stdout.readline() == "go on\n", process.stderr.read()
@@ -70,13 +69,7 @@ def test_answers_never_cross(play):
     assert play("under_fire") == {"wrong": [], "right": True}
 
 
-def test_the_danger_is_real(server, certificates):
+def test_the_danger_is_real(server):
     """Plain requests shares the connection, and with it the answers."""
-    said = subprocess.run(
-        [sys.executable, str(SCRIPT), "plain_requests", server.url("")[:-1], ""],
-        capture_output=True,
-        text=True,
-        timeout=LONG,
-        check=True,
-    )
+    said = run_script(SCRIPT, "plain_requests", server.url("")[:-1], "")
     assert json.loads(said.stdout) == {"shared": True}
