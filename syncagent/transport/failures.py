@@ -47,7 +47,6 @@ _TIMEOUTS: Final[dict[str, type[RequestTimeout]]] = {
 
 #: What the libraries raise for a request that cannot be made at all.
 _NEVER_SENT: Final = (
-    requests.exceptions.InvalidHeader,
     requests.exceptions.InvalidProxyURL,
     requests.exceptions.InvalidSchema,
     requests.exceptions.InvalidURL,
@@ -105,7 +104,7 @@ def took_too_long(phase: str, timeouts: Timeouts, url: str) -> TotalTimeout:
 
 def translate(error: BaseException, phase: str, url: str) -> SyncAgentError | None:
     """Return our error for one of the libraries below; ``None`` if it is none."""
-    if isinstance(error, _NEVER_SENT):
+    if isinstance(error, _NEVER_SENT) or _is_about_a_header(error):
         return ConfigurationError(_never_sent(error, url))
     if not isinstance(error, (*_LIBRARY, *_SYSTEM)):
         return None
@@ -137,12 +136,19 @@ def _never_sent(error: BaseException, url: str) -> str:
             f"{shown(url)}: the request has a header that cannot be sent, with a "
             "character beyond Latin-1; was a key pasted with something else?"
         )
-    if isinstance(error, requests.exceptions.InvalidHeader):
+    if _is_about_a_header(error):
         return (
             f"{shown(url)}: the request has a header that cannot be sent: names and "
             "values are strings, without line breaks or space at the beginning"
         )
     return f"{shown(url)}: the request cannot be sent to this address, or this proxy"
+
+
+def _is_about_a_header(error: BaseException) -> bool:
+    # The second is http.client's, for what requests lets pass.
+    return isinstance(error, requests.exceptions.InvalidHeader) or (
+        isinstance(error, ValueError) and str(error).startswith("Invalid header ")
+    )
 
 
 def _failure(

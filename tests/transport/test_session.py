@@ -45,17 +45,20 @@ def test_a_call_ends_with_the_token(server, session, scheme, path):
 @pytest.mark.parametrize("framing", ["chunked", "close", "length", "gzip-close"])
 def test_a_streamed_body_ends_with_the_token(server, session, framing):
     """Also where the end of a connection would look like the end of the body."""
-    identity, lines = new_id(), []
+    identity, has_begun = new_id(), threading.Event()
 
     def call():
         url = server.url(f"{framing}/e/stall", id=identity)
         with pytest.raises(Cancelled), session.get(url, stream=True) as response:
-            for line in response.iter_content(8):
-                lines.append(line)
+            for _ in response.iter_content(8):
+                has_begun.set()
 
-    together(call, lambda: cancel_when_stuck(server, session, identity))
+    def cancel():
+        assert has_begun.wait(LONG)
+        cancel_when_stuck(server, session, identity)
+
+    together(call, cancel)
     server.wait_for(gone=identity)
-    assert lines
 
 
 def test_no_call_begins_after_a_cancel(session):
