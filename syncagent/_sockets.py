@@ -55,7 +55,6 @@ FOREVER: Final = 2_000_000.0
 #: Enough for the largest TLS record, and for many small chunks at once, in bytes.
 _BUFFER: Final = 16 * 1024
 
-
 #: Does a shutdown end the wait for a connection that is not made yet? Where nobody has
 #: found out, that wait looks at its token every so many seconds.
 _SHUTDOWN_WAKES: Final = sys.platform == "linux"
@@ -82,7 +81,7 @@ class Line(Killable):
         super().__init__()
         self._number = sock.fileno()
         # A number that nobody owns yet would be lost if a signal handler raised now.
-        self._duplicate = socket.socket()
+        self._duplicate = socket.socket(socket.AF_UNIX)
         os.dup2(self._number, self._duplicate.fileno(), inheritable=False)
 
     def fire(self) -> None:

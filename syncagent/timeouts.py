@@ -57,7 +57,12 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
         else:
             connect = read = timeout
         return cls(
-            connect=connect, send=read, headers=read, first_event=read, stall=read
+            connect=connect,
+            send=read,
+            headers=read,
+            first_event=read,
+            stall=read,
+            total=None,
         )
 
 

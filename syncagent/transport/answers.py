@@ -48,6 +48,8 @@ _Error = TypeVar("_Error", bound=ProviderError)
 class Reply(msgspec.Struct, frozen=True):
     """A complete answer that is no stream."""
 
+    #: Where it came from, without query and credentials.
+    url: str
     status: int
     #: Names in small letters.
     headers: dict[str, str]
@@ -64,9 +66,10 @@ class Reply(msgspec.Struct, frozen=True):
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProtocolError(
-                f"the server answered {self.status} with something that is not JSON "
-                f"({error}); is the address right?",
+                f"{self.url}: the server answered {self.status} with something that "
+                f"is not JSON ({error}); is the address right?",
                 status=self.status,
+                url=self.url,
                 request_id=self.request_id,
                 body=redact(self.body.decode("utf-8", "replace"))[:_EXCERPT],
             ) from None
@@ -132,11 +135,20 @@ class Answer:
             )
         return piece
 
-    def read_all(self) -> bytes:
-        """Return the whole body.
+    def reply(self) -> Reply:
+        """Return it whole.
 
         Cancellation: ends at once.
         """
+        return Reply(
+            shown(self._url),
+            self.status,
+            {name.lower(): value for name, value in self.headers.items()},
+            self._read_all(),
+            self.request_id,
+        )
+
+    def _read_all(self) -> bytes:
         self._exchange.enter("body")
         pieces = []
         while piece := self.read():
@@ -153,7 +165,7 @@ class Answer:
             raise self._redirected(self.headers["location"])
         raise self._refused()
 
-    def is_not_a_stream(self, beginning: bytes) -> ProtocolError:
+    def not_a_stream(self, beginning: bytes) -> ProtocolError:
         """Return the error for an answer that begins like something else."""
         kind = self.headers.get("content-type", "nothing in particular")
         return self._error(
@@ -163,7 +175,7 @@ class Answer:
             beginning,
         )
 
-    def is_broken(self, *, has_begun: bool) -> StreamBroken:
+    def broken(self, *, has_begun: bool) -> StreamBroken:
         """Return the error for a stream that has ended before its end."""
         what = "before it was complete" if has_begun else "before its first event"
         return StreamBroken(
@@ -222,20 +234,19 @@ class Answer:
             said = said.replace(secret, MASK)
         return redact(said)[:_EXCERPT]
 
-    def finish(self) -> None:
-        """Read to the end of a body that has said all, if that is near."""
-        try:
-            if not self._raw.isclosed() and self.is_framed:
-                self._exchange.limit(_LINGER)
+    def close(self, *, lingers: bool) -> None:
+        """Give the connection back if the body is read to its end, else close it.
+
+        :param lingers: read to the end, if that is near.
+        """
+        if lingers and self.is_framed and not self._raw.isclosed():
+            self._exchange.limit(_LINGER)
+            try:
                 for _ in range(4):
                     if not self.read():
                         break
-        except (Exception, Cancelled):
-            pass
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection, unless the body is read to its end."""
+            except (Exception, Cancelled):
+                pass  # then not
         self._raw.close()
         self._raw.release_conn()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import requests
@@ -23,6 +23,7 @@ from .adapter import CancellableAdapter
 from .answers import Answer
 from .exchange import Exchange
 from .failures import free, timed_out, took_too_long, translate
+from .routes import Route
 
 #: Parts of a credential that are shorter may be words that mean something else.
 _SHORTEST_SECRET: Final = 6
@@ -34,8 +35,8 @@ class Request(msgspec.Struct, frozen=True):
     """A request ready to be sent, once."""
 
     prepared: requests.PreparedRequest
-    #: What the adapter needs beside it: verify, cert, proxies.
-    settings: dict[str, Any]
+    #: The way there: what the adapter needs beside it.
+    route: Route
     #: Its headers before credentials were added.
     open_headers: dict[str, str | bytes]
 
@@ -189,10 +190,12 @@ class Attempt:
         """
         call, exchange = self._call, self.exchange
         request = call.prepare()
+        options = {"stream": True, "timeout": FOREVER, **request.route}
         with exchange.bound():
-            response = call.adapter.send(
-                request.prepared, stream=True, timeout=FOREVER, **request.settings
-            )
+            response = call.adapter.send(request.prepared, **options)
+            # A hook may send the request again, as digest authentication does.
+            hooks = request.prepared.hooks
+            response = dispatch_hook("response", hooks, response, **options)
         call.answer = self._answer = answer = Answer(
             response,
             exchange,
@@ -201,7 +204,6 @@ class Attempt:
             secrets=request.secrets,
         )
         exchange.token.checkpoint()
-        dispatch_hook("response", request.prepared.hooks, response, **request.settings)
         answer.raise_for_status()
         return answer
 
@@ -216,7 +218,9 @@ class Attempt:
     ) -> bool:
         try:
             if self._answer is not None:
-                self._answer.finish() if self.is_complete else self._answer.close()
+                # An exception from outside is not kept waiting.
+                is_fine = error is None or isinstance(error, GeneratorExit)
+                self._answer.close(lingers=self.is_complete and is_fine)
         finally:
             self.exchange.close()
         self.error = error

@@ -79,7 +79,7 @@ class _Cancelling(BaseAdapter):
         timeout = tuple(FOREVER if each is None else each for each in timeout)
         try:
             with exchange.bound():
-                return self._adapter.send(
+                response = self._adapter.send(
                     request, stream, timeout, verify, cert, proxies
                 )
         except BaseException as error:
@@ -88,6 +88,8 @@ class _Cancelling(BaseAdapter):
                 free(error)
                 self._token.checkpoint()
             raise
+        response.connection = self  # type: ignore[assignment]  # it may send again
+        return response
 
     def close(self) -> None:
         """Nothing to do: the connections are shared."""

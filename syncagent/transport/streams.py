@@ -86,20 +86,19 @@ def _deliver(
     exchange.enter("first event")
     piece = answer.read()
     if not answer.is_event_stream and piece.lstrip().startswith(_NO_STREAM):
-        raise answer.is_not_a_stream(piece)
+        raise answer.not_a_stream(piece)
     while piece:
-        is_late = True
+        has_events = False
         for event in decoder.feed(piece):
-            if is_late:  # what the caller takes its time for is not the server's fault
-                is_late = False
-                attempt.has_delivered = True
-                exchange.stop_clock()
+            if not has_events:
+                has_events = attempt.has_delivered = True
+                exchange.stop_clock()  # the caller's time is not the server's
             if is_end is not None and is_end(event):
                 attempt.is_complete = True
             if cancelled:  # what came before it may still be in our hands
                 exchange.token.checkpoint()
             yield event
-        if not is_late:
+        if has_events:
             exchange.enter("stream")
             if attempt.is_complete:
                 exchange.limit(_LAST_WORDS)
@@ -107,4 +106,4 @@ def _deliver(
     if is_end is None and answer.is_framed:
         attempt.is_complete = True
     if not attempt.is_complete:
-        raise answer.is_broken(has_begun=attempt.has_delivered)
+        raise answer.broken(has_begun=attempt.has_delivered)

@@ -174,15 +174,9 @@ class Transport:
         )
         for attempt in call.attempts():
             with attempt:
-                answer = attempt.send()
-                body = answer.read_all()
+                reply = attempt.send().reply()
                 attempt.is_complete = True
-        return Reply(
-            answer.status,
-            {name.lower(): value for name, value in answer.headers.items()},
-            body,
-            answer.request_id,
-        )
+        return reply
 
     def _call(
         self,

@@ -84,3 +84,11 @@ def advance_until(clock, is_done, step=1.0):
         assert time.monotonic() < end, "it never happened"
         clock.advance(step)
         pause.wait(0.001)
+
+
+def send_again(response, **options):
+    """Do what digest authentication does: send the request once more."""
+    if response.status_code == 401:
+        response.close()
+        return response.connection.send(response.request, **options)
+    return response

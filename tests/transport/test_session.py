@@ -5,7 +5,7 @@ import threading
 import pytest
 import requests
 from crew import LONG, together
-from harness import new_id
+from harness import new_id, send_again
 from requests.adapters import HTTPAdapter
 
 from syncagent import Cancelled, CancelToken
@@ -126,6 +126,19 @@ def test_an_uncancellable_adapter_is_refused(session):
     with pytest.raises(ConfigurationError, match="CancellableAdapter"):
         session.mount("https://", Foreign())
     session.mount("https://", HTTPAdapter())
+
+
+def test_a_request_that_a_hook_sends_again_ends_with_the_token(server, session):
+    """Whoever sends it, it is the session's."""
+    url = server.url("turns/1/status/401/length/end/then/silent", id="digest")
+    session.hooks["response"].append(send_again)
+
+    def call():
+        with pytest.raises(Cancelled):
+            session.get(url)
+
+    together(call, lambda: cancel_when_stuck(server, session, "digest"))
+    server.wait_for(gone="digest")
 
 
 def test_a_large_upload_ends_with_the_token(server, session):

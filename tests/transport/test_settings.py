@@ -2,9 +2,12 @@
 
 import pytest
 import requests
+from crew import together
+from harness import send_again
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConfigurationError
 from syncagent.transport import CancellableAdapter, Transport
 from syncagent.transport.routes import Routes
@@ -180,6 +183,23 @@ def test_a_session_with_its_settings(server):
     assert session.cookies.keys() == ["biscuit"]
     session.headers["X-Mine"] = "changed"
     assert known(transport, server.url("echo"))["headers"]["x-mine"] == "changed"
+
+
+def test_a_hook_that_sends_the_request_again(server):
+    """As digest authentication does; the answer to that is the answer, and it ends."""
+    session, token = requests.Session(), CancelToken()
+    session.hooks["response"].append(send_again)
+    transport = Transport(session=session, retries=0)
+    url = server.url("turns/1/status/401/length/end/then/chunked/e/end", id="again")
+    assert len(list(transport.stream(url, json={}))) == 1
+
+    def call():
+        url = server.url("turns/1/status/401/length/end/then/silent", id="hooked")
+        with pytest.raises(Cancelled):
+            transport.post(url, token=token, json={})
+
+    together(call, lambda: (server.wait_for(reached="hooked"), token.cancel()))
+    server.wait_for(gone="hooked")
 
 
 class Foreign(HTTPAdapter):
