@@ -6,12 +6,13 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from .exceptions import ConfigurationError
 
-__all__ = ["MASK", "hide", "is_secret_name", "redact", "unhide"]
+__all__ = ["MASK", "hide", "is_secret_name", "mask", "redact", "unhide"]
 
 MASK = "***"
 _SHORTEST_HIDDEN = 8
@@ -159,17 +160,29 @@ def unhide(secret: str) -> None:
     _hidden.pop(secret, None)
 
 
-@lru_cache(maxsize=4)
-def _hidden_pattern(secrets: tuple[str, ...]) -> re.Pattern[str]:
-    from urllib.parse import quote, quote_plus
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """Return *text* with *secrets* masked: as they are, quoted, and escaped."""
+    known = tuple(filter(None, secrets))
+    return _pattern(known).sub(MASK, text) if known else text
 
-    forms: set[str] = set()
-    for secret in secrets:
-        as_url = quote(secret, safe="", errors="replace")
-        as_form = quote_plus(secret, errors="replace")
-        forms |= {secret, as_url, as_form, repr(secret)[1:-1], json.dumps(secret)[1:-1]}
+
+def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str]:
+    forms = {form for secret in secrets for form in _forms(secret)}
     # Longest first: a secret that contains another one goes as a whole.
     return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+
+
+_hidden_pattern = lru_cache(maxsize=4)(_pattern)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield the ways in which a secret may be written."""
+    from urllib.parse import quote, quote_plus
+
+    as_json = json.dumps(secret)[1:-1]
+    yield from (secret, repr(secret)[1:-1], as_json, as_json.replace("/", r"\/"))
+    yield quote(secret, safe="", errors="replace")
+    yield quote_plus(secret, errors="replace")
 
 
 def redact(text: str) -> str:

@@ -114,7 +114,7 @@ class _Lookup:
     def _run(self) -> None:
         host, port, family, resolver = self._key
         try:
-            self._end(resolver(host, port, family, socket.SOCK_STREAM))
+            self._end(list(resolver(host, port, family, socket.SOCK_STREAM)))
         except BaseException as error:  # for whoever waits
             self._end(error)
 

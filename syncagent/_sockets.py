@@ -256,11 +256,11 @@ class _Reader(io.RawIOBase):
     def _wait_for_bytes(self) -> None:
         # Not in recv: when a cancel ends the connection, the token is asked at once,
         # and OpenSSL does not have to find out what has happened.
-        waited = 0.0
-        while not self._poller.poll(self._wait * 1000):
-            waited += self._wait
+        left = self._timeout
+        while not self._poller.poll(min(self._wait, left) * 1000):
+            left -= self._wait
             self._token.checkpoint()
-            if waited >= self._timeout:
+            if left <= 0:
                 raise TimeoutError("timed out")
         if self._cancelled:
             self._token.checkpoint()

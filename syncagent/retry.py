@@ -6,6 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 
 import msgspec
@@ -37,7 +38,8 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            kinds = int if name == "limit" else (int, float)
+            if not isinstance(value, kinds) or not 0 <= value < math.inf:
                 raise ConfigurationError(
                     f"retries: {name} must be a number, zero or more; got {value!r}"
                 )
@@ -104,6 +106,9 @@ def _seconds(text: str | None) -> float | None:
 
 def _date(text: str) -> float | None:
     try:
-        return parsedate_to_datetime(text).timestamp()
+        date = parsedate_to_datetime(text)
+        if date.tzinfo is None:  # HTTP knows no other zone, even where none is named
+            date = date.replace(tzinfo=timezone.utc)
+        return date.timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):
         return None

@@ -79,7 +79,7 @@ class EventDecoder:
         self._last_id = ""
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Yield the events that end in *chunk*.
+        """Yield the events that end in *chunk*; use it up before the next one.
 
         :raises ResponseTooLarge: the next event is larger than an event may be.
         """
@@ -95,7 +95,7 @@ class EventDecoder:
                 blocks[0] = b"".join([*self._pieces, blocks[0]])
                 self._pieces.clear()
             self._size = self._lines = 0
-            for block in blocks:
+            for block in filter(None, blocks):
                 if len(block) > self._max_bytes:
                     raise self._too_large(f"{self._max_bytes} bytes")
                 common = _COMMON.fullmatch(block)
@@ -106,7 +106,7 @@ class EventDecoder:
                         (name and name.decode("utf-8", "replace")) or "message",
                         self._last_id,
                     )
-                elif block:
+                else:
                     yield from self._read(block)
         self._hold(rest)
 

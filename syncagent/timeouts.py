@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import msgspec
@@ -73,7 +72,7 @@ def _check(name: str, seconds: object) -> None:
     if seconds is None:
         return
     is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or math.isnan(seconds) or not 0 < seconds <= _LONGEST:  # type: ignore[arg-type,operator]
+    if not is_number or not 0 < seconds <= _LONGEST:  # type: ignore[operator]
         raise ConfigurationError(
             f"timeout {name} must be a positive number of seconds, or None for no "
             f"limit; got {seconds!r}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 import requests
 
-from .._redaction import MASK, redact
 from ..exceptions import (
     AuthenticationFailed,
     Cancelled,
@@ -25,14 +24,12 @@ from ..exceptions import (
 )
 from ..retry import parse_retry_after
 from .exchange import Exchange
-from .failures import shown
+from .redactor import Redactor, shown
 
 #: How much is asked of a body at once, in bytes; what comes is what is there.
 _PIECE: Final = 64 * 1024
 #: How much of what a server says about an error is kept, in characters.
 _EXCERPT: Final = 4000
-#: How much of that a message shows.
-_SHORT_EXCERPT: Final = 300
 #: How long to wait for it, in seconds: the status is worth more.
 _EXCERPT_SECONDS: Final = 5.0
 #: How long to wait for the formal end of an answer that is complete, in seconds, so
@@ -64,25 +61,25 @@ class Reply(msgspec.Struct, frozen=True):
         """
         try:
             return msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ProtocolError(
-                f"{self.url}: the server answered {self.status} with something that "
-                f"is not JSON ({error}); is the address right?",
-                status=self.status,
-                url=self.url,
-                request_id=self.request_id,
-                body=redact(self.body.decode("utf-8", "replace"))[:_EXCERPT],
-            ) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            said = str(error)
+        # What the body says may repeat the key, which nobody knows any more here.
+        raise ProtocolError(
+            f"{self.url}: the server answered {self.status} with something that is "
+            f"not JSON ({said}); is the address right?",
+            status=self.status,
+            url=self.url,
+            request_id=self.request_id,
+        )
 
 
 class Answer:
     """An answer that has begun: its head is there, its body comes bit by bit.
 
-    :param response: as :mod:`requests` has it, with nothing of its body read.
+    :param response: as :mod:`requests` has it.
     :param exchange: what it came for.
-    :param url: where from.
+    :param redactor: what makes that which the server says fit to be seen.
     :param max_bytes: the size of the body above which it is an error.
-    :param secrets: yields what must not be repeated, should the server do so.
     """
 
     def __init__(
@@ -90,18 +87,20 @@ class Answer:
         response: requests.Response,
         exchange: Exchange,
         *,
-        url: str,
+        redactor: Redactor,
         max_bytes: int,
-        secrets: Callable[[], Iterable[str]],
     ) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
         self._raw = response.raw
         self._exchange = exchange
-        self._url = url
+        self._redactor = redactor
+        self._url = redactor.url
         self._left = max_bytes
         self._max_bytes = max_bytes
-        self._secrets = secrets
+        self._cancelled = exchange.token.flag()
+        # A hook may have read the body already.
+        self._read_before = response.content if response._content_consumed else b""
         #: Does HTTP itself say where the body ends?
         self.is_framed = self._raw.chunked or self._raw.length_remaining is not None
 
@@ -109,7 +108,8 @@ class Answer:
     def request_id(self) -> str | None:
         """The server's own name for the request."""
         found = (self.headers.get(name) for name in _REQUEST_IDS)
-        return next((name for name in found if name), None)
+        name = next((name for name in found if name), None)
+        return None if name is None else self._redactor.quote(name)
 
     @property
     def is_event_stream(self) -> bool:
@@ -124,14 +124,17 @@ class Answer:
 
         :raises ResponseTooLarge: there is more of it than may be.
         """
-        piece: bytes = self._raw.read1(_PIECE, decode_content=True) or b""
+        piece, self._read_before = self._read_before, b""
+        piece = piece or self._raw.read1(_PIECE, decode_content=True) or b""
+        if self._cancelled:  # what is unpacked comes without a look at the socket
+            self._exchange.token.checkpoint()
         self._left -= len(piece)
         if self._left < 0:
             raise ResponseTooLarge(
-                f"{shown(self._url)}: the answer has more than {self._max_bytes} "
-                "bytes; raise max_response_bytes if that is right",
+                f"{self._url}: the answer has more than {self._max_bytes} bytes; raise "
+                "max_response_bytes if that is right",
                 phase=self._exchange.phase,
-                url=shown(self._url),
+                url=self._url,
             )
         return piece
 
@@ -141,7 +144,7 @@ class Answer:
         Cancellation: ends at once.
         """
         return Reply(
-            shown(self._url),
+            self._url,
             self.status,
             {name.lower(): value for name, value in self.headers.items()},
             self._read_all(),
@@ -163,56 +166,54 @@ class Answer:
             return
         if 300 <= self.status < 400 and "location" in self.headers:
             raise self._redirected(self.headers["location"])
-        raise self._refused()
+        if self.status < 200:  # no answer follows, or none that could be read
+            raise self._error(ProtocolError, f"answered {self.status}", body="")
+        said = f"answered {self.status} {_name(self.status)}".rstrip()
+        raise self._error(_error_for(self.status), said, body=self._excerpt(b""))
 
     def not_a_stream(self, beginning: bytes) -> ProtocolError:
         """Return the error for an answer that begins like something else."""
-        kind = self.headers.get("content-type", "nothing in particular")
+        kind = self._redactor.quote(self.headers.get("content-type", "something else"))
         return self._error(
             ProtocolError,
             f"answered {self.status} with {kind} in place of a stream of events; is "
             "the address right, and does it stream?",
-            beginning,
+            body=self._excerpt(beginning),
         )
 
     def broken(self, *, has_begun: bool) -> StreamBroken:
         """Return the error for a stream that has ended before its end."""
         what = "before it was complete" if has_begun else "before its first event"
         return StreamBroken(
-            f"{shown(self._url)}: the server ended the stream {what}; it was cut off "
-            "on its side, or on the way. What came was delivered",
+            f"{self._url}: the server ended the stream {what}; it was cut off on its "
+            "side, or on the way. What came was delivered",
             phase=self._exchange.phase,
-            url=shown(self._url),
+            url=self._url,
             retryable=True,
         )
 
     def _redirected(self, location: str) -> RedirectRefused:
-        host = urlsplit(location).hostname or urlsplit(self._url).hostname or ""
+        host = self._redactor.quote(_host(self._url, location))
+        target = self._redactor.quote(shown(location))
         return RedirectRefused(
-            f"{shown(self._url)}: the server answered {self.status} and points to "
-            f"{host}; keys and prompts are not sent there unasked. If it is right, "
+            f"{self._url}: the server answered {self.status} and points to {host} "
+            f"({target}); keys and prompts are not sent there unasked. If it is right, "
             "use that address",
             location=host,
             phase=self._exchange.phase,
-            url=shown(self._url),
+            url=self._url,
         )
 
-    def _refused(self) -> ProviderError:
-        return self._error(
-            _error_for(self.status), f"answered {self.status} {_name(self.status)}"
-        )
-
-    def _error(self, kind: type[_Error], said: str, beginning: bytes = b"") -> _Error:
-        body = self._excerpt(beginning)
+    def _error(self, kind: type[_Error], said: str, *, body: str) -> _Error:
         identity = f" (request {self.request_id})" if self.request_id else ""
         retry_after = parse_retry_after(self.headers)
         wait = "" if retry_after is None else f"; it asks to wait {retry_after:g} s"
-        short = " ".join(body[:_SHORT_EXCERPT].split())
+        short = self._redactor.quote(body)
         return kind(
-            f"{shown(self._url)}: the server {said}{identity}{wait}"
+            f"{self._url}: the server {said}{identity}{wait}"
             + (f": {short}" if short else ""),
             status=self.status,
-            url=shown(self._url),
+            url=self._url,
             request_id=self.request_id,
             retry_after=retry_after,
             body=body,
@@ -229,10 +230,8 @@ class Answer:
                 text += piece
         except (Exception, Cancelled):
             pass  # whoever waits for this attempt asks the token; else: what has come
-        said = text.decode("utf-8", "replace")
-        for secret in self._secrets():
-            said = said.replace(secret, MASK)
-        return redact(said)[:_EXCERPT]
+        # Cut last: half a secret would not be recognised.
+        return self._redactor.clean(text.decode("utf-8", "replace"))[:_EXCERPT]
 
     def close(self, *, lingers: bool) -> None:
         """Give the connection back if the body is read to its end, else close it.
@@ -249,6 +248,14 @@ class Answer:
                 pass  # then not
         self._raw.close()
         self._raw.release_conn()
+
+
+def _host(url: str, location: str) -> str:
+    """Return the host that *location*, seen from *url*, is at."""
+    try:
+        return urlsplit(urljoin(url, location)).hostname or "nowhere"
+    except ValueError:
+        return "an address that nobody can read"
 
 
 def _error_for(status: int) -> type[ProviderError]:

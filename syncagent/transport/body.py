@@ -1,4 +1,4 @@
-"""The body of an answer, read as fast as it comes."""
+"""An answer as http.client reads it, put right where that is too strict or slow."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from .._sockets import ReadableSocket
 # The end of one chunk and the head of the next, in the form that servers send.
 _NEXT_CHUNK: Final = re.compile(rb"\r\n([0-9a-fA-F]{1,8})\r\n")
 
+_MAX_LINE: Final = 65536
+
 
 class Body(http.client.HTTPResponse):
     """An answer whose ``read1`` takes all chunks that are there, not just the first.
@@ -22,6 +24,27 @@ class Body(http.client.HTTPResponse):
     def __init__(self, source: ReadableSocket, *args: Any, **kwargs: Any) -> None:
         super().__init__(source, *args, **kwargs)  # type: ignore[arg-type]
         self._reader = source.reader
+
+    def _read_status(self) -> tuple[str, int, str]:
+        # Of the answers that announce another one, http.client skips 100 only. Any
+        # other would be taken for the answer, and the answer for that to the next call.
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if status in (100, 101) or not 100 <= status < 200:
+                return version, status, reason
+            while self.fp.readline(_MAX_LINE).strip():
+                pass
+
+    def begin(self) -> None:
+        super().begin()
+        # It wants the very word "chunked", where others are content with less.
+        codings = self.headers.get("transfer-encoding", "").lower().split(",")
+        named = [coding.strip() for coding in codings if coding.strip() != "identity"]
+        if named not in ([], [""], ["chunked"]):
+            raise http.client.UnknownTransferEncoding(", ".join(named))
+        if named == ["chunked"] and not self.chunked:
+            self.chunked, self.chunk_left, self.length = True, None, None
+            self.will_close = self._check_close()  # type: ignore[attr-defined]
 
     def read1(self, n: int = -1) -> bytes:
         """Read what is there, at most *n* bytes; block only if nothing is."""

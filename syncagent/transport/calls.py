@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
-import msgspec
 import requests
 from requests.hooks import dispatch_hook
 
-from .._redaction import is_secret_name
 from .._resolver import Resolver
 from .._run_id import run_id
 from .._sockets import FOREVER
@@ -21,32 +20,12 @@ from ..retry import Retries
 from ..timeouts import Timeouts
 from .adapter import CancellableAdapter
 from .answers import Answer
-from .exchange import Exchange
-from .failures import free, timed_out, took_too_long, translate
-from .routes import Route
-
-#: Parts of a credential that are shorter may be words that mean something else.
-_SHORTEST_SECRET: Final = 6
+from .exchange import Exchange, Outside
+from .failures import Failures, free
+from .prepared import Request
+from .redactor import Redactor
 
 _log = logging.getLogger("syncagent.transport")
-
-
-class Request(msgspec.Struct, frozen=True):
-    """A request ready to be sent, once."""
-
-    prepared: requests.PreparedRequest
-    #: The way there: what the adapter needs beside it.
-    route: Route
-    #: Its headers before credentials were added.
-    open_headers: dict[str, str | bytes]
-
-    def secrets(self) -> Iterator[str]:
-        """Yield what must not be shown: all that is there because of credentials."""
-        for name, value in self.prepared.headers.items():
-            if self.open_headers.get(name) != value or is_secret_name(name):
-                text = value.decode("latin-1") if isinstance(value, bytes) else value
-                parts = sorted({text, *text.split()}, key=len, reverse=True)
-                yield from (part for part in parts if len(part) >= _SHORTEST_SECRET)
 
 
 class Call:
@@ -71,19 +50,20 @@ class Call:
         max_bytes: int,
         on_phase: Callable[[str], object] | None,
     ) -> None:
-        self.url: Final = url
         self.prepare: Final = prepare
         self.adapter: Final = adapter
         self.timeouts: Final = timeouts
         self.resolver: Final = resolver
         self.max_bytes: Final = max_bytes
         self.on_phase: Final = on_phase
+        self.redactor: Final = Redactor(url)
         #: The newest answer, for those who want to see its head.
         self.answer: Answer | None = None
+        #: What the total timeout cancels; from the first attempt on, a child of it.
+        self.token = token
         self._caller = token
         self._retries = retries
-        #: A child of the caller's, which the total timeout cancels.
-        self.token: Final = token.child(timeouts.total)
+        self._failures = Failures(self.redactor, timeouts)
 
     def attempts(self) -> Iterator[Attempt]:
         """Yield attempts, until one is complete or fails for good.
@@ -94,6 +74,7 @@ class Call:
         :raises SyncAgentError: the last attempt's failure.
         """
         failures = 0
+        self.token = self._caller.child(self.timeouts.total)
         while True:
             self._checkpoint("")
             attempt = Attempt(self)
@@ -101,7 +82,7 @@ class Call:
             # Whatever came out of it, and whatever it looks like: a cancel is a cancel,
             # also one that comes while we look.
             self._caller.checkpoint()
-            failure = None if attempt.is_complete else self._failure(attempt)
+            failure = self._failure(attempt)
             self._caller.checkpoint()
             if failure is None:
                 return
@@ -115,18 +96,28 @@ class Call:
             )
             self._wait(delay)
 
-    def _failure(self, attempt: Attempt) -> BaseException:
-        """Say in our words how *attempt* failed, if we have words for it."""
+    def _failure(self, attempt: Attempt) -> BaseException | None:
+        """Say in our words how *attempt* failed, if it did and we have words for it."""
         error, phase = attempt.error, attempt.exchange.phase
+        if isinstance(error, Outside):
+            return error.error
+        if attempt.is_complete:
+            return None
         if self._is_over:
-            return took_too_long(phase, self.timeouts, self.url)
+            return self._failures.took_too_long(phase)
         if isinstance(error, SyncAgentError):
-            return error
+            return self._located(error, phase)
         late = attempt.exchange.late_phase
         if late is not None:
-            return timed_out(late, self.timeouts, self.url)
+            return self._failures.timed_out(late)
         assert error is not None
-        return translate(error, phase, self.url) or error
+        return self._failures.translate(error, phase, attempt.before) or error
+
+    def _located(self, error: SyncAgentError, phase: str) -> SyncAgentError:
+        """Say where *error* happened, if whoever made it did not know."""
+        if isinstance(error, TransportError) and not error.url:
+            error.url, error.phase = self.redactor.url, phase
+        return error
 
     def _delay(
         self, failures: int, failure: BaseException, attempt: Attempt
@@ -149,7 +140,7 @@ class Call:
     def _checkpoint(self, phase: str) -> None:
         self._caller.checkpoint()
         if self._is_over:
-            raise took_too_long(phase, self.timeouts, self.url)
+            raise self._failures.took_too_long(phase)
 
     @property
     def _is_over(self) -> bool:
@@ -166,6 +157,7 @@ class Attempt:
 
     def __init__(self, call: Call) -> None:
         self._call = call
+        self._response: requests.Response | None = None
         self._answer: Answer | None = None
         self.exchange: Final = Exchange(
             call.token,
@@ -173,6 +165,8 @@ class Attempt:
             resolver=call.resolver,
             on_phase=call.on_phase,
         )
+        #: What the caller was handling when it began, which is none of our business.
+        self.before: Final = sys.exc_info()[1]
         #: How it failed.
         self.error: BaseException | None = None
         #: Has the caller been given anything of the answer?
@@ -190,18 +184,13 @@ class Attempt:
         """
         call, exchange = self._call, self.exchange
         request = call.prepare()
+        call.redactor.secrets = request.secrets
         options = {"stream": True, "timeout": FOREVER, **request.route}
         with exchange.bound():
-            response = call.adapter.send(request.prepared, **options)
-            # A hook may send the request again, as digest authentication does.
-            hooks = request.prepared.hooks
-            response = dispatch_hook("response", hooks, response, **options)
+            self._response = call.adapter.send(request.prepared, **options)
+            self._response = _call_hooks(request, self._response, options)
         call.answer = self._answer = answer = Answer(
-            response,
-            exchange,
-            url=call.url,
-            max_bytes=call.max_bytes,
-            secrets=request.secrets,
+            self._response, exchange, redactor=call.redactor, max_bytes=call.max_bytes
         )
         exchange.token.checkpoint()
         answer.raise_for_status()
@@ -221,8 +210,32 @@ class Attempt:
                 # An exception from outside is not kept waiting.
                 is_fine = error is None or isinstance(error, GeneratorExit)
                 self._answer.close(lingers=self.is_complete and is_fine)
+            elif self._response is not None:
+                self._response.close()
         finally:
             self.exchange.close()
         self.error = error
-        free(error)
-        return isinstance(error, (Exception, Cancelled))
+        free(error, self.before)
+        return isinstance(error, (Exception, Cancelled, Outside))
+
+
+def _call_hooks(
+    request: Request, response: requests.Response, options: dict[str, Any]
+) -> requests.Response:
+    """Let hooks see the response, and perhaps put another in its place.
+
+    One may send the request again, as digest authentication does: what goes wrong then
+    is the call's failure. Any other exception is the hook's own.
+    """
+    try:
+        hooks = request.prepared.hooks
+        answered: requests.Response = dispatch_hook(
+            "response", hooks, response, **options
+        )
+    except requests.HTTPError as error:
+        raise Outside(error) from None
+    except requests.RequestException:
+        raise
+    except Exception as error:
+        raise Outside(error) from None
+    return answered

@@ -7,11 +7,14 @@ that came first has ended it, one that comes later must not reach its next user.
 
 from __future__ import annotations
 
+import errno
 import http.client
 import queue
 import socket
+import ssl
 import sys
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
@@ -19,15 +22,16 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import (
     ConnectTimeoutError,
+    LocationParseError,
     NameResolutionError,
     NewConnectionError,
 )
 from urllib3.util.connection import allowed_gai_family
 
 from .._resolver import resolve
-from .._sockets import Line, connect
+from .._sockets import Address, Line, connect
 from .body import Body
-from .exchange import Exchange, current
+from .exchange import Exchange, Outside, current
 from .tls import use_shared_context
 
 if TYPE_CHECKING:
@@ -65,14 +69,11 @@ class _Armed(_Connection):
 
     def _connect_for(self, exchange: Exchange) -> socket.socket:
         exchange.enter("resolve")
-        host, port, token = self._dns_host.strip("[]"), self.port, exchange.token
-        found = resolve(
-            host, port, token, family=allowed_gai_family(), resolver=exchange.resolver
-        )
+        found = self._resolve_for(exchange)
         exchange.enter("connect")
         sock, line = connect(
             found,
-            token,
+            exchange.token,
             seconds_each=exchange.seconds_to_connect(len(found), self.timeout),
             source_address=self.source_address,
             # urllib3 has none for proxies. But Nagle's algorithm holds the body of a
@@ -84,6 +85,24 @@ class _Armed(_Connection):
         sock.settimeout(self.timeout)
         return sock
 
+    def _resolve_for(self, exchange: Exchange) -> Sequence[Address]:
+        host = self._dns_host.strip("[]")
+        try:
+            return resolve(
+                host,
+                self.port,
+                exchange.token,
+                family=allowed_gai_family(),
+                resolver=exchange.resolver,
+            )
+        except UnicodeError:
+            said = f"{host!r}, label empty or too long"
+            raise LocationParseError(said) from None
+        except OSError:
+            raise
+        except Exception as error:  # only a resolver of somebody's raises others
+            raise Outside(error) from None
+
     def connect(self) -> None:
         super().connect()
         if self._exchange is not None:
@@ -94,7 +113,12 @@ class _Armed(_Connection):
         if exchange is not None and self._line is None and self.sock is not None:
             self._exchange, self._line = exchange, exchange.hold(self.sock)
             exchange.enter("send")
-        super().request(*args, **kwargs)
+        try:
+            super().request(*args, **kwargs)
+        except ssl.SSLEOFError as error:
+            # The server reads no more. In clear this is the pipe that is broken, upon
+            # which urllib3 still reads what the server has to say about it.
+            raise BrokenPipeError(errno.EPIPE, str(error)) from error
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]
         if self._exchange is not None:
@@ -180,9 +204,18 @@ class _Checking(_Pool):
     QueueCls = IdleConnections  # type: ignore[assignment]
 
     def _put_conn(self, conn: Any) -> None:
-        if conn is not None and not conn.disarm():
+        if conn is not None and not (conn.disarm() and _is_quiet(conn.sock)):
             conn.close()
         super()._put_conn(conn)
+
+
+def _is_quiet(sock: Any) -> bool:
+    """Has the server said nothing beyond the answer, as far as TLS has decoded it?
+
+    What it says unasked would be the answer to the next request. Where it has not been
+    decoded yet, urllib3 finds it when it takes the connection out of the pool again.
+    """
+    return not (isinstance(sock, ssl.SSLSocket) and sock.pending())
 
 
 class PlainPool(_Checking, HTTPConnectionPool):

@@ -6,12 +6,14 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from .._resolver import Resolver
 from .._sockets import Line, ReadableSocket, nap_of_this_thread
 from ..cancel import Alarm, CancelToken
 from ..timeouts import Timeouts
+
+T = TypeVar("T")
 
 _bound = threading.local()
 
@@ -26,6 +28,28 @@ TIMEOUT_OF: Final = {
     "stream": "stall",
     "body": "stall",
 }
+
+
+class Outside(BaseException):
+    """An exception of somebody's callback, on its way out to whoever gave us that.
+
+    None of the libraries that it passes, nor we, may take it for a failure of the call.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def call_outside(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call somebody's *function*.
+
+    :raises Outside: it raised an exception.
+    """
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        raise Outside(error) from None
 
 
 def current() -> Exchange | None:
@@ -82,7 +106,7 @@ class Exchange:
         if phase != self.phase:
             self.phase = phase
             if self._on_phase is not None:
-                self._on_phase(phase)
+                call_outside(self._on_phase, phase)
         timeout = TIMEOUT_OF.get(phase, "")
         if timeout == self._timeout:
             return

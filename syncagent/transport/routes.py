@@ -18,7 +18,7 @@ import requests
 from requests.utils import select_proxy
 
 from ..exceptions import ConfigurationError
-from .failures import shown
+from .redactor import shown
 
 _VARIABLES: Final = (
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
@@ -72,7 +72,7 @@ class Routes:
         # As if they were arguments of the request, so that the environment does not
         # count more than what was asked for.
         route = session.merge_environment_settings(
-            url, dict(session.proxies), True, session.verify, session.cert
+            url, dict(session.proxies), True, _checked(session.verify), session.cert
         )
         del route["stream"]
         if not self._allow_insecure:
@@ -90,20 +90,40 @@ def _check(url: str, route: Mapping[str, Any]) -> None:
         return
     # Even with TLS: requests does not look at the certificate of such a proxy.
     proxy = select_proxy(url, route["proxies"])
-    for hop in [url] if proxy is None else [url, proxy]:
-        if not _is_here(hop):
-            raise ConfigurationError(
-                f"to {shown(hop)} key and prompt would go in clear; use https://, or "
-                "say allow_insecure=True"
-            )
+    if not _is_here(url):
+        raise ConfigurationError(
+            f"to {shown(url)} key and prompt would go in clear; use https://, or say "
+            "allow_insecure=True"
+        )
+    if proxy is not None and not _is_here(proxy):
+        raise ConfigurationError(
+            f"on the way to {shown(url)} the proxy {shown(proxy)} would read key and "
+            "prompt; set NO_PROXY for this server, use https://, or say "
+            "allow_insecure=True"
+        )
+
+
+def _checked(verify: Any) -> bool | str:
+    """Return what *verify* means; nothing that is false by accident means no check."""
+    if verify is None or verify is True:
+        return True
+    if verify is False:
+        return False
+    path = os.fspath(verify) if isinstance(verify, os.PathLike) else verify
+    if not isinstance(path, str) or not path:
+        raise ConfigurationError(
+            "verify takes the path of a CA bundle, True, or False with "
+            f"allow_insecure=True; got {verify!r}"
+        )
+    return path
 
 
 def _is_here(url: str) -> bool:
     """Is it on this machine?"""
-    host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
     try:
+        host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
         return ip_address(host).is_loopback
     except ValueError:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import requests
@@ -73,10 +74,11 @@ class _Cancelling(BaseAdapter):
         cert: Any = None,
         proxies: Any = None,
     ) -> requests.Response:
-        exchange = Exchange(self._token)
-        if not isinstance(timeout, tuple):
-            timeout = (timeout, timeout)
-        timeout = tuple(FOREVER if each is None else each for each in timeout)
+        exchange, before = Exchange(self._token), sys.exc_info()[1]
+        if timeout is None:
+            timeout = FOREVER
+        elif isinstance(timeout, tuple):
+            timeout = tuple(FOREVER if each is None else each for each in timeout)
         try:
             with exchange.bound():
                 response = self._adapter.send(
@@ -85,7 +87,7 @@ class _Cancelling(BaseAdapter):
         except BaseException as error:
             exchange.close()
             if isinstance(error, (Exception, Cancelled)) and self._token.cancelled:
-                free(error)
+                free(error, before)
                 self._token.checkpoint()
             raise
         response.connection = self  # type: ignore[assignment]  # it may send again

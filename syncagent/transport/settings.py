@@ -10,12 +10,13 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
 from ..__version__ import __version__
-from .._redaction import redact
 from ..exceptions import ConfigurationError
 from .adapter import CancellableAdapter, shared_adapter
-from .calls import Request
-from .failures import shown
+from .exchange import call_outside
+from .prepared import Request
+from .redactor import shown
 from .routes import Routes
+from .session import CancellableSession
 
 #: Credentials as :mod:`requests` takes them.
 Auth = AuthBase | tuple[str, str] | Callable[..., Any] | None
@@ -43,6 +44,11 @@ class Settings:
         adapter: CancellableAdapter | None = None,
         allow_insecure: bool = False,
     ) -> None:
+        if isinstance(session, CancellableSession):
+            raise ConfigurationError(
+                "a CancellableSession has a token of its own; give a transport a plain "
+                "requests.Session, and the token to each call"
+            )
         self._session = session
         self._is_private = is_private
         self._adapter = adapter
@@ -58,7 +64,7 @@ class Settings:
         """
         if not url.lower().startswith(("http://", "https://")):
             raise ConfigurationError(
-                f"{redact(url)!r} is no address of a server: it begins with https://, "
+                f"{shown(url)!r} is no address of a server: it begins with https://, "
                 "or on this machine with http://"
             )
         if self._adapter is not None:
@@ -83,12 +89,17 @@ class Settings:
         :raises requests.RequestException: it cannot be sent.
         """
         prepared = self._blank(url)
-        assert prepared.url is not None
+        open_url = prepared.url or ""
         prepared.prepare_headers({**prepared.headers, **headers})
         prepared.prepare_body(data, None)
         open_headers = dict(prepared.headers)
-        prepared.prepare_auth(auth or self._session.auth, prepared.url)
-        return Request(prepared, self._routes.find(prepared.url), open_headers)
+        call_outside(prepared.prepare_auth, auth or self._session.auth, open_url)
+        return Request(
+            prepared,
+            self._routes.find(prepared.url or ""),
+            open_headers=open_headers,
+            open_url=open_url,
+        )
 
     def _blank(self, url: str) -> requests.PreparedRequest:
         """Return a request with all that does not change from call to call."""
@@ -103,7 +114,10 @@ class Settings:
             if len(self._blanks) >= _KEPT:
                 self._blanks.clear()
             self._blanks[url] = blank
-        return blank.copy()
+        copy = blank.copy()
+        # Of its hooks requests makes no copy; credentials may add to them.
+        copy.hooks = {event: list(hooks) for event, hooks in blank.hooks.items()}
+        return copy
 
 
 class _NoAuth(AuthBase):

@@ -9,12 +9,15 @@ from typing import Final
 from ..sse import EventDecoder, ServerSentEvent
 from .answers import Answer
 from .calls import Attempt, Call
+from .exchange import Outside
 
 #: Tells whether an event is the one by which its protocol says: this was all.
 IsEnd = Callable[[ServerSentEvent], bool]
 
-#: What something that is no stream of events begins with: JSON, or a page.
-_NO_STREAM: Final = (b"{", b"[", b"<")
+#: What may stand before the beginning: white space and a byte order mark.
+_NOTHING: Final = b"\xef\xbb\xbf \t\r\n"
+#: How much of an answer without events is kept, to say what it is, in bytes.
+_BEGINNING: Final = 4096
 #: How long to wait for more after the event that says: this was all, in seconds.
 _LAST_WORDS: Final = 2.0
 
@@ -84,16 +87,18 @@ def _deliver(
     exchange = attempt.exchange
     cancelled = exchange.token.flag()
     exchange.enter("first event")
-    piece = answer.read()
-    if not answer.is_event_stream and piece.lstrip().startswith(_NO_STREAM):
-        raise answer.not_a_stream(piece)
-    while piece:
+    beginning = b""
+    while piece := answer.read():
+        if not attempt.has_delivered:
+            beginning += piece[: _BEGINNING - len(beginning)]
+            if not answer.is_event_stream and _is_json_or_page(beginning):
+                raise answer.not_a_stream(beginning)
         has_events = False
         for event in decoder.feed(piece):
             if not has_events:
                 has_events = attempt.has_delivered = True
                 exchange.stop_clock()  # the caller's time is not the server's
-            if is_end is not None and is_end(event):
+            if is_end is not None and _says(is_end, event):
                 attempt.is_complete = True
             if cancelled:  # what came before it may still be in our hands
                 exchange.token.checkpoint()
@@ -102,8 +107,30 @@ def _deliver(
             exchange.enter("stream")
             if attempt.is_complete:
                 exchange.limit(_LAST_WORDS)
-        piece = answer.read()
+    if not attempt.has_delivered and _is_something_else(
+        beginning, is_labelled=answer.is_event_stream
+    ):
+        raise answer.not_a_stream(beginning)
     if is_end is None and answer.is_framed:
         attempt.is_complete = True
     if not attempt.is_complete:
         raise answer.broken(has_begun=attempt.has_delivered)
+
+
+def _says(is_end: IsEnd, event: ServerSentEvent) -> bool:
+    try:
+        return is_end(event)
+    except Exception as error:
+        raise Outside(error) from None
+
+
+def _is_json_or_page(beginning: bytes) -> bool:
+    return beginning.lstrip(_NOTHING).startswith((b"{", b"[", b"<"))
+
+
+def _is_something_else(beginning: bytes, *, is_labelled: bool) -> bool:
+    """Is an answer without a single event none that had not come to one yet?"""
+    if is_labelled:
+        return _is_json_or_page(beginning)
+    said = beginning.lstrip(_NOTHING)
+    return said != b"" and not said.startswith((b":", b"data", b"event", b"id"))

@@ -20,6 +20,8 @@ from urllib3.util.ssl_ import (
     resolve_ssl_version,
 )
 
+from ..exceptions import ConfigurationError
+
 #: Settings of a connection that become part of its context.
 _FILES: Final = ("ca_certs", "ca_cert_dir", "cert_file", "key_file")
 _VALUES: Final = (
@@ -75,6 +77,25 @@ def _make(settings: dict[str, Any]) -> ssl.SSLContext:
         ssl_maximum_version=settings["ssl_maximum_version"],
         cert_reqs=resolve_cert_reqs(settings["cert_reqs"]),
     )
+    try:
+        _load(context, settings)
+    except OSError as error:
+        files = ", ".join(str(settings[name]) for name in _FILES if settings[name])
+        raise ConfigurationError(
+            f"the certificates in {files or 'the system'} cannot be used ({error}); "
+            "verify takes a file or folder of authorities, cert a certificate and its "
+            "key, all of them as PEM"
+        ) from error
+    context.set_alpn_protocols(ALPN_PROTOCOLS)
+    # urllib3 sets them for every connection. In a shared context that would free what
+    # another thread is just reading.
+    context.set_alpn_protocols = _leave_alone  # type: ignore[method-assign,assignment]
+    context.sslsocket_class = _TlsSocket
+    return context
+
+
+def _load(context: ssl.SSLContext, settings: dict[str, Any]) -> None:
+    """Read the files, which takes its time."""
     authorities = tuple(
         settings[name] for name in ("ca_certs", "ca_cert_dir", "ca_cert_data")
     )
@@ -86,12 +107,6 @@ def _make(settings: dict[str, Any]) -> ssl.SSLContext:
         context.load_cert_chain(
             settings["cert_file"], settings["key_file"], settings["key_password"]
         )
-    context.set_alpn_protocols(ALPN_PROTOCOLS)
-    # urllib3 sets them for every connection. In a shared context that would free what
-    # another thread is just reading.
-    context.set_alpn_protocols = _leave_alone  # type: ignore[method-assign,assignment]
-    context.sslsocket_class = _TlsSocket
-    return context
 
 
 class _TlsSocket(ssl.SSLSocket):

@@ -74,6 +74,8 @@ class Transport:
         max_event_bytes: int = MAX_EVENT_BYTES,
         max_event_lines: int = MAX_EVENT_LINES,
     ) -> None:
+        sizes = (max_response_bytes, max_event_bytes, max_event_lines)
+        _check(session, proxies, cert, sizes)
         self._timeouts = Timeouts.of(timeout)
         self._retries = Retries.of(retries)
         self._resolver = resolver
@@ -87,10 +89,10 @@ class Transport:
         if session is None and is_plain and resolver is None:
             self._settings = _plain_settings(allow_insecure)
             return
-        if session is not None and not is_plain:
+        if session is not None and (not is_plain or resolver is not None):
             raise ConfigurationError(
                 "proxies, verify, cert and trust_env are settings of the session that "
-                "was given; set them there"
+                "was given; set them there. A resolver is none: give it no session"
             )
         self._settings = Settings(
             session
@@ -187,6 +189,15 @@ class Transport:
         auth: Auth,
         on_phase: Callable[[str], object] | None,
     ) -> Call:
+        if not isinstance(url, str):
+            raise TypeError(f"url must be a str, got {url!r}")
+        if token is not None and not isinstance(token, CancelToken):
+            raise TypeError(f"token must be a CancelToken, got {token!r}")
+        if not (auth is None or callable(auth) or isinstance(auth, tuple)):
+            raise TypeError(
+                "auth takes a pair of name and password, or something callable that "
+                "puts the credentials into the request, as requests has it"
+            )
         return Call(
             url,
             lambda: self._settings.prepare(url, data, headers, auth),
@@ -205,7 +216,26 @@ def _body(json: Any, data: bytes | None) -> bytes:
         return msgspec.json.encode(json)
     if json is not None:
         raise TypeError("give json or data, not both")
+    if not isinstance(data, bytes):  # what can be read once could not be sent again
+        raise TypeError(f"data must be bytes, got {type(data).__name__}")
     return data
+
+
+def _check(session: Any, proxies: Any, cert: Any, sizes: tuple[Any, ...]) -> None:
+    """Refuse what could only be misunderstood later."""
+    if not (session is None or isinstance(session, requests.Session)):
+        raise TypeError(f"session must be a requests.Session, got {session!r}")
+    if not (proxies is None or isinstance(proxies, Mapping)):
+        raise TypeError(f"proxies must map schemes to addresses, got {proxies!r}")
+    is_pair = isinstance(cert, tuple) and len(cert) == 2
+    if not (cert is None or isinstance(cert, str) or is_pair):
+        raise TypeError(f"cert must be a path, or a pair of paths, got {cert!r}")
+    for size in sizes:
+        if not isinstance(size, int) or size <= 0:
+            raise ConfigurationError(
+                "max_response_bytes, max_event_bytes and max_event_lines must be "
+                f"positive whole numbers; got {size!r}"
+            )
 
 
 @cache

@@ -260,7 +260,7 @@ def test_nothing_goes_in_clear_beyond_this_machine(url):
 def test_nor_through_a_proxy(server):
     """A proxy elsewhere would read what is meant for this machine."""
     for proxy in ("http://proxy.example:3128", "https://proxy.example:3128"):
-        with pytest.raises(ConfigurationError, match=r"proxy\.example:3128 key and"):
+        with pytest.raises(ConfigurationError, match=r"proxy\.example:3128 would read"):
             known(Transport(proxies={"http": proxy}), server.url("echo"))
 
 

@@ -174,11 +174,12 @@ def test_an_answer_that_is_cut(server, transport, framing):
 
 
 def test_an_answer_that_is_not_json(server, transport):
-    """The error says what it is instead."""
+    """The error says so; what it is instead is in the reply."""
     reply = transport.post(server.url("length/e/end"), json={})
     with pytest.raises(ProtocolError, match="not JSON") as error:
         reply.json()
-    assert error.value.body.startswith('data: {"number": 0}')
+    assert (error.value.status, error.value.url) == (200, reply.url)
+    assert reply.body.startswith(b'data: {"number": 0}')
 
 
 def test_the_request_is_made_when_the_first_event_is_asked_for(server, transport):
