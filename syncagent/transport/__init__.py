@@ -9,6 +9,8 @@ From the inside out:
 :mod:`~.connections`       urllib3's connections and pools, armed by an exchange
 :mod:`~.adapter`           requests' way to them, one per process, remade after a fork
 :mod:`~.session`           a :class:`requests.Session` whose calls end with a token
+:mod:`~.redactor`          what errors may show: no key, no query, no credentials
+:mod:`~.prepared`          a request that is ready to be sent, and what in it is secret
 :mod:`~.failures`          what went wrong below, in our words
 :mod:`~.answers`           an answer: its head, its body, and what its status means
 :mod:`~.calls`             a request and its retries

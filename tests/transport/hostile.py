@@ -6,16 +6,20 @@ from contextlib import suppress
 
 from crew import LONG
 
+from syncagent.transport import Transport
+
 
 class Hostile:
     """Answer every request with what ``answer(number, head)`` returns.
 
     :param answer: returns bytes; what it returns after ``None`` ends the connection.
     :param context: for TLS.
+    :param takes_body: read the bodies of requests, too?
     """
 
-    def __init__(self, answer, context=None):
+    def __init__(self, answer, context=None, *, takes_body=True):
         self._answer = answer if callable(answer) else lambda number, head: answer
+        self._takes_body = takes_body
         self._context = context
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads = []
@@ -45,22 +49,23 @@ class Hostile:
         with suppress(OSError):
             while True:
                 sock, _ = self._listener.accept()
-                self._sockets.append(sock.dup())
+                self._sockets.append(sock)
                 thread = threading.Thread(target=self._visit, args=(sock,), daemon=True)
                 thread.start()
                 self._threads.append(thread)
 
     def _visit(self, sock):
-        with suppress(OSError), sock:
+        with suppress(OSError, ValueError), sock:
             sock.settimeout(LONG)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._context is not None:
                 sock = self._context.wrap_socket(sock, server_side=True)
+                self._sockets.append(sock)
             with sock, sock.makefile("rb") as file:
                 while head := self._read_head(file):
                     self.heads.append(head)
                     for part in self._parts(len(self.heads), head):
                         if part is None:
-                            sock.shutdown(socket.SHUT_RDWR)
                             return
                         sock.sendall(part)
 
@@ -74,7 +79,8 @@ class Hostile:
             lines.append(line)
             if line.lower().startswith(b"content-length:"):
                 size = int(line[15:])
-        file.read(size)
+        if self._takes_body:
+            file.read(size)
         return b"".join(lines).decode("latin-1")
 
 
@@ -90,3 +96,8 @@ def head(headers="", status="200 OK"):
 
 
 SSE = "Content-Type: text/event-stream\r\n"
+
+
+def one_shot(**settings):
+    """Return a transport that tries once."""
+    return Transport(**{"retries": 0, **settings})

@@ -213,6 +213,20 @@ def test_steps_of_a_prepared_request():
     assert request.headers["Authorization"].startswith("Basic")
 
 
+def test_a_response_tells_whether_its_body_was_read(server):
+    """requests.Response._content_consumed is true once content has been asked for."""
+    response = requests.post(server.url("chunked/e/end"), stream=True)
+    assert response._content_consumed is False
+    assert response.content
+    assert response._content_consumed is True
+
+
+def test_copies_of_a_prepared_request_share_their_hooks():
+    """PreparedRequest.copy() copies no hooks; so we do."""
+    prepared = requests.Request("POST", "http://127.0.0.1/").prepare()
+    assert prepared.copy().hooks is prepared.hooks
+
+
 # -- sseclient-py ----------------------------------------------------------------------
 
 
@@ -259,6 +273,30 @@ def test_a_plain_response_is_never_at_the_end_of_a_chunk():
         assert response.read1(2) == b"ab"
         assert response.chunk_left != 0
         response.close()
+
+
+def test_an_answer_that_is_only_announced_has_a_status():
+    """HTTPResponse._read_status() reads one line, and begin() asks it for each."""
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(b"HTTP/1.1 103 Soon\r\na: b\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
+        response = http.client.HTTPResponse(here)
+        assert response._read_status()[:2] == ("HTTP/1.1", 103)
+        assert response.fp.readline() == b"a: b\r\n"
+        response.close()
+    assert "self._read_status()" in inspect.getsource(http.client.HTTPResponse.begin)
+
+
+def test_a_response_tells_whether_its_connection_ends_with_it():
+    """HTTPResponse._check_close() says so, by the headers alone."""
+    for header, expected in ((b"", False), (b"Connection: close\r\n", True)):
+        here, there = socket.socketpair()
+        with here, there:
+            there.sendall(b"HTTP/1.1 200 OK\r\n" + header + b"\r\n")
+            response = http.client.HTTPResponse(here)
+            response.begin()
+            assert bool(response._check_close()) is expected
+            response.close()
 
 
 def test_sockets_close_in_c():
