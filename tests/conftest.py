@@ -1,8 +1,16 @@
 """What every test has: nothing left behind, and a clean environment."""
 
+import signal
+
 import pytest
 
 from syncagent.testing import no_leaks
+
+
+def pytest_configure():
+    """Hear Ctrl+C, also where a shell starts the tests in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

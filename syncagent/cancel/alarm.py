@@ -45,7 +45,7 @@ class Alarm:
 
     def _arm(self, when: float) -> None:
         self._looks_at = when
-        services.current.timer.call_at(when, self._look)
+        services.current.timer.call_at(when, Alarm._look, self)
 
     def _look(self) -> None:
         self._looks_at = math.inf  # publish first, then look

@@ -20,6 +20,8 @@ else:
 class ChildLink(_Ref, Link):
     """A child, on its parent; weak, so that children come and go as they like.
 
+    One whose child is gone is found by the parent when it gets the next.
+
     The child holds its parent, so the parent is there whenever a child ends.
     """
 
@@ -29,7 +31,8 @@ class ChildLink(_Ref, Link):
     survives_fork = True
 
     def __new__(cls, child: CancelToken, parent: CancelToken) -> ChildLink:
-        self = super().__new__(cls, child, _forget)
+        # A callback in C: one in Python would swallow a signal handler's exception.
+        self = super().__new__(cls, child, parent._lost.append)
         self._parent = weakref.ref(parent)
         return self
 
@@ -57,11 +60,3 @@ class ChildLink(_Ref, Link):
     @property
     def is_spent(self) -> bool:
         return self() is None
-
-
-def _forget(link: weakref.ref[CancelToken]) -> None:
-    """Take a dead child off its parent."""
-    assert isinstance(link, ChildLink)
-    parent = link._parent()
-    if parent is not None:
-        parent._unlink(link)

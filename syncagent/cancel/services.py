@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .threads import Courier, Timer
@@ -17,7 +18,7 @@ class Services:
     """The threads of this process, its live runs, and the tokens that own something."""
 
     def __init__(self) -> None:
-        self.timer = Timer()
+        self.timer = Timer(self._report)
         self.courier = Courier(self.timer)
         #: Live runs by identity, in the order in which they began.
         self.runs: dict[int, weakref.ref[RunClaim]] = {}
@@ -30,10 +31,11 @@ class Services:
 
     def enrol(self, token: CancelToken) -> None:
         """Remember, weakly, that *token* has links that a fork must cut."""
-        self._tokens[weakref.ref(token, self._forget)] = None
+        # A callback in C: one in Python would swallow a signal handler's exception.
+        self._tokens[weakref.ref(token, self._tokens.__delitem__)] = None
 
-    def _forget(self, ref: weakref.ref[CancelToken]) -> None:
-        self._tokens.pop(ref, None)
+    def _report(self, write: Callable[[], None]) -> None:
+        self.courier.report(write)
 
     def end_in_child(self) -> None:
         """Take what belongs to the parent process off every token."""

@@ -9,14 +9,18 @@ import math
 import sys
 import threading
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final, Protocol
-from weakref import WeakMethod
+from typing import Any, Final, Protocol, TypeVar
 
 from .. import _clock
 from .links import Bell
+
+T = TypeVar("T")
 
 _log = logging.getLogger("syncagent.cancel")
 
@@ -58,9 +62,12 @@ class Service:
         self._thread = thread
         try:
             thread.start()
-        except BaseException:
+        except RuntimeError:  # no thread to be had
             self._thread = before
             raise
+        # Any other exception is a signal handler's, and the thread may run by now. It
+        # stays ours; if it does not run yet, the next who needs one makes another, and
+        # this one finds itself out of office.
 
     def _is_current(self) -> bool:
         return self._thread is threading.current_thread()
@@ -72,12 +79,18 @@ class Service:
 class Timer(Service):
     """Call methods at given times.
 
-    Methods are held weakly, so that a token with a deadline an hour away is gone as
-    soon as its last user is.
+    Their owners are held weakly, so that a token with a deadline an hour away is gone
+    as soon as its last user is.
+
+    The thread itself never logs: a handler may block, and then no deadline of the whole
+    process would count any more.
+
+    :param report: has something written to the log, elsewhere.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[Callable[[], None]], None]) -> None:
         super().__init__("syncagent-timer")
+        self._report = report
         self._inbox: deque[_Entry] = deque()
         self._heap: list[_Entry] = []
         self._numbers = itertools.count()
@@ -87,9 +100,11 @@ class Timer(Service):
         # about to look into the inbox anyway.
         self._wakes_at = -math.inf
 
-    def call_at(self, when: float, method: Callable[[], object]) -> None:
-        """Have *method* called at the monotonic time *when*; it must not block."""
-        self._inbox.append((when, next(self._numbers), WeakMethod(method)))
+    def call_at(self, when: float, method: Callable[[T], object], owner: T) -> None:
+        """Have *method* of *owner* called at a monotonic time; it must not block."""
+        # No WeakMethod: that has a callback in Python, which would swallow the
+        # exception of a signal handler.
+        self._inbox.append((when, next(self._numbers), weakref.ref(owner), method))
         self.ensure_thread()
         if when < self._wakes_at or len(self._inbox) >= _INBOX:
             self.look_again()
@@ -121,17 +136,22 @@ class Timer(Service):
 
     def _call_due(self) -> None:
         while self._heap and self._heap[0][0] <= _clock.now():
-            method = heapq.heappop(self._heap)[2]()
-            if method is None:
+            _, _, ref, method = heapq.heappop(self._heap)
+            owner = ref()
+            if owner is None:
                 continue
             try:
-                method()
-            except BaseException:
-                _log.exception("a timer raised; the others go on")
-            del method  # do not keep its object alive until the next one is due
+                method(owner)
+            except BaseException as error:
+                self._report(partial(_log_trouble, error))
+            del owner  # do not keep it alive until the next one is due
 
 
-_Entry = tuple[float, int, "WeakMethod[Callable[[], object]]"]
+def _log_trouble(error: BaseException) -> None:
+    _log.error("a timer raised; the others go on", exc_info=error)
+
+
+_Entry = tuple[float, int, "weakref.ref[Any]", Callable[[Any], object]]
 
 
 class Job(Protocol):
@@ -140,6 +160,16 @@ class Job(Protocol):
     def deliver(self) -> None: ...
 
     def describe(self) -> str: ...
+
+
+class _Report:
+    """Something to be written to the log, which may take its time, too."""
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        self.deliver = write
+
+    def describe(self) -> str:
+        return "a report"
 
 
 class Courier(Service):
@@ -160,6 +190,12 @@ class Courier(Service):
     def submit(self, job: Job) -> None:
         """Have *job* delivered after those before it. Takes no lock."""
         self._jobs.put(job)
+
+    def report(self, write: Callable[[], None]) -> None:
+        """Have something written to the log, by *write*."""
+        self.submit(_Report(write))
+        with suppress(RuntimeError):  # no thread to be had; perhaps later
+            self.ensure_thread()
 
     def _work(self) -> None:
         while self._is_current():
@@ -183,7 +219,7 @@ class Courier(Service):
 
     def _watch(self, running: tuple[Job, float]) -> None:
         try:
-            self._timer.call_at(running[1] + PATIENCE, self._look)
+            self._timer.call_at(running[1] + PATIENCE, Courier._look, self)
         except RuntimeError:
             # No thread can be started any more. Better unwatched than not delivered.
             return
@@ -212,13 +248,18 @@ class Courier(Service):
             except RuntimeError:  # it goes on with the rest if it ever returns
                 stuck.name = self._name
                 raise
-        _log.warning(
-            "%s has not returned for %.1f s; the others go on without it. A cancel "
-            "callback should only set, close or interrupt something. It is at:\n%s",
-            job.describe(),
-            seconds,
-            _stack_of(stuck),
-        )
+        if not isinstance(job, _Report):  # else the log is what is stuck
+            self.report(partial(_log_stuck, job, seconds, stuck))
+
+
+def _log_stuck(job: Job, seconds: float, stuck: threading.Thread) -> None:
+    _log.warning(
+        "%s has not returned for %.1f s; the others go on without it. A cancel "
+        "callback should only set, close or interrupt something. It is at:\n%s",
+        job.describe(),
+        seconds,
+        _stack_of(stuck),
+    )
 
 
 def _stack_of(thread: threading.Thread) -> str:

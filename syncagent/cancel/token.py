@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import NoReturn
 
 from .. import _clock
@@ -31,7 +33,7 @@ class CancelToken:
     :raises ValueError: *timeout* is negative, one is not a time, or both are given.
     """
 
-    __slots__ = ("__weakref__", "_generation", "_home", "_parents", "_signal")
+    __slots__ = ("__weakref__", "_generation", "_home", "_lost", "_parents", "_signal")
 
     def __init__(
         self, timeout: float | None = None, *, deadline: float | None = None
@@ -46,8 +48,10 @@ class CancelToken:
         self._home: services.Services | None = None
         #: The newest one known; another thread may have put one after it.
         self._generation = self._new_generation(deadline)
+        #: Links to children that are gone.
+        self._lost: deque[Link] = deque()
         for parent in parents:
-            parent._link(ChildLink(self, parent))
+            parent._adopt(self)
 
     def _new_generation(self, own_deadline: float | None) -> Generation:
         """Return one whose deadline is the earliest of *own_deadline* and above."""
@@ -332,7 +336,7 @@ class CancelToken:
     def _arm_timer(self, home: services.Services) -> None:
         deadline = self.deadline
         if deadline is not None:
-            home.timer.call_at(deadline, self._cause)
+            home.timer.call_at(deadline, CancelToken._cause, self)
 
     def _link(self, link: Link) -> None:
         claimant = object()
@@ -340,7 +344,9 @@ class CancelToken:
             generation = self._current()
             generation.links[link] = None  # publish first ...
             cause = generation.cause
-            if cause is not None:  # ... then look
+            # ... then look. What the cancel of an earlier generation has hit is not
+            # hit again: in our name, that would be taken for one that was cut short.
+            if cause is not None and not link.is_spent:
                 below = link.hit(cause, claimant)
                 if below is not None:
                     spread([below], claimant)
@@ -348,6 +354,12 @@ class CancelToken:
                 generation.links.pop(link, None)
             if not generation.successor:
                 return
+
+    def _adopt(self, child: CancelToken) -> None:
+        while self._lost:
+            with suppress(IndexError):  # another thread was faster
+                self._unlink(self._lost.popleft())
+        self._link(ChildLink(child, self))
 
     def _unlink(self, link: Link) -> None:
         generation = self._generation

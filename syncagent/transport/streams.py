@@ -9,7 +9,7 @@ from typing import Final
 from ..sse import EventDecoder, ServerSentEvent
 from .answers import Answer
 from .calls import Attempt, Call
-from .exchange import Outside
+from .exchange import call_outside
 
 #: Tells whether an event is the one by which its protocol says: this was all.
 IsEnd = Callable[[ServerSentEvent], bool]
@@ -98,7 +98,7 @@ def _deliver(
             if not has_events:
                 has_events = attempt.has_delivered = True
                 exchange.stop_clock()  # the caller's time is not the server's
-            if is_end is not None and _says(is_end, event):
+            if is_end is not None and call_outside(is_end, event):
                 attempt.is_complete = True
             if cancelled:  # what came before it may still be in our hands
                 exchange.token.checkpoint()
@@ -115,13 +115,6 @@ def _deliver(
         attempt.is_complete = True
     if not attempt.is_complete:
         raise answer.broken(has_begun=attempt.has_delivered)
-
-
-def _says(is_end: IsEnd, event: ServerSentEvent) -> bool:
-    try:
-        return is_end(event)
-    except Exception as error:
-        raise Outside(error) from None
 
 
 def _is_json_or_page(beginning: bytes) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from crew import LONG, together
 
 from syncagent import CancelToken
-from syncagent.cancel import services
+from syncagent.cancel import Alarm, services
 from syncagent.cancel.threads import Courier, Timer
 from syncagent.testing import FakeClock, Gate
 
@@ -153,6 +153,28 @@ def test_one_that_hangs_is_reported_and_left_behind(caplog):
     assert "has not returned" in caplog.text
 
 
+def test_a_log_that_hangs_holds_up_nobody():
+    """A handler that blocks keeps neither deadlines nor callbacks from coming."""
+    gate, log = Gate(), Gate()
+    handler = logging.Handler()
+    handler.emit = lambda record: log.stop_here()
+    logger = logging.getLogger("syncagent.cancel")
+    logger.addHandler(handler)
+    try:
+        leave_behind(gate)
+        log.wait_reached()
+        token = CancelToken()
+        alarm = Alarm(token)
+        alarm.set(0.01, "late")
+        assert token.wait(LONG)
+        flush()  # those behind the report go on, too
+    finally:
+        logger.removeHandler(handler)
+        gate.open()
+        log.open()
+    flush()
+
+
 def test_a_stuck_one_that_returns_ends_its_thread():
     """Promise 7: the thread of a callback that was left behind ends with it."""
     gate = Gate()
@@ -288,7 +310,7 @@ def test_delivered_though_no_thread_can_be_started_to_watch():
     class Job:
         deliver = staticmethod(lambda: ran.append(1))
 
-    Courier(NoTimer())._deliver(Job())
+    Courier(NoTimer(print))._deliver(Job())
     assert ran == [1]
 
 

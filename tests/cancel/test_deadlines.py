@@ -1,6 +1,7 @@
 """Tokens that cancel by themselves."""
 
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -10,6 +11,7 @@ from crew import LONG
 
 from syncagent import Cancelled, CancelToken
 from syncagent.cancel import Killable, services
+from syncagent.cancel.threads import Timer
 from syncagent.testing import FakeClock
 
 
@@ -206,3 +208,28 @@ def test_reset_arms_the_parents_deadline_again(clock):
     clock.advance(5)
     assert called.wait(LONG)
     assert child.origin == "parent"
+
+
+def test_a_start_that_is_interrupted_leaves_one_thread():
+    """Ctrl+C while the timer thread starts: there is one, and it keeps time."""
+    timer, token = Timer(print), CancelToken()
+    before = set(threading.enumerate())
+
+    def interrupt(frame, event, arg):
+        if frame.f_code.co_name == "wait" and frame.f_back.f_code.co_name == "start":
+            raise KeyboardInterrupt
+
+    sys.settrace(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            timer.call_at(time.monotonic() + 60, CancelToken.cancel, token)
+    finally:
+        sys.settrace(None)
+    timer.call_at(time.monotonic(), CancelToken.cancel, token)
+    assert token.wait(LONG)
+    mine = [thread for thread in threading.enumerate() if thread not in before]
+    timer.retire()
+    timer.look_again()
+    for thread in mine:
+        thread.join(LONG)
+    assert len(mine) == 1

@@ -168,3 +168,39 @@ def test_many_threads_hang_things_on_one_token():
 
     together(token.cancel, *(lambda mine=mine: attach(mine) for mine in counters))
     assert {c.fired for mine in counters for c in mine} == {1}
+
+
+def test_one_that_is_attached_across_a_reset_is_fired_once():
+    """A cancel before and one after the reset are two, and the first has hit it."""
+    token = CancelToken()
+    token.cancel()
+
+    class Resetting(Counter):
+        def fire(self):
+            super().fire()
+            token.reset()
+            token.cancel()
+
+    killable = Resetting()
+    token.attach(killable)
+    assert killable.fired == 1
+
+
+def test_no_python_code_runs_when_a_token_goes():
+    """What a signal handler raised in there would be printed, and lost."""
+    parent, calls = CancelToken(), []
+
+    def note(frame, event, arg):
+        if event == "call":
+            calls.append(frame.f_code.co_name)
+
+    for token in (CancelToken(60), parent.child(), parent.child(60)):
+        counter = Counter()
+        token.attach(counter)
+        token.detach(counter)
+        sys.setprofile(note)
+        try:
+            del token
+        finally:
+            sys.setprofile(None)
+    assert calls == []
