@@ -12,10 +12,12 @@ from typing import Any
 
 from .exceptions import ConfigurationError
 
-__all__ = ["MASK", "hide", "is_secret_name", "mask", "redact", "unhide"]
+__all__ = ["MASK", "hide", "is_secret_name", "mask", "redact", "unhide", "without_half"]
 
 MASK = "***"
 _SHORTEST_HIDDEN = 8
+# What is shorter than this is no clue.
+_SHORTEST_HALF = 3
 
 # Every pattern below runs in linear time. Two rules keep it so: whatever may be long
 # ends a match (nothing after it can fail and send the search back), and gaps between
@@ -164,6 +166,18 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     """Return *text* with *secrets* masked: as they are, quoted, and escaped."""
     known = tuple(filter(None, secrets))
     return _pattern(known).sub(MASK, text) if known else text
+
+
+def without_half(text: str, secrets: Iterable[str]) -> str:
+    """Return *text*, which was cut off, without half a secret at its end."""
+    longest = 0
+    for secret in secrets:
+        for form in _forms(secret):
+            for size in range(min(len(form) - 1, len(text)), longest, -1):
+                if text.endswith(form[:size]):
+                    longest = size
+                    break
+    return text[: len(text) - longest] if longest >= _SHORTEST_HALF else text
 
 
 def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str]:

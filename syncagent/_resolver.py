@@ -2,8 +2,8 @@
 
 ``getaddrinfo`` cannot be interrupted, not even by Ctrl+C. So it runs on a short-lived
 thread of its own, and whoever waits for it can leave. The thread ends when the resolver
-gives up; others who ask for the same name meanwhile wait for the same look-up, so a
-silent name server costs one thread per name, however often calls are cancelled.
+gives up; others who ask for the same name and port meanwhile wait for the same look-up,
+so a silent name server costs one thread for each, however often calls are cancelled.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ._sockets import Address
 from .cancel import Bell, CancelToken, Killable
+from .cancel.again import start_thread, until_done
 
 __all__ = ["Resolver", "resolve"]
 
@@ -69,9 +70,13 @@ def _join(host: str, port: int, family: int, resolver: Resolver) -> _Lookup:
     """Return the look-up that runs, or a new one."""
     key = (host, port, family, resolver)
     mine = _Lookup(key)
-    lookup = _running.setdefault(key, mine)
-    if lookup is mine:
-        lookup.start()
+    try:
+        lookup = _running.setdefault(key, mine)
+        if lookup is mine:
+            mine.start()
+    except BaseException:  # a signal handler's: nobody may wait for what never began
+        until_done(mine.give_up)
+        raise
     return lookup
 
 
@@ -98,18 +103,25 @@ class _Lookup:
         self._key = key
         self._outcome: Sequence[Address] | BaseException | None = None
         self._waiting: dict[_Doorbell, None] = {}
+        #: Its own, with the context variables of whoever asks first.
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run,
+            args=(self._run,),
+            name="syncagent-dns",
+            daemon=True,
+        )
 
     def start(self) -> None:
-        """Begin on a thread of its own, with the context variables of this one."""
-        context = contextvars.copy_context()
-        thread = threading.Thread(
-            target=context.run, args=(self._run,), name="syncagent-dns", daemon=True
-        )
+        """Begin."""
         try:
-            thread.start()
-        except BaseException as error:  # no thread to be had
-            self._end(OSError(f"a name look-up needs a thread: {error}"))
-            raise
+            start_thread(self._thread)
+        except RuntimeError as error:  # no thread to be had
+            self._end(_try_again(f"a name look-up needs a thread: {error}"))
+
+    def give_up(self) -> None:
+        """End it, unless it has really begun; those who wait may try again."""
+        if self._thread.ident is None:
+            self._end(_try_again("the look-up was interrupted before it began"))
 
     def _run(self) -> None:
         host, port, family, resolver = self._key
@@ -120,7 +132,8 @@ class _Lookup:
 
     def _end(self, outcome: Sequence[Address] | BaseException) -> None:
         self._outcome = outcome  # publish first, then look
-        _running.pop(self._key, None)
+        if _running.get(self._key) is self:
+            _running.pop(self._key, None)
         for doorbell in list(self._waiting):
             doorbell.fire()
 
@@ -141,3 +154,7 @@ class _Lookup:
         if isinstance(outcome, BaseException):
             raise outcome.with_traceback(None)
         return outcome
+
+
+def _try_again(said: str) -> socket.gaierror:
+    return socket.gaierror(socket.EAI_AGAIN, said)

@@ -69,6 +69,17 @@ def nap_of_this_thread() -> float | None:
     return _NAP if is_main else None
 
 
+class QuietSocket(socket.socket):
+    """A socket that the collector closes without a warning.
+
+    Whoever drops an answer without closing it should hear no more of it than from
+    :mod:`requests`, and nothing about what we had beside it.
+    """
+
+    # The method in C: a signal handler that raises cannot get into it.
+    __del__ = socket.SocketType.close
+
+
 class Line(Killable):
     """A connection as a token holds it: fired, it is shut down for good.
 
@@ -81,7 +92,7 @@ class Line(Killable):
         super().__init__()
         self._number = sock.fileno()
         # A number that nobody owns yet would be lost if a signal handler raised now.
-        self._duplicate = socket.socket(socket.AF_UNIX)
+        self._duplicate = QuietSocket(socket.AF_UNIX)
         os.dup2(self._number, self._duplicate.fileno(), inheritable=False)
 
     def fire(self) -> None:
@@ -215,6 +226,8 @@ class ReadableSocket:
 
 
 class _Reader(io.RawIOBase):
+    _keeper: io.RawIOBase | None = None
+
     def __init__(
         self, sock: socket.socket, token: CancelToken, nap: float | None
     ) -> None:
@@ -266,5 +279,6 @@ class _Reader(io.RawIOBase):
             self._token.checkpoint()
 
     def close(self) -> None:
-        self._keeper.close()
+        if self._keeper is not None:
+            self._keeper.close()
         super().close()

@@ -140,11 +140,14 @@ class HeadersTimeout(RequestTimeout):
 
 
 class FirstEventTimeout(RequestTimeout):
-    """The first event, or the body of an answer without events, was not in time."""
+    """The first event was not in time."""
 
 
 class StallTimeout(RequestTimeout):
-    """The next event was not in time; comments do not count."""
+    """The next event, or piece of an answer without events, was not in time.
+
+    Comments are no events.
+    """
 
 
 class TotalTimeout(RequestTimeout):
@@ -226,7 +229,7 @@ class ProtocolError(ProviderError):
 
 
 class Cancelled(BaseException):
-    """Unwind a run that was cancelled; raised by the package, never out of it.
+    """Unwind what was cancelled; an agent's ``run()`` makes a result of it.
 
     It is a :class:`BaseException`, so that ``except Exception`` in a tool does not
     swallow the end of its run.

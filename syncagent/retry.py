@@ -39,7 +39,8 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             kinds = int if name == "limit" else (int, float)
-            if not isinstance(value, kinds) or not 0 <= value < math.inf:
+            is_number = isinstance(value, kinds) and not isinstance(value, bool)
+            if not is_number or not 0 <= value < math.inf:
                 raise ConfigurationError(
                     f"retries: {name} must be a number, zero or more; got {value!r}"
                 )

@@ -32,6 +32,7 @@ MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
 MAX_EVENT_LINES: Final = 100_000
 
 _BOM: Final = b"\xef\xbb\xbf"
+_COLON: Final = ord(":")
 
 # What nearly every event looks like: a line of data, perhaps a name before it. A test
 # shows that such an event comes out as it does on the long way.
@@ -77,6 +78,15 @@ class EventDecoder:
         self._size = 0
         self._lines = 0
         self._last_id = ""
+
+    @property
+    def has_begun_an_event(self) -> bool:
+        """Has an event begun that has not ended? At the end of a stream it never will.
+
+        Comments are none.
+        """
+        begun = b"".join(self._pieces)
+        return any(line and line[0] != _COLON for line in begun.split(b"\n"))
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         """Yield the events that end in *chunk*; use it up before the next one.

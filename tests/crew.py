@@ -47,8 +47,9 @@ def run_script(name, *arguments, timeout=LONG):
 
 
 def script_environment():
-    """Return that of a script: it finds the modules that lie beside this one."""
-    return {**os.environ, "PYTHONPATH": str(TESTS)}
+    """Return that of a script: it finds what lies beside this, and what we import."""
+    found = [str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, found))}
 
 
 def script_command(path, *arguments):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -28,3 +30,21 @@ def until_done(work: Callable[[], T]) -> T:
     if interrupted is not None:
         raise interrupted
     return done
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Start *thread*.
+
+    What a signal handler raises meanwhile comes out as it is; Python may put its own
+    complaint about a lock in its place. The thread may run then, or not.
+
+    :raises RuntimeError: there is no thread to be had.
+    """
+    before = sys.exc_info()[1]
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raised = error.__context__
+        if raised is None or raised is before:
+            raise
+        raise raised from None

@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeVar
 
 from .. import _clock
+from .again import start_thread
 from .links import Bell
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class Service:
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
         self._thread = thread
         try:
-            thread.start()
+            start_thread(thread)
         except RuntimeError:  # no thread to be had
             self._thread = before
             raise

@@ -23,7 +23,7 @@ From the inside out:
 It knows no provider.
 """
 
-from .adapter import CancellableAdapter
+from .adapter import CancellableAdapter, close_idle
 from .answers import Reply
 from .session import CancellableSession
 from .streams import EventStream
@@ -35,4 +35,5 @@ __all__ = [
     "EventStream",
     "Reply",
     "Transport",
+    "close_idle",
 ]

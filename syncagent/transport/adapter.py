@@ -6,7 +6,7 @@ import os
 from typing import Any, Final
 from weakref import WeakSet
 
-from requests.adapters import HTTPAdapter
+from requests.adapters import BaseAdapter, HTTPAdapter
 
 from .._redaction import redact
 from ..cancel.once import Once
@@ -52,9 +52,9 @@ class CancellableAdapter(HTTPAdapter):
                 "cancelled"
             )
         super().__init__(pool_connections, pool_maxsize)
-        _adapters.add(self)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        _adapters.add(self)  # here, as one that is unpickled passes only this way
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
@@ -92,6 +92,36 @@ _shared: Final[Once[CancellableAdapter]] = Once()
 def shared_adapter() -> CancellableAdapter:
     """Return the adapter of this process: one pool for all who need no other."""
     return _shared.value or _shared.put(CancellableAdapter())
+
+
+def cancellable(adapter: BaseAdapter, where: str) -> CancellableAdapter:
+    """Return *adapter* if a cancel can end its requests, or one that is just like it.
+
+    :param where: what it is for.
+    :raises ConfigurationError: there is none that is just like it.
+    """
+    if isinstance(adapter, CancellableAdapter):
+        return adapter
+    if (
+        type(adapter) is HTTPAdapter
+        and adapter.max_retries.total == 0
+        and not adapter._pool_block
+    ):
+        return shared_adapter()
+    raise ConfigurationError(
+        f"the session sends requests to {where} with {adapter!r}, which a cancel could "
+        "not end; derive it from syncagent.transport.CancellableAdapter, without "
+        "retries: a Transport has its own"
+    )
+
+
+def close_idle() -> None:
+    """Close the connections of this process that wait for their next request.
+
+    Those in use are not touched. The next requests make new ones.
+    """
+    for adapter in list(_adapters):
+        adapter.close()
 
 
 def _start_over_in_child() -> None:

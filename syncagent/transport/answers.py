@@ -48,8 +48,8 @@ class Reply(msgspec.Struct, frozen=True):
     #: Where it came from, without query and credentials.
     url: str
     status: int
-    #: Names in small letters.
-    headers: dict[str, str]
+    #: Names in any case, as :mod:`requests` has it.
+    headers: Mapping[str, str]
     body: bytes
     #: The server's own name for the request, for its support.
     request_id: str | None = None
@@ -98,8 +98,7 @@ class Answer:
         self._url = redactor.url
         self._left = max_bytes
         self._max_bytes = max_bytes
-        self._cancelled = exchange.token.flag()
-        # A hook may have read the body already.
+        # By a hook.
         self._read_before = response.content if response._content_consumed else b""
         #: Does HTTP itself say where the body ends?
         self.is_framed = self._raw.chunked or self._raw.length_remaining is not None
@@ -112,10 +111,14 @@ class Answer:
         return None if name is None else self._redactor.quote(name)
 
     @property
+    def kind(self) -> str:
+        """What it says that it is, such as ``application/json``."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
     def is_event_stream(self) -> bool:
         """Does it say that it is one?"""
-        kind = self.headers.get("content-type", "")
-        return kind.partition(";")[0].strip().lower() == "text/event-stream"
+        return self.kind == "text/event-stream"
 
     def read(self) -> bytes:
         """Return what has come of the body, at least a byte; nothing at its end.
@@ -126,8 +129,6 @@ class Answer:
         """
         piece, self._read_before = self._read_before, b""
         piece = piece or self._raw.read1(_PIECE, decode_content=True) or b""
-        if self._cancelled:  # what is unpacked comes without a look at the socket
-            self._exchange.token.checkpoint()
         self._left -= len(piece)
         if self._left < 0:
             raise ResponseTooLarge(
@@ -146,7 +147,7 @@ class Answer:
         return Reply(
             self._url,
             self.status,
-            {name.lower(): value for name, value in self.headers.items()},
+            self.headers,
             self._read_all(),
             self.request_id,
         )
@@ -158,7 +159,10 @@ class Answer:
             pieces.append(piece)
             self._exchange.stop_clock()
             self._exchange.enter("body")
-        return b"".join(pieces)
+        body = b"".join(pieces)
+        if not self.is_framed and self.kind == "application/json" and _is_cut(body):
+            raise self.broken("before it was complete")
+        return body
 
     def raise_for_status(self) -> None:
         """Raise what the status means, unless it is that of success."""
@@ -181,12 +185,11 @@ class Answer:
             body=self._excerpt(beginning),
         )
 
-    def broken(self, *, has_begun: bool) -> StreamBroken:
-        """Return the error for a stream that has ended before its end."""
-        what = "before it was complete" if has_begun else "before its first event"
+    def broken(self, when: str) -> StreamBroken:
+        """Return the error for an answer that has ended before its end."""
         return StreamBroken(
-            f"{self._url}: the server ended the stream {what}; it was cut off on its "
-            "side, or on the way. What came was delivered",
+            f"{self._url}: the answer ended {when}; it was cut off by the server, or "
+            "on the way",
             phase=self._exchange.phase,
             url=self._url,
             retryable=True,
@@ -207,7 +210,7 @@ class Answer:
     def _error(self, kind: type[_Error], said: str, *, body: str) -> _Error:
         identity = f" (request {self.request_id})" if self.request_id else ""
         retry_after = parse_retry_after(self.headers)
-        wait = "" if retry_after is None else f"; it asks to wait {retry_after:g} s"
+        wait = "" if retry_after is None else f"; it asks to wait {retry_after:.10g} s"
         short = self._redactor.quote(body)
         return kind(
             f"{self._url}: the server {said}{identity}{wait}"
@@ -224,14 +227,17 @@ class Answer:
         """Return the beginning of the body, as far as it comes, without secrets."""
         self._exchange.enter("error body")
         self._exchange.limit(_EXCERPT_SECONDS)
-        text = bytearray(beginning)
+        text, is_whole = bytearray(beginning), False
         try:
-            while len(text) < 4 * _EXCERPT and (piece := self.read()):
+            while len(text) < 4 * _EXCERPT and not is_whole:
+                piece = self.read()
                 text += piece
+                is_whole = not piece
         except (Exception, Cancelled):
             pass  # whoever waits for this attempt asks the token; else: what has come
-        # Cut last: half a secret would not be recognised.
-        return self._redactor.clean(text.decode("utf-8", "replace"))[:_EXCERPT]
+        said = text[: 4 * _EXCERPT].decode("utf-8", "replace")
+        clean = self._redactor.clean if is_whole else self._redactor.clean_cut
+        return clean(said)[:_EXCERPT]
 
     def close(self, *, lingers: bool) -> None:
         """Give the connection back if the body is read to its end, else close it.
@@ -248,6 +254,14 @@ class Answer:
                 pass  # then not
         self._raw.close()
         self._raw.release_conn()
+
+
+def _is_cut(body: bytes) -> bool:
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return True
+    return False
 
 
 def _host(url: str, location: str) -> str:

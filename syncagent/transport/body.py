@@ -1,17 +1,60 @@
-"""An answer as http.client reads it, put right where that is too strict or slow."""
+"""An answer as http.client and urllib3 read it, put right for our purposes."""
 
 from __future__ import annotations
 
 import http.client
 import re
+from collections.abc import Generator
 from typing import Any, Final
 
+from urllib3.response import HTTPResponse
+
 from .._sockets import ReadableSocket
+from ..cancel import CancelToken
 
 # The end of one chunk and the head of the next, in the form that servers send.
 _NEXT_CHUNK: Final = re.compile(rb"\r\n([0-9a-fA-F]{1,8})\r\n")
 
 _MAX_LINE: Final = 65536
+
+_Pieces = Generator[bytes, None, None]
+
+
+class Response(HTTPResponse):
+    """What urllib3 makes of an answer: nothing of it is given out after a cancel.
+
+    When one comes, bytes may have left the socket already, and wait here, packed or
+    unpacked.
+    """
+
+    _token: CancelToken
+    _cancelled: object
+
+    @classmethod
+    def adopt(cls, response: Any, token: CancelToken) -> None:
+        """Make one of *response*, for which urllib3 asks for no class."""
+        response.__class__ = cls
+        response._token = token
+        response._cancelled = token.flag()
+
+    def read(self, *args: Any, **kwargs: Any) -> bytes:
+        return self._checked(super().read(*args, **kwargs))
+
+    def read1(self, *args: Any, **kwargs: Any) -> bytes:
+        return self._checked(super().read1(*args, **kwargs))
+
+    def read_chunked(self, *args: Any, **kwargs: Any) -> _Pieces:
+        for piece in super().read_chunked(*args, **kwargs):
+            yield self._checked(piece)
+
+    def _checked(self, piece: bytes) -> bytes:
+        if self._cancelled:
+            try:
+                self._token.checkpoint()
+            except BaseException:
+                self.close()
+                raise
+        return piece
 
 
 class Body(http.client.HTTPResponse):
@@ -20,6 +63,8 @@ class Body(http.client.HTTPResponse):
     Models send a chunk per token. To go through the layers above for each of them costs
     more than everything else together.
     """
+
+    fp: Any = None  # also if a signal handler raises before it is made
 
     def __init__(self, source: ReadableSocket, *args: Any, **kwargs: Any) -> None:
         super().__init__(source, *args, **kwargs)  # type: ignore[arg-type]
@@ -45,6 +90,9 @@ class Body(http.client.HTTPResponse):
         if named == ["chunked"] and not self.chunked:
             self.chunked, self.chunk_left, self.length = True, None, None
             self.will_close = self._check_close()  # type: ignore[attr-defined]
+
+    def flush(self) -> None:
+        """Do nothing: the collector may have closed the file below before this."""
 
     def read1(self, n: int = -1) -> bytes:
         """Read what is there, at most *n* bytes; block only if nothing is."""
@@ -74,6 +122,7 @@ class Body(http.client.HTTPResponse):
         """Return what has been received and not read, without waiting for more."""
         self._reader.is_patient = False
         try:
-            return self.fp.peek()
+            ahead: bytes = self.fp.peek()
+            return ahead
         finally:
             self._reader.is_patient = True

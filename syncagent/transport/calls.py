@@ -13,7 +13,6 @@ from requests.hooks import dispatch_hook
 
 from .._resolver import Resolver
 from .._run_id import run_id
-from .._sockets import FOREVER
 from ..cancel import CancelToken
 from ..exceptions import Cancelled, ProviderError, SyncAgentError, TransportError
 from ..retry import Retries
@@ -59,9 +58,10 @@ class Call:
         self.redactor: Final = Redactor(url)
         #: The newest answer, for those who want to see its head.
         self.answer: Answer | None = None
-        #: What the total timeout cancels; from the first attempt on, a child of it.
+        #: What ends it: the caller, whoever stops it, or the total timeout.
         self.token = token
         self._caller = token
+        self._own = token.child()
         self._retries = retries
         self._failures = Failures(self.redactor, timeouts)
 
@@ -74,16 +74,16 @@ class Call:
         :raises SyncAgentError: the last attempt's failure.
         """
         failures = 0
-        self.token = self._caller.child(self.timeouts.total)
+        self.token = self._own.child(self.timeouts.total)
         while True:
             self._checkpoint("")
             attempt = Attempt(self)
             yield attempt
             # Whatever came out of it, and whatever it looks like: a cancel is a cancel,
             # also one that comes while we look.
-            self._caller.checkpoint()
+            self._ask()
             failure = self._failure(attempt)
-            self._caller.checkpoint()
+            self._ask()
             if failure is None:
                 return
             failures += 1
@@ -95,6 +95,10 @@ class Call:
                 *(run_id.get(), failures, type(failure).__name__, delay),
             )
             self._wait(delay)
+
+    def stop(self) -> None:
+        """End it, from any thread: the call, and not what else hangs on the token."""
+        self._own.cancel("the stream was closed by another thread", "closed")
 
     def _failure(self, attempt: Attempt) -> BaseException | None:
         """Say in our words how *attempt* failed, if it did and we have words for it."""
@@ -137,8 +141,13 @@ class Call:
         self.token.wait(seconds)
         self._checkpoint("retry")
 
-    def _checkpoint(self, phase: str) -> None:
+    def _ask(self) -> None:
+        """Ask the caller's token first: it knows why."""
         self._caller.checkpoint()
+        self._own.checkpoint()
+
+    def _checkpoint(self, phase: str) -> None:
+        self._ask()
         if self._is_over:
             raise self._failures.took_too_long(phase)
 
@@ -165,8 +174,8 @@ class Attempt:
             resolver=call.resolver,
             on_phase=call.on_phase,
         )
-        #: What the caller was handling when it began, which is none of our business.
-        self.before: Final = sys.exc_info()[1]
+        #: What the caller is handling as it calls us, which is none of our business.
+        self.before = sys.exc_info()[1]
         #: How it failed.
         self.error: BaseException | None = None
         #: Has the caller been given anything of the answer?
@@ -185,7 +194,7 @@ class Attempt:
         call, exchange = self._call, self.exchange
         request = call.prepare()
         call.redactor.secrets = request.secrets
-        options = {"stream": True, "timeout": FOREVER, **request.route}
+        options = {"stream": True, "timeout": None, **request.route}
         with exchange.bound():
             self._response = call.adapter.send(request.prepared, **options)
             self._response = _call_hooks(request, self._response, options)
@@ -214,6 +223,7 @@ class Attempt:
                 self._response.close()
         finally:
             self.exchange.close()
+        self._response = None  # it holds the request, and with it the key
         self.error = error
         free(error, self.before)
         return isinstance(error, (Exception, Cancelled, Outside))

@@ -29,8 +29,8 @@ from urllib3.exceptions import (
 from urllib3.util.connection import allowed_gai_family
 
 from .._resolver import resolve
-from .._sockets import Address, Line, connect
-from .body import Body
+from .._sockets import FOREVER, Address, Line, connect
+from .body import Body, Response
 from .exchange import Exchange, Outside, current
 from .tls import use_shared_context
 
@@ -48,6 +48,16 @@ class _Armed(_Connection):
 
     _exchange: Exchange | None = None
     _line: Line | None = None
+    _timeout: float = FOREVER
+
+    @property
+    def timeout(self) -> float:
+        """What the socket's own timeout is, or will be: never none."""
+        return self._timeout
+
+    @timeout.setter
+    def timeout(self, seconds: float | None) -> None:
+        self._timeout = FOREVER if seconds is None else seconds
 
     def _new_conn(self) -> socket.socket:
         exchange = current()
@@ -121,9 +131,13 @@ class _Armed(_Connection):
             raise BrokenPipeError(errno.EPIPE, str(error)) from error
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]
-        if self._exchange is not None:
-            self._exchange.enter("headers")
-        return super().getresponse()
+        exchange = self._exchange
+        if exchange is None:
+            return super().getresponse()
+        exchange.enter("headers")
+        response = super().getresponse()
+        Response.adopt(response, exchange.token)
+        return response
 
     # Where http.client has a class we have a method: it knows the exchange.
     def response_class(  # type: ignore[override]

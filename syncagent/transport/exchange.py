@@ -58,7 +58,9 @@ def current() -> Exchange | None:
     All that :mod:`urllib3` does before an answer begins it does on the calling thread;
     this is how our connections learn for whom.
     """
-    return getattr(_bound, "exchange", None)
+    exchange: Exchange | None = getattr(_bound, "exchange", None)
+    # A signal handler that raises may have left one here whose call is over.
+    return None if exchange is None or exchange.is_over else exchange
 
 
 class Exchange:
@@ -85,6 +87,7 @@ class Exchange:
         self.timeouts: Final = timeouts
         self.resolver: Final = resolver
         self.phase = ""
+        self.is_over = False
         self._on_phase = on_phase
         self._alarm = Alarm(self.token)
         self._timeout = ""
@@ -95,8 +98,8 @@ class Exchange:
     def bound(self) -> Iterator[None]:
         """Make it the exchange of this thread for the length of the block."""
         before = current()
-        _bound.exchange = self
         try:
+            _bound.exchange = self
             yield
         finally:
             _bound.exchange = before
@@ -176,6 +179,7 @@ class Exchange:
 
     def close(self) -> None:
         """Let go of whatever is still held."""
+        self.is_over = True
         self._alarm.stop()
         while self._lines:
             self.give_back(self._lines.pop())

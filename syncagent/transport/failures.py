@@ -49,7 +49,7 @@ _TIMEOUTS: Final[dict[str, type[RequestTimeout]]] = {
 _AWAITED: Final = {
     "resolve": "answer of the name server",
     "connect": "connection",
-    "handshake": "agreement with the proxy, or on TLS,",
+    "handshake": "answer of the proxy, or end of the TLS handshake,",
     "send": "room for the request",
     "headers": "answer",
     "first event": "first event",

@@ -16,7 +16,7 @@ _SHORTEST_SECRET: Final = 6
 
 
 class Request:
-    """One to be sent once.
+    """A request ready to be sent, for one attempt.
 
     :param prepared: as :mod:`requests` has it, with everything in it.
     :param route: the way there: what an adapter needs beside it.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from .._redaction import mask, redact
+from .._redaction import mask, redact, without_half
 
 #: How much of something that a server has said a message shows, in characters.
 _SHORT: Final = 300
@@ -19,7 +19,7 @@ _ODD_CREDENTIALS: Final = re.compile(r"[^/?#@\[]*:(?!\d+(?:[/?#]|$))[^@]*@")
 def shown(url: str) -> str:
     """Return *url* without what may be secret: credentials, query and fragment."""
     scheme, rest = _URL.fullmatch(url).groups("")  # type: ignore[union-attr]
-    if _ODD_CREDENTIALS.match(rest):
+    if "@" in rest and _ODD_CREDENTIALS.match(rest):  # without one it takes for ever
         rest = rest.rpartition("@")[2]
     host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
     return f"{scheme}{host.rpartition('@')[2]}{slash}{path}"
@@ -45,6 +45,10 @@ class Redactor:
     def clean(self, text: str) -> str:
         """Return *text*, which somebody else has written, without any credential."""
         return redact(mask(text, self.secrets()))
+
+    def clean_cut(self, text: str) -> str:
+        """The same for *text* that was cut off, perhaps in the middle of one."""
+        return self.clean(without_half(text, self.secrets()))
 
     def quote(self, text: str) -> str:
         """Return it as part of a message: clean, short, on one line."""

@@ -8,10 +8,9 @@ from typing import Any
 import requests
 from requests.adapters import BaseAdapter
 
-from .._sockets import FOREVER
 from ..cancel import CancelToken
-from ..exceptions import Cancelled, ConfigurationError
-from .adapter import CancellableAdapter, shared_adapter
+from ..exceptions import Cancelled
+from .adapter import CancellableAdapter, cancellable, shared_adapter
 from .exchange import Exchange
 from .failures import free
 
@@ -26,7 +25,11 @@ class CancellableSession(requests.Session):
     :param token: what ends the calls.
     """
 
+    __attrs__ = [*requests.Session.__attrs__, "token"]  # noqa: RUF012 - as there
+
     def __init__(self, token: CancelToken) -> None:
+        if not isinstance(token, CancelToken):
+            raise TypeError(f"token must be a CancelToken, got {token!r}")
         self.token = token
         super().__init__()
         for prefix in list(self.adapters):
@@ -37,23 +40,22 @@ class CancellableSession(requests.Session):
 
         :raises ConfigurationError: a cancel could not end them.
         """
-        if type(adapter) is requests.adapters.HTTPAdapter:
-            adapter = shared_adapter()  # just like it, and a cancel ends it
-        if not isinstance(adapter, CancellableAdapter):
-            raise ConfigurationError(
-                f"requests sent with {adapter!r} could not be cancelled; derive it "
-                "from syncagent.transport.CancellableAdapter"
-            )
-        super().mount(prefix, _Cancelling(adapter, self.token))
+        super().mount(prefix, _Cancelling(cancellable(adapter, prefix), self.token))
 
-    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> Any:
+    def send(
+        self, request: requests.PreparedRequest, **kwargs: Any
+    ) -> requests.Response:
         """Send *request*, if the token is not cancelled.
 
         Cancellation: ends at once.
         """
         self.token.checkpoint()
         response = super().send(request, **kwargs)
-        self.token.checkpoint()  # an end of the body may have been the cancel's doing
+        try:
+            self.token.checkpoint()  # perhaps a hook has cancelled it
+        except BaseException:
+            response.close()
+            raise
         return response
 
 
@@ -75,10 +77,6 @@ class _Cancelling(BaseAdapter):
         proxies: Any = None,
     ) -> requests.Response:
         exchange, before = Exchange(self._token), sys.exc_info()[1]
-        if timeout is None:
-            timeout = FOREVER
-        elif isinstance(timeout, tuple):
-            timeout = tuple(FOREVER if each is None else each for each in timeout)
         try:
             with exchange.bound():
                 response = self._adapter.send(
@@ -94,4 +92,6 @@ class _Cancelling(BaseAdapter):
         return response
 
     def close(self) -> None:
-        """Nothing to do: the connections are shared."""
+        """Close idle connections, unless they are shared with everybody else."""
+        if self._adapter is not shared_adapter():
+            self._adapter.close()

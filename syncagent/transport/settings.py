@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import requests
-from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
 from ..__version__ import __version__
 from ..exceptions import ConfigurationError
-from .adapter import CancellableAdapter, shared_adapter
+from .adapter import CancellableAdapter, cancellable
 from .exchange import call_outside
 from .prepared import Request
 from .redactor import shown
@@ -69,16 +68,7 @@ class Settings:
             )
         if self._adapter is not None:
             return self._adapter
-        adapter = self._session.get_adapter(url)
-        if isinstance(adapter, CancellableAdapter):
-            return adapter
-        if type(adapter) is HTTPAdapter and adapter.max_retries.total == 0:
-            return shared_adapter()  # just like it, and a cancel ends it
-        raise ConfigurationError(
-            f"the session sends requests to {shown(url)} with {adapter!r}, which a "
-            "cancel could not end; derive it from syncagent.transport."
-            "CancellableAdapter, and let the transport do the retries"
-        )
+        return cancellable(self._session.get_adapter(url), shown(url))
 
     def prepare(
         self, url: str, data: bytes, headers: Mapping[str, str], auth: Auth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import Final
@@ -57,8 +58,15 @@ class EventStream:
         return next(self._events)
 
     def close(self) -> None:
-        """End it; the connection is closed unless the answer was complete."""
-        self._events.close()
+        """End it; the connection is closed unless the answer was complete.
+
+        Another thread that waits for the next event gets
+        :exc:`~syncagent.exceptions.Cancelled`, with origin ``closed``.
+        """
+        try:
+            self._events.close()
+        except ValueError:  # it is running
+            self._call.stop()
 
     def __enter__(self) -> EventStream:
         return self
@@ -96,6 +104,8 @@ def _deliver(
         has_events = False
         for event in decoder.feed(piece):
             if not has_events:
+                if not attempt.has_delivered:
+                    exchange.enter("stream")
                 has_events = attempt.has_delivered = True
                 exchange.stop_clock()  # the caller's time is not the server's
             if is_end is not None and call_outside(is_end, event):
@@ -103,6 +113,7 @@ def _deliver(
             if cancelled:  # what came before it may still be in our hands
                 exchange.token.checkpoint()
             yield event
+            attempt.before = sys.exc_info()[1]  # the caller may handle another by now
         if has_events:
             exchange.enter("stream")
             if attempt.is_complete:
@@ -111,10 +122,14 @@ def _deliver(
         beginning, is_labelled=answer.is_event_stream
     ):
         raise answer.not_a_stream(beginning)
-    if is_end is None and answer.is_framed:
+    if is_end is None and answer.is_framed and not decoder.has_begun_an_event:
         attempt.is_complete = True
     if not attempt.is_complete:
-        raise answer.broken(has_begun=attempt.has_delivered)
+        raise answer.broken(
+            "before it was complete; what came was delivered"
+            if attempt.has_delivered
+            else "before its first event"
+        )
 
 
 def _is_json_or_page(beginning: bytes) -> bool:
@@ -122,7 +137,7 @@ def _is_json_or_page(beginning: bytes) -> bool:
 
 
 def _is_something_else(beginning: bytes, *, is_labelled: bool) -> bool:
-    """Is an answer without a single event none that had not come to one yet?"""
+    """Was it something else, rather than a stream cut before its first event?"""
     if is_labelled:
         return _is_json_or_page(beginning)
     said = beginning.lstrip(_NOTHING)

@@ -42,10 +42,13 @@ def use_shared_context(connection: HTTPSConnection) -> None:
     """Give *connection*, which is about to connect, a context that others have, too."""
     if connection.ssl_context is not None:
         return
-    if connection.proxy is not None and connection.proxy.scheme == "https":
-        return  # there are two contexts then; let urllib3 make both
     settings = {name: getattr(connection, name) for name in (*_FILES, *_VALUES)}
     connection.ssl_context = _shared(settings)
+    proxy = connection.proxy_config
+    if proxy is not None and proxy.ssl_context is None:
+        # Who we are is for the server alone.
+        anonymous = {**settings, "cert_file": None, "key_file": None}
+        connection.proxy_config = proxy._replace(ssl_context=_shared(anonymous))
     # They are in the context now. What is left here would be loaded into it again.
     for name in (*_FILES, "ca_cert_data"):
         setattr(connection, name, None)

@@ -164,7 +164,8 @@ class Transport:
 
         Cancellation: ends at once, in whatever phase.
 
-        Parameters and errors are those of :meth:`stream`.
+        Parameters and errors are those of :meth:`stream`; :exc:`StreamBroken` means
+        that only a part of the answer came.
         """
         call = self._call(
             url,
@@ -213,7 +214,7 @@ class Transport:
 
 def _body(json: Any, data: bytes | None) -> bytes:
     if data is None:
-        return msgspec.json.encode(json)
+        return b"" if json is None else msgspec.json.encode(json)
     if json is not None:
         raise TypeError("give json or data, not both")
     if not isinstance(data, bytes):  # what can be read once could not be sent again

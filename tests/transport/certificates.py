@@ -10,6 +10,9 @@ class Certificates:
         authority = trustme.CA()
         self.authority = str(folder / "authority.pem")
         authority.cert_pem.write_to_path(self.authority)
+        #: One that has signed nothing.
+        self.other_authority = str(folder / "other.pem")
+        trustme.CA().cert_pem.write_to_path(self.other_authority)
         self.server = self._issue(authority, folder / "server", "127.0.0.1")
         self.client = self._issue(authority, folder / "client", "me@example.org")
 

@@ -4,8 +4,7 @@ import pytest
 from certificates import Certificates
 from harness import Server
 
-from syncagent.transport import Transport
-from syncagent.transport.adapter import shared_adapter
+from syncagent.transport import Transport, close_idle
 
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
@@ -35,4 +34,4 @@ def clean(monkeypatch):
     for name in (*PROXY_VARIABLES, *map(str.upper, PROXY_VARIABLES), *CA_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     yield
-    shared_adapter().close()
+    close_idle()

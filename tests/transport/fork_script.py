@@ -7,6 +7,7 @@
 
 import json
 import os
+import socket
 import sys
 import threading
 
@@ -15,7 +16,7 @@ from forking import in_child
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import SyncAgentError
-from syncagent.transport import CancellableSession, Transport
+from syncagent.transport import CancellableSession, Transport, close_idle, tls
 from syncagent.transport.adapter import shared_adapter
 
 LONG = 20.0
@@ -88,6 +89,39 @@ class Scenes:
         before = ask()
         return {"child": before == in_child(ask), "parent": before == ask()}
 
+    def a_look_up(self):
+        """The child does not wait for one that only the parent has a thread for."""
+        asked, over = threading.Event(), threading.Event()
+        parent = os.getpid()
+
+        def resolver(host, port, family, kind):
+            asked.set()
+            if os.getpid() == parent:
+                over.wait(LONG)
+            return socket.getaddrinfo("127.0.0.1", port, family, kind)
+
+        verify = self.transport._settings._session.verify
+        transport = Transport(resolver=resolver, verify=verify)
+        url = f"{self.url}/ok".replace("127.0.0.1", "localhost")
+        thread = threading.Thread(target=lambda: transport.post(url, json={}))
+        thread.start()
+        asked.wait(LONG)
+        status = in_child(lambda: transport.post(url, json={}).status)
+        over.set()
+        thread.join(LONG)
+        return {"status": status}
+
+    def what_is_made_anew(self):
+        """Locks that a thread of the parent may have held are not the child's."""
+        self.ask()
+        manager = shared_adapter().poolmanager
+        return in_child(
+            lambda: {
+                "contexts": len(tls._contexts),
+                "is_new": shared_adapter().poolmanager is not manager,
+            }
+        )
+
     def under_fire(self, rounds=25):
         """Fork while threads call and cancel; whatever locks they held, children work.
 
@@ -134,7 +168,7 @@ class Scenes:
                 thread.join(LONG)
         return {"wrong": wrong, "right": answers == [[True] * 5] * rounds}
 
-    def plain_requests(self, rounds=25):
+    def plain_requests(self):
         """The same idle connection with requests as it is: what this is all about."""
         session = requests.Session()
         session.get(f"{self.url}/echo")
@@ -146,4 +180,4 @@ class Scenes:
 if __name__ == "__main__":
     scene, *arguments = sys.argv[1:]
     print(json.dumps(getattr(Scenes(*arguments), scene)()), flush=True)
-    shared_adapter().close()
+    close_idle()

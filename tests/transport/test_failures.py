@@ -99,8 +99,12 @@ def test_a_stalled_error_is_told_without_its_end(server, transport):
             transport.post(url, json={})
         errors.append(error.value)
 
+    def pass_time():
+        server.wait_for(reached="stalled-error")
+        advance_until(clock, lambda: errors)
+
     with FakeClock() as clock:
-        together(call, lambda: advance_until(clock, lambda: errors))
+        together(call, pass_time)
     assert errors[0].body == "data: ha"
 
 

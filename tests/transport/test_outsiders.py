@@ -8,6 +8,8 @@ from requests.auth import AuthBase, HTTPDigestAuth
 from syncagent import exceptions
 from syncagent.transport import Transport
 
+CHUNKED = "Transfer-Encoding: chunked\r\n"
+
 
 def test_hooks_of_credentials_are_theirs_alone():
     """What one call's credentials register is not there for the next call's."""
@@ -118,4 +120,19 @@ def test_what_the_caller_was_handling_is_left_alone():
             one_shot().post("http://127.0.0.1:1/", json={})
     assert isinstance(error.value.__cause__, ConnectionRefusedError)
     assert mine.__traceback__ is not None
+    assert mine.__traceback__.tb_frame.f_locals["mine"] is mine
+
+
+def test_what_the_caller_handles_between_two_events_is_left_alone():
+    """It is another time to look at what is none of the call's business."""
+    with Hostile([head(SSE + CHUNKED), b"9\r\ndata: 1\n\n\r\n", None]) as server:
+        stream = one_shot().stream(server.url(), json={})
+        next(stream)
+        mine = FileNotFoundError(2, "No such file")
+        try:
+            raise mine
+        except FileNotFoundError:
+            with pytest.raises(exceptions.StreamBroken, match="middle") as error:
+                next(stream)
+    assert error.value.__cause__ is not mine
     assert mine.__traceback__.tb_frame.f_locals["mine"] is mine

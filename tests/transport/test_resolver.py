@@ -1,5 +1,6 @@
 """Names are looked up by a thread that nobody has to wait for."""
 
+import contextvars
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from crew import LONG, together
+from interrupting import interrupted
 
 from syncagent import Cancelled, CancelToken
 from syncagent._resolver import _running, resolve
@@ -156,3 +158,28 @@ def test_a_real_name_server_that_is_silent(origin):
         check=True,
     )
     assert json.loads(ended.stdout) == {"origin": origin, "left": 1}
+
+
+def test_an_interrupt_at_any_moment_leaves_the_name_usable():
+    """Ctrl+C before a look-up has begun makes nobody wait for it."""
+    step = 0
+    while True:
+        step += 1
+        if not interrupted(lambda: resolve("localhost", 80, CancelToken()), step):
+            break
+        assert resolve("localhost", 80, CancelToken(timeout=LONG))
+    assert step > 50
+
+
+def test_a_resolver_sees_the_context_of_whoever_asks():
+    """Context variables are those of the call."""
+    variable = contextvars.ContextVar("variable", default="none")
+    variable.set("mine")
+    seen = []
+
+    def resolver(*_):
+        seen.append(variable.get())
+        return HERE
+
+    resolve("a.example", 80, CancelToken(), resolver=resolver)
+    assert seen == ["mine"]

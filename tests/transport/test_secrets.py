@@ -5,12 +5,13 @@ import pickle
 import traceback
 
 import pytest
-from hostile import Hostile, framed, one_shot
+from hostile import Hostile, framed, head, one_shot
 
 from syncagent import exceptions
 from syncagent.transport.redactor import shown
 
 KEY = "topsecret/0123456789"
+PLAIN = "canaryZQWERTYUIOPASDFGH"
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,55 @@ def test_words_that_are_no_secret_stay():
             headers = {"Authorization": f"Bearer {KEY}"}
             one_shot().post(server.url(), json={}, headers=headers)
     assert error.value.body == body.decode()
+
+
+@pytest.mark.parametrize("name", ["x-api-key", "Authorization", "Cookie", "api-key"])
+def test_a_key_in_a_header(name):
+    """Whichever of the usual ones."""
+    with Hostile(lambda _, said: framed(said.encode(), "", "401 no")) as server:
+        with pytest.raises(exceptions.AuthenticationFailed) as error:
+            one_shot().post(server.url(), headers={name: f"Bearer {KEY}"})
+    assert KEY not in error.value.body
+
+
+@pytest.mark.parametrize("name", ["key", "token", "api_key"])
+def test_a_key_in_an_address(name):
+    """It is in no header at all."""
+    with Hostile(lambda _, said: framed(said.encode(), "", "401 no")) as server:
+        with pytest.raises(exceptions.AuthenticationFailed) as error:
+            one_shot().post(server.url(f"/?{name}={PLAIN}"))
+    assert PLAIN not in error.value.body
+
+
+def test_somebody_elses_key():
+    """What looks like a key is masked, whoever's it is."""
+    key = "sk-ant-api03-0123456789abcdef"
+    with Hostile(framed(f"not {key}, but yours".encode(), "", "401 no")) as server:
+        with pytest.raises(exceptions.AuthenticationFailed) as error:
+            one_shot().post(server.url())
+    assert error.value.body == "not ***, but yours"
+
+
+@pytest.mark.parametrize("size", [4, 12, len(PLAIN) - 1])
+def test_half_a_key_at_the_end_of_what_came(size):
+    """A body that is cut off in the middle of the key shows no part of it."""
+    body = f"Incorrect API key provided: {PLAIN[:size]}".encode()
+    cut = [head("Content-Length: 500\r\n", "401 no"), body, None]
+    with Hostile(cut) as server:
+        with pytest.raises(exceptions.AuthenticationFailed) as error:
+            one_shot().post(server.url(), headers={"x-api-key": PLAIN})
+    assert error.value.body == "Incorrect API key provided: "
+
+
+def test_half_a_key_at_the_end_of_what_is_kept():
+    """Masking makes a text shorter; what is behind the cut stays behind it."""
+    with Hostile(framed(PLAIN.encode() * 2000, "", "401 no")) as server:
+        with pytest.raises(exceptions.AuthenticationFailed) as error:
+            one_shot().post(server.url(), headers={"x-api-key": PLAIN})
+    assert set(error.value.body) == {"*"}
+
+
+def test_long_addresses_take_no_time():
+    """Not even those that could be credentials at every character."""
+    assert shown(":" * 1_000_000) == ":" * 1_000_000
+    assert shown("a:" * 500_000 + "/@x").endswith("x")

@@ -1,5 +1,7 @@
 """A requests session whose every call ends with its token."""
 
+import copy
+import gc
 import threading
 
 import pytest
@@ -10,7 +12,8 @@ from requests.adapters import HTTPAdapter
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConfigurationError
-from syncagent.transport import CancellableSession
+from syncagent.transport import CancellableAdapter, CancellableSession
+from syncagent.transport.adapter import shared_adapter
 
 
 @pytest.fixture
@@ -123,8 +126,10 @@ def test_an_uncancellable_adapter_is_refused(session):
     class Foreign(HTTPAdapter):
         pass
 
-    with pytest.raises(ConfigurationError, match="CancellableAdapter"):
-        session.mount("https://", Foreign())
+    blocking = HTTPAdapter(pool_block=True)
+    for adapter in (Foreign(), HTTPAdapter(max_retries=3), blocking):
+        with pytest.raises(ConfigurationError, match="CancellableAdapter"):
+            session.mount("https://", adapter)
     session.mount("https://", HTTPAdapter())
 
 
@@ -158,3 +163,69 @@ def test_a_large_upload_ends_with_the_token(server, session):
         call, lambda: (sending.wait(LONG), cancel_when_stuck(server, session, "upload"))
     )
     server.wait_for(gone="upload")
+
+
+@pytest.mark.parametrize("framing", ["chunked", "length", "close", "gzip-close"])
+def test_what_has_come_before_the_cancel_is_not_given_out(server, session, framing):
+    """Bytes in a buffer, or unpacked already, are no reason to go on."""
+    url = server.url(f"{framing}/{'e/' * 50}end")
+    with session.get(url, stream=True) as response:
+        pieces = response.iter_content(8)
+        next(pieces)
+        session.token.cancel()
+        with pytest.raises(Cancelled):
+            next(pieces)
+
+
+def test_a_body_that_is_all_there_is_cancelled_too(server, session):
+    """A clean end after a cancel is a cancel."""
+    with session.get(server.url("ok"), stream=True) as response:
+        session.token.cancel()
+        with pytest.raises(Cancelled):
+            response.json()
+
+
+def test_a_cancel_by_a_hook_keeps_no_connection(server, session):
+    """Not even as long as the exception is held."""
+    identity = new_id()
+
+    def cancel(response, **_):
+        session.token.cancel()
+
+    session.hooks["response"].append(cancel)
+    with pytest.raises(Cancelled) as held:
+        session.get(server.url("chunked/e/stall", id=identity), stream=True)
+    server.wait_for(gone=identity)
+    assert held.value.origin == "user"
+
+
+def test_a_response_that_is_dropped_is_as_quiet_as_that_of_requests(server, session):
+    """No warning, and the connection is gone."""
+    identity = new_id()
+    session.get(server.url("chunked/e/stall", id=identity), stream=True)
+    gc.collect()
+    server.wait_for(gone=identity)
+
+
+def test_a_copy_has_the_token(server, session):
+    """As it has everything else of a session."""
+    twin = copy.copy(session)
+    assert twin.get(server.url("ok")).json() == {}
+    session.token.cancel()
+    with pytest.raises(Cancelled):
+        twin.get(server.url("ok"))
+
+
+def test_an_adapter_of_ones_own_is_closed_with_the_session(server):
+    """As in requests; only what is shared stays open."""
+    identity = new_id()
+    with CancellableSession(CancelToken()) as session:
+        session.mount("http://", CancellableAdapter())
+        session.get(server.url("ok", id=identity))
+        assert shared_adapter().poolmanager.pools.keys() == set()
+
+
+def test_what_a_session_is_made_of():
+    """It is said at once."""
+    with pytest.raises(TypeError, match="token must be"):
+        CancellableSession(threading.Event())

@@ -5,13 +5,21 @@ import json
 
 import pytest
 from crew import together
-from harness import advance_until
+from harness import advance_until, new_id
+from hostile import SSE, Hostile, framed, head, one_shot
 
 from syncagent import Cancelled, CancelToken
-from syncagent.exceptions import ProtocolError, ProviderUnavailable, StreamBroken
+from syncagent.exceptions import (
+    ProtocolError,
+    ProviderUnavailable,
+    ResponseTooLarge,
+    StreamBroken,
+)
 from syncagent.testing import FakeClock
 
 SCHEMES = ["http", "https"]
+#: Less than any timeout.
+SOME_SECONDS = 170.0
 FRAMINGS = ["chunked", "length", "close", "gzip-chunked", "gzip-close"]
 
 
@@ -99,11 +107,13 @@ def test_a_server_that_does_not_hang_up(server, transport):
         assert next(stream).data == '{"number": 0}'
         assert next(stream).data == "[DONE]"
         server.wait_for(reached="chatty")
+        began, left = clock.now(), []
         together(
-            lambda: data_of(stream),
-            lambda: advance_until(clock, lambda: server.has_said(gone="chatty")),
+            lambda: left.append(data_of(stream)),
+            lambda: advance_until(clock, lambda: left, step=0.1),
         )
         server.wait_for(gone="chatty")
+        assert clock.now() - began < SOME_SECONDS
 
 
 @pytest.mark.parametrize("path", ["chunked/end", "length/c/end", "close/cut"])
@@ -284,3 +294,85 @@ def test_other_exceptions_go_through(server, transport, stop):
     with pytest.raises(stop):
         transport.post(server.url("ok"), json={}, on_phase=raise_it)
     assert transport.post(server.url("ok"), json={}).status == 200
+
+
+def test_a_cancel_holds_back_what_is_in_our_hands(server, transport):
+    """Of many events that came at once none is delivered after it."""
+    token, seen = CancelToken(), []
+    with pytest.raises(Cancelled):
+        for event in transport.stream(
+            server.url("many/1000/1000"), token=token, json={}
+        ):
+            seen.append(event)
+            token.cancel()
+    assert len(seen) == 1
+
+
+def test_another_thread_may_close_a_stream(server, transport):
+    """The one that reads is told, and the token is not touched."""
+    token, identity = CancelToken(), new_id()
+    stream = transport.stream(
+        server.url("chunked/e/stall", id=identity), token=token, json={}
+    )
+
+    def read():
+        with pytest.raises(Cancelled) as stop:
+            list(stream)
+        assert stop.value.origin == "closed"
+
+    together(read, lambda: (server.wait_for(reached=identity), stream.close()))
+    server.wait_for(gone=identity)
+    assert not token.cancelled
+
+
+@pytest.mark.parametrize("rest", [b"data: b", b"data: b\n", b"event: x\r"])
+def test_an_event_that_has_begun_must_end(rest):
+    """HTTP may call it complete; it is not."""
+    with Hostile(framed(b"data: a\n\n" + rest, SSE)) as server:
+        with pytest.raises(StreamBroken):
+            list(one_shot().stream(server.url()))
+
+
+def test_a_comment_at_the_end_is_no_event():
+    """Nor is a line that is empty."""
+    with Hostile(framed(b"data: a\n\n: bye\n", SSE)) as server:
+        assert len(list(one_shot().stream(server.url()))) == 1
+
+
+def test_json_that_ends_with_its_connection_must_be_whole():
+    """Only the text itself can tell that."""
+    kind = head("Content-Type: application/json\r\n")
+    with Hostile([kind, b'{"a": [1, 2', None]) as server:
+        with pytest.raises(StreamBroken, match="before it was complete"):
+            one_shot().post(server.url())
+    with Hostile([kind, b'{"a": [1, 2]}', None]) as server:
+        assert one_shot().post(server.url()).json() == {"a": [1, 2]}
+
+
+def test_a_request_without_content(server):
+    """It has none, as in requests; the headers of the answer are as there, too."""
+    reply = one_shot().post(server.url("echo"))
+    assert (reply.json()["size"], reply.headers["content-TYPE"]) == (
+        0,
+        "application/json",
+    )
+
+
+@pytest.mark.parametrize("path", ["length/big/end", "gzip-length/big/end"])
+@pytest.mark.parametrize("size", [999, 1_000_000])
+def test_an_answer_has_a_size_that_it_may_have(server, path, size):
+    """Unpacked; be it read as a whole or as a stream."""
+    transport = one_shot(max_response_bytes=size)
+    with pytest.raises(ResponseTooLarge, match=f"more than {size} bytes"):
+        transport.post(server.url(path))
+    with pytest.raises(ResponseTooLarge, match=f"more than {size} bytes"):
+        list(transport.stream(server.url(path)))
+
+
+def test_the_phase_is_that_of_a_stream_once_it_has_begun(server):
+    """Also while the first events are with the caller."""
+    phases = []
+    stream = one_shot().stream(server.url("chunked/e/end"), on_phase=phases.append)
+    next(stream)
+    assert phases[-1] == "stream"
+    stream.close()

@@ -64,6 +64,16 @@ def test_a_session_is_not_shared(play):
     assert play("a_session") == {"child": False, "parent": True}
 
 
+def test_a_look_up_of_the_parent_is_not_the_childs(play):
+    """It makes its own, though the parent's is not over."""
+    assert play("a_look_up") == {"status": 200}
+
+
+def test_locks_of_the_parent_are_not_the_childs(play):
+    """Pools and TLS contexts are new ones."""
+    assert play("what_is_made_anew") == {"contexts": 0, "is_new": True}
+
+
 def test_answers_never_cross(play):
     """Promise 9: forks under fire, and every answer fits its question."""
     assert play("under_fire") == {"wrong": [], "right": True}
