@@ -190,6 +190,7 @@ def test_a_cancel_by_a_hook_keeps_no_connection(server, session):
     identity = new_id()
 
     def cancel(response, **_):
+        server.wait_for(reached=identity)
         session.token.cancel()
 
     session.hooks["response"].append(cancel)
@@ -202,7 +203,9 @@ def test_a_cancel_by_a_hook_keeps_no_connection(server, session):
 def test_a_response_that_is_dropped_is_as_quiet_as_that_of_requests(server, session):
     """No warning, and the connection is gone."""
     identity = new_id()
-    session.get(server.url("chunked/e/stall", id=identity), stream=True)
+    response = session.get(server.url("chunked/e/stall", id=identity), stream=True)
+    server.wait_for(reached=identity)
+    del response
     gc.collect()
     server.wait_for(gone=identity)
 
