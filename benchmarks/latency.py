@@ -18,7 +18,7 @@ from syncagent.transport import Transport
 from syncagent.transport.adapter import shared_adapter
 
 #: How often a call is cancelled in each place.
-TIMES = 60
+TIMES = 120
 #: How many calls are cancelled at once.
 MANY = 200
 

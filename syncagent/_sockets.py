@@ -69,7 +69,7 @@ def nap_of_this_thread() -> float | None:
     return _NAP if is_main else None
 
 
-class QuietSocket(socket.socket):
+class _QuietSocket(socket.socket):
     """A socket that the collector closes without a warning.
 
     Whoever drops an answer without closing it should hear no more of it than from
@@ -92,7 +92,7 @@ class Line(Killable):
         super().__init__()
         self._number = sock.fileno()
         # A number that nobody owns yet would be lost if a signal handler raised now.
-        self._duplicate = QuietSocket(socket.AF_UNIX)
+        self._duplicate = _QuietSocket(socket.AF_UNIX)
         os.dup2(self._number, self._duplicate.fileno(), inheritable=False)
 
     def fire(self) -> None:

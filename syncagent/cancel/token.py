@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import NoReturn
@@ -49,7 +48,7 @@ class CancelToken:
         #: The newest one known; another thread may have put one after it.
         self._generation = self._new_generation(deadline)
         #: Links to children that are gone.
-        self._lost: deque[Link] = deque()
+        self._lost: list[Link] = []
         for parent in parents:
             parent._adopt(self)
 
@@ -358,7 +357,7 @@ class CancelToken:
     def _adopt(self, child: CancelToken) -> None:
         while self._lost:
             with suppress(IndexError):  # another thread was faster
-                self._unlink(self._lost.popleft())
+                self._unlink(self._lost.pop())
         self._link(ChildLink(child, self))
 
     def _unlink(self, link: Link) -> None:

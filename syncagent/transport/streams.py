@@ -113,8 +113,8 @@ def _deliver(
             if cancelled:  # what came before it may still be in our hands
                 exchange.token.checkpoint()
             yield event
-            attempt.before = sys.exc_info()[1]  # the caller may handle another by now
         if has_events:
+            attempt.before = sys.exc_info()[1]  # the caller may handle another by now
             exchange.enter("stream")
             if attempt.is_complete:
                 exchange.limit(_LAST_WORDS)

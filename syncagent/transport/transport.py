@@ -164,8 +164,8 @@ class Transport:
 
         Cancellation: ends at once, in whatever phase.
 
-        Parameters and errors are those of :meth:`stream`; :exc:`StreamBroken` means
-        that only a part of the answer came.
+        Parameters and errors are those of :meth:`stream`;
+        :exc:`~syncagent.exceptions.StreamBroken` means that only a part of it came.
         """
         call = self._call(
             url,
