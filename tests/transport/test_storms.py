@@ -133,8 +133,9 @@ def test_signals_at_random_moments(server, certificates, scene, signals):
     assert ended.returncode == 0, ended.stderr
     seen = json.loads(ended.stdout)
     # Where a handler raises between any two steps, Python's own modules lose one now
-    # and then.
-    assert seen["left"] <= (signals // 5000 if scene == "interrupt" else 0)
+    # and then: one in 16,000 in weakref.finalize alone, which urllib3's pools have.
+    allowed = 1 + signals // 5000 if scene == "interrupt" else 0
+    assert seen["left"] <= allowed
     assert seen["works"]
     assert seen["hit"] > signals / 4
 
