@@ -227,9 +227,15 @@ def test_a_start_that_is_interrupted_leaves_one_thread():
         sys.settrace(None)
     timer.call_at(time.monotonic(), CancelToken.cancel, token)
     assert token.wait(LONG)
-    mine = [thread for thread in threading.enumerate() if thread not in before]
+
+    def mine():
+        return [t for t in threading.enumerate() if t not in before and t.is_alive()]
+
+    pause, end = threading.Event(), time.monotonic() + LONG
+    while len(mine()) != 1:  # the other one may come late, and then goes at once
+        assert time.monotonic() < end
+        pause.wait(0.001)
+    [thread] = mine()
     timer.retire()
     timer.look_again()
-    for thread in mine:
-        thread.join(LONG)
-    assert len(mine) == 1
+    thread.join(LONG)
