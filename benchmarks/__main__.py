@@ -14,7 +14,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import latency, sse, token, transport
+from benchmarks import latency, models, sse, token, transport
 from benchmarks.measure import Row
 
 AREAS = {
@@ -22,6 +22,7 @@ AREAS = {
     "sse": sse.rows,
     "transport": transport.rows,
     "latency": latency.rows,
+    "models": models.rows,
 }
 
 

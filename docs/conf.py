@@ -24,18 +24,20 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(threading|logging|collections|contextvars|types|signal|time|os|socket)"
+        r"(threading|logging|collections|contextvars|types|signal|time|os|socket|ssl)"
         r"(\..*)?",
     ),
     ("py:.*", r"(str|int|float|bool|dict|list|tuple|None|object|type|BaseException)"),
     ("py:.*", r"(Exception|ValueError|TypeError|RuntimeError|TimeoutError|OSError)"),
     ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
     ("py:.*", r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord)"),
-    ("py:.*", r"(Any|Final|Literal.*)"),
+    ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
     ("py:.*", r"(requests|msgspec|http)(\..*)?"),
     # Where documented names live inside the package.
     (
         "py:.*",
         r"syncagent\.(_clock|cancel\.\w+|logs\._\w+|transport\.\w+)\..*",
     ),
+    ("py:.*", r"syncagent\.(messages|events)\._\w+"),
+    ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
 ]

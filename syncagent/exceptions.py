@@ -23,6 +23,7 @@
        ├─ RateLimited()                  it has had too many requests
        ├─ ProviderUnavailable()          it cannot answer now
        ├─ RequestRejected()              it will never accept this request
+       │  └─ ContextTooLong()            because the conversation is too long
        └─ ProtocolError()                it said something that makes no sense
 
     Cancelled(BaseException)             not an error: the signal that unwinds a run
@@ -41,6 +42,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectTimeout",
     "ConnectionFailed",
+    "ContextTooLong",
     "FirstEventTimeout",
     "HeadersTimeout",
     "Origin",
@@ -222,6 +224,10 @@ class ProviderUnavailable(ProviderError):
 
 class RequestRejected(ProviderError):
     """The server will not accept this request, however often it is sent."""
+
+
+class ContextTooLong(RequestRejected):
+    """The conversation is longer than the model can take."""
 
 
 class ProtocolError(ProviderError):

@@ -48,3 +48,16 @@ def test_wrong_usage(arguments, capsys):
         main(arguments)
     assert ended.value.code == 2
     assert "syncagent" in capsys.readouterr().err
+
+
+def test_models_are_listed_without_their_keys(capsys, monkeypatch):
+    """Where each key comes from and whether it is set, never what it is."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "the-secret-itself")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert main(["models"]) == 0
+    said = capsys.readouterr().out
+    assert "the-secret-itself" not in said
+    assert re.search(r"anthropic:\S+ +set \(ANTHROPIC_API_KEY\)", said)
+    assert re.search(r"openai:\S+ +missing, set OPENAI_API_KEY", said)
+    assert re.search(r"ollama:\S+ +needs none", said)
+    assert "local" in said

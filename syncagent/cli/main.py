@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_demo(commands)
+    _add_models(commands)
     return parser
 
 
@@ -44,3 +45,12 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
     command = commands.add_parser("demo", help=demo.SUMMARY, description=demo.SUMMARY)
     command.set_defaults(run=demo.run)
+
+
+def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from . import models
+
+    command = commands.add_parser(
+        "models", help=models.SUMMARY, description=models.SUMMARY
+    )
+    command.set_defaults(run=models.run)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+from ..cancel import CancelToken
+
 #: Real seconds after which a test that waits at a gate has failed.
 _LIMIT: Final = 10.0
 
@@ -24,14 +26,25 @@ class Gate:
     def __init__(self) -> None:
         self._reached = threading.Event()
         self._opened = threading.Event()
+        self._token = CancelToken()  # to wait for it together with another
 
-    def stop_here(self, timeout: float = _LIMIT) -> None:
+    def stop_here(
+        self, timeout: float = _LIMIT, *, token: CancelToken | None = None
+    ) -> None:
         """Say that the gate is reached, and block until it is opened.
 
+        Cancellation: ends at once, with the *token* that is given.
+
         :raises TimeoutError: nobody opened it within *timeout* seconds.
+        :raises Cancelled: *token* was cancelled.
         """
         self._reached.set()
-        if not self._opened.wait(timeout):
+        if token is None:
+            is_over = self._opened.wait(timeout)
+        else:
+            is_over = CancelToken.any_of(self._token, token).wait(timeout)
+            token.checkpoint()
+        if not is_over:
             raise TimeoutError(f"nobody opened the gate within {timeout} s")
 
     def wait_reached(self, timeout: float = _LIMIT) -> None:
@@ -45,3 +58,4 @@ class Gate:
     def open(self) -> None:
         """Let everybody through, now and later."""
         self._opened.set()
+        self._token.cancel("opened")

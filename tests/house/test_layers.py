@@ -9,7 +9,7 @@ from source import MODULES, package_imports, parse
 #: DESIGN, section 3: a module may use lower layers, and its own without a circle.
 LAYERS = [
     {"exceptions", "_clock", "_redaction", "_run_id", "__version__"},
-    {"cancel", "messages", "events", "interrupts", "limits", "usage"},
+    {"cancel", "messages", "events", "interrupts", "limits", "options", "usage"},
     {
         *{"transport", "_sockets", "_resolver", "sse", "timeouts", "retry"},
         *{"transcript", "tools", "stores"},

@@ -1,0 +1,258 @@
+"""What is said in a conversation: messages and the blocks that they are made of.
+
+The same values for every provider, frozen, to and from JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from .exceptions import ConfigurationError
+
+__all__ = [
+    "AssistantBlock",
+    "AssistantMessage",
+    "Citation",
+    "File",
+    "Image",
+    "Json",
+    "Message",
+    "ProviderBlock",
+    "RedactedThinking",
+    "Refusal",
+    "ResultBlock",
+    "StopReason",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolMessage",
+    "ToolResult",
+    "UserBlock",
+    "UserMessage",
+    "decode_messages",
+    "encode_messages",
+]
+
+#: Why a model stopped, in our words.
+StopReason = Literal[
+    "end_turn", "max_tokens", "stop_sequence", "tool_calls", "refusal", "pause", "other"
+]
+
+
+class _Block(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """What all blocks have in common."""
+
+
+class Citation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where something in a text comes from."""
+
+    #: The words that are quoted.
+    text: str = ""
+    title: str = ""
+    url: str = ""
+    #: All that the provider says about it.
+    data: dict[str, Any] = {}
+
+
+class Text(_Block, frozen=True, tag="text"):
+    """Words."""
+
+    text: str
+    citations: tuple[Citation, ...] = ()
+    #: What the provider wants back with it, unchanged.
+    signature: str = ""
+
+
+class Thinking(_Block, frozen=True, tag="thinking"):
+    """What a model thinks before it speaks, as far as its provider shows it."""
+
+    text: str
+    #: What the provider wants back with it, unchanged.
+    signature: str = ""
+
+
+class RedactedThinking(_Block, frozen=True, tag="redacted_thinking"):
+    """Thinking that only its provider can read; it wants it back."""
+
+    data: str
+
+
+class Image(_Block, frozen=True, tag="image"):
+    """A picture: its bytes, or where they are.
+
+    :raises ConfigurationError: there is neither, or both.
+    """
+
+    data: bytes = b""
+    media_type: str = "image/png"
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        _check_source(self)
+
+
+class File(_Block, frozen=True, tag="file"):
+    """A document: its bytes, or where they are.
+
+    :raises ConfigurationError: there is neither, or both.
+    """
+
+    data: bytes = b""
+    media_type: str = "application/pdf"
+    url: str = ""
+    name: str = "document.pdf"
+
+    def __post_init__(self) -> None:
+        _check_source(self)
+
+
+class Json(_Block, frozen=True, tag="json"):
+    """A value, for results of tools."""
+
+    value: Any
+
+
+class Refusal(_Block, frozen=True, tag="refusal"):
+    """What a model says in place of an answer that it will not give."""
+
+    text: str
+
+
+class ToolCall(_Block, frozen=True, tag="tool_call"):
+    """A model wants a tool to be called."""
+
+    call_id: str
+    name: str
+    #: JSON as the model has written it, which may be none.
+    arguments: str = "{}"
+    #: What the provider wants back with it, unchanged.
+    signature: str = ""
+
+    def parse(self) -> dict[str, Any]:
+        """Return the arguments.
+
+        :raises ValueError: they are no JSON object; the message is for the model.
+        """
+        try:
+            return msgspec.json.decode(self.arguments or "{}", type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+            raise ValueError(
+                f"the arguments of {self.name} are not a JSON object: {error}"
+            ) from None
+
+
+class ToolResult(_Block, frozen=True, tag="tool_result"):
+    """What came of a call."""
+
+    call_id: str
+    content: tuple[ResultBlock, ...] = ()
+    is_error: bool = False
+    #: The tool's; some providers ask for it.
+    name: str = ""
+
+
+class ProviderBlock(_Block, frozen=True, tag="provider"):
+    """Something that only one provider knows; it goes back there, and nowhere else."""
+
+    #: Which wire dialect it is from.
+    provider: str
+    #: As it came.
+    data: dict[str, Any]
+
+
+ResultBlock = Text | Json | Image | File
+UserBlock = Text | Image | File
+AssistantBlock = (
+    Text | Thinking | RedactedThinking | ToolCall | Refusal | Image | ProviderBlock
+)
+
+
+class _Message(msgspec.Struct, frozen=True, tag_field="role", omit_defaults=True):
+    """What all messages have in common."""
+
+
+class UserMessage(_Message, frozen=True, tag="user"):
+    """What the user says."""
+
+    content: tuple[UserBlock, ...]
+
+    @classmethod
+    def of(cls, prompt: str | UserBlock | list[str | UserBlock]) -> UserMessage:
+        """Return what somebody means who gives a string, a block, or several."""
+        parts = prompt if isinstance(prompt, (list, tuple)) else [prompt]
+        return cls(
+            tuple(Text(part) if isinstance(part, str) else part for part in parts)
+        )
+
+
+class AssistantMessage(_Message, frozen=True, tag="assistant"):
+    """What a model says."""
+
+    content: tuple[AssistantBlock, ...]
+    stop_reason: StopReason = "end_turn"
+    #: The provider's own word for it.
+    raw_stop_reason: str = ""
+    #: Which wire dialect it is from; signatures go back to that alone.
+    provider: str = ""
+    model: str = ""
+    #: Was it cut off?
+    is_cut: bool = False
+
+    @property
+    def text(self) -> str:
+        """All its words, without thinking."""
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def thinking(self) -> str:
+        """All that it shows of its thinking."""
+        found = (block for block in self.content if isinstance(block, Thinking))
+        return "".join(block.text for block in found)
+
+    @property
+    def refusal(self) -> str:
+        """What it says in place of an answer, nothing if it answers."""
+        found = (block for block in self.content if isinstance(block, Refusal))
+        return "".join(block.text for block in found)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tools that it wants to be called, in order."""
+        return tuple(block for block in self.content if isinstance(block, ToolCall))
+
+
+class ToolMessage(_Message, frozen=True, tag="tool"):
+    """What came of the calls of the message before it."""
+
+    content: tuple[ToolResult, ...]
+
+
+Message = UserMessage | AssistantMessage | ToolMessage
+
+
+def _check_source(block: Image | File) -> None:
+    if bool(block.data) == bool(block.url):
+        raise ConfigurationError(
+            f"{type(block).__name__} takes data= or url=, one of them"
+        )
+
+
+_decoder = msgspec.json.Decoder(list[Message])
+
+
+def encode_messages(messages: list[Message] | tuple[Message, ...]) -> bytes:
+    """Return *messages* as JSON."""
+    return msgspec.json.encode(messages)
+
+
+def decode_messages(text: bytes | str) -> list[Message]:
+    """Return the messages that :func:`encode_messages` has made JSON of.
+
+    :raises ConfigurationError: it is nothing of the kind.
+    """
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise ConfigurationError(f"these are no messages: {error}") from None

@@ -1,0 +1,28 @@
+"""Models by name, one class for each wire dialect.
+
+=======================  ===============================================================
+:mod:`~.endpoints`       where providers are, and where their keys come from
+:mod:`~.model`           a model that can be asked
+:mod:`~.dialects`        the classes, one for each wire dialect
+:mod:`~.names`           strings such as ``openai:gpt-5-mini``
+:mod:`~.local`           a real small model on this machine
+:mod:`~.prices`          what tokens cost
+=======================  ===============================================================
+"""
+
+from .dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
+from .model import Model
+from .names import find_model
+from .prices import PRICES, Price, cost
+
+__all__ = [
+    "Anthropic",
+    "Gemini",
+    "Model",
+    "OpenAIChat",
+    "OpenAIResponses",
+    "PRICES",
+    "Price",
+    "cost",
+    "find_model",
+]

@@ -1,0 +1,66 @@
+"""The models of each wire dialect."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from requests.auth import AuthBase
+
+from ..providers.anthropic import AnthropicDialect
+from ..providers.dialect import Dialect
+from ..providers.gemini import GeminiDialect
+from ..providers.openai_chat import OpenAIChatDialect
+from ..providers.openai_responses import OpenAIResponsesDialect
+from .model import Credentials, Model
+
+__all__ = ["Anthropic", "Gemini", "OpenAIChat", "OpenAIResponses"]
+
+
+class OpenAIChat(Model):
+    """A model behind Chat Completions, OpenAI's or anybody's who imitates it."""
+
+    dialect: ClassVar[Dialect] = OpenAIChatDialect()
+    default_endpoint: ClassVar[str] = "openai-chat"
+
+    def _url(self) -> str:
+        return f"{self.base_url}/chat/completions"
+
+
+class OpenAIResponses(Model):
+    """A model behind OpenAI's Responses API."""
+
+    dialect: ClassVar[Dialect] = OpenAIResponsesDialect()
+    default_endpoint: ClassVar[str] = "openai"
+
+    def _url(self) -> str:
+        return f"{self.base_url}/responses"
+
+
+class Anthropic(Model):
+    """A model behind Anthropic's Messages API."""
+
+    dialect: ClassVar[Dialect] = AnthropicDialect()
+    default_endpoint: ClassVar[str] = "anthropic"
+
+    def _url(self) -> str:
+        return f"{self.base_url}/messages"
+
+    def _headers(self) -> dict[str, str]:
+        return {"anthropic-version": "2023-06-01"}
+
+    def _credentials(self, key: str) -> AuthBase:
+        return Credentials(key, "x-api-key", "")
+
+
+class Gemini(Model):
+    """A model behind Google's Gemini API."""
+
+    dialect: ClassVar[Dialect] = GeminiDialect()
+    default_endpoint: ClassVar[str] = "gemini"
+
+    def _url(self) -> str:
+        method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
+        return f"{self.base_url}/models/{self.name}:{method}"
+
+    def _credentials(self, key: str) -> AuthBase:
+        return Credentials(key, "x-goog-api-key", "")

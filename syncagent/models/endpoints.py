@@ -1,0 +1,130 @@
+"""Where models are to be found, and what opens the door."""
+
+from __future__ import annotations
+
+import difflib
+import os
+
+import msgspec
+
+from ..exceptions import ConfigurationError
+
+__all__ = ["ENDPOINTS", "Endpoint", "find_endpoint"]
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """One provider, as the part of a model string before the colon names it."""
+
+    name: str
+    #: The wire dialect that it speaks.
+    dialect: str
+    base_url: str
+    #: Environment variables in which its key may be, the first that is set counts.
+    key_variables: tuple[str, ...] = ()
+    #: The one for another address.
+    url_variable: str = ""
+    needs_key: bool = True
+    #: A name to show what a model string looks like.
+    example: str = ""
+
+    def find_key(self) -> str | None:
+        """Return the key from the environment, if there is one."""
+        found = (os.environ.get(name, "").strip() for name in self.key_variables)
+        return next((key for key in found if key), None)
+
+    def find_url(self) -> str:
+        """Return the address, from the environment if it has one."""
+        named = os.environ.get(self.url_variable, "") if self.url_variable else ""
+        return (named or self.base_url).rstrip("/")
+
+    def missing_key(self) -> ConfigurationError:
+        """Return the error for a key that is needed, and nowhere."""
+        return ConfigurationError(
+            f"{self.name} models need a key: set {' or '.join(self.key_variables)} in "
+            "the environment, or give api_key="
+        )
+
+
+def _chat(
+    name: str,
+    base_url: str,
+    *,
+    needs_key: bool = True,
+    example: str = "",
+) -> Endpoint:
+    upper = name.upper().replace("-", "_")
+    return Endpoint(
+        name,
+        "openai-chat",
+        base_url,
+        (f"{upper}_API_KEY",),
+        f"{upper}_BASE_URL",
+        needs_key,
+        example,
+    )
+
+
+_ALL = (
+    Endpoint(
+        "openai",
+        "openai-responses",
+        "https://api.openai.com/v1",
+        ("OPENAI_API_KEY",),
+        "OPENAI_BASE_URL",
+        example="gpt-5-mini",
+    ),
+    Endpoint(
+        "openai-chat",
+        "openai-chat",
+        "https://api.openai.com/v1",
+        ("OPENAI_API_KEY",),
+        "OPENAI_BASE_URL",
+        example="gpt-4.1-mini",
+    ),
+    Endpoint(
+        "anthropic",
+        "anthropic",
+        "https://api.anthropic.com/v1",
+        ("ANTHROPIC_API_KEY",),
+        "ANTHROPIC_BASE_URL",
+        example="claude-sonnet-4-5",
+    ),
+    Endpoint(
+        "gemini",
+        "gemini",
+        "https://generativelanguage.googleapis.com/v1beta",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "GEMINI_BASE_URL",
+        example="gemini-2.5-flash",
+    ),
+    _chat("openrouter", "https://openrouter.ai/api/v1", example="openai/gpt-5-mini"),
+    _chat("groq", "https://api.groq.com/openai/v1", example="llama-3.3-70b-versatile"),
+    _chat("deepseek", "https://api.deepseek.com/v1", example="deepseek-chat"),
+    _chat("mistral", "https://api.mistral.ai/v1", example="mistral-small-latest"),
+    _chat("xai", "https://api.x.ai/v1", example="grok-4"),
+    _chat(
+        "ollama", "http://127.0.0.1:11434/v1", needs_key=False, example="qwen3:latest"
+    ),
+    _chat("vllm", "http://127.0.0.1:8000/v1", needs_key=False, example="Qwen/Qwen3-8B"),
+    _chat("lmstudio", "http://127.0.0.1:1234/v1", needs_key=False, example="qwen3-8b"),
+)
+
+#: All that are known, by name.
+ENDPOINTS = {endpoint.name: endpoint for endpoint in _ALL}
+
+
+def find_endpoint(name: str, *, also: tuple[str, ...] = ()) -> Endpoint:
+    """Return the endpoint that goes by *name*.
+
+    :param also: further names that would have been right.
+    :raises ConfigurationError: there is none; the message has names like it.
+    """
+    endpoint = ENDPOINTS.get(name)
+    if endpoint is None:
+        names = [*ENDPOINTS, *also]
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}? Known" if near else "known"
+        raise ConfigurationError(
+            f"no provider is called {name!r}; {hint} are {', '.join(names)}"
+        )
+    return endpoint

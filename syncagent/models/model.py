@@ -1,0 +1,195 @@
+"""A model that can be asked: a dialect, an address, a key, and a transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, ClassVar
+
+import msgspec
+from requests import PreparedRequest
+from requests.auth import AuthBase
+
+from ..cancel import CancelToken
+from ..events import Event, MessageFinished
+from ..exceptions import AuthenticationFailed, ConfigurationError, ProviderError
+from ..messages import Message
+from ..options import Options, ToolSpec
+from ..providers.dialect import Dialect
+from ..retry import Retries
+from ..timeouts import Timeout, Timeouts
+from ..transport import Transport
+from .endpoints import ENDPOINTS, Endpoint
+
+__all__ = ["Credentials", "Model"]
+
+_OPTION_NAMES = frozenset(Options.__struct_fields__)
+
+
+class Credentials(AuthBase):
+    """A key, in the header where its provider looks for it.
+
+    :param key: what nobody is shown.
+    """
+
+    def __init__(self, key: str, header: str = "Authorization", scheme: str = "Bearer"):
+        self._key = key
+        self._header = header
+        self._scheme = scheme
+
+    def __call__(self, request: PreparedRequest) -> PreparedRequest:
+        value = f"{self._scheme} {self._key}" if self._scheme else self._key
+        request.headers[self._header] = value
+        return request
+
+    def __repr__(self) -> str:
+        return "<Credentials>"
+
+
+class Model:
+    """Ask a model, and get its answer in events.
+
+    One model serves any number of threads.
+
+    :param name: what its provider calls it.
+    :param base_url: its address, if not the usual one.
+    :param api_key: if not the environment's.
+    :param timeout: as for :class:`~syncagent.Transport`.
+    :param retries: the same.
+    :param stream: have the answer come as it is written?
+    :param transport: in place of *timeout* and *retries*: one with proxies,
+        certificates or a session.
+    :param endpoint: which provider it is at, for those that share a dialect.
+    :param options: those of :class:`~syncagent.options.Options`, for every request.
+    :raises ConfigurationError: there is no key, or no such option.
+    """
+
+    dialect: ClassVar[Dialect]
+    #: Its provider, unless another is given.
+    default_endpoint: ClassVar[str]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: Timeout | Timeouts = Timeouts(),  # noqa: B008 - it is frozen
+        retries: int | Retries = Retries(),  # noqa: B008
+        stream: bool = True,
+        transport: Transport | None = None,
+        endpoint: Endpoint | None = None,
+        **options: Any,
+    ) -> None:
+        self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
+        self.name = name
+        self.base_url = (base_url or self.endpoint.find_url()).rstrip("/")
+        self.stream = stream
+        self.options = _options(options)
+        key = api_key or self.endpoint.find_key()
+        if key is None and self.endpoint.needs_key:
+            raise self.endpoint.missing_key()
+        self._auth = None if key is None else self._credentials(key)
+        self._transport = transport or Transport(timeout=timeout, retries=retries)
+
+    def ask(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        token: CancelToken | None = None,
+        options: Options | None = None,
+        on_phase: Callable[[str], object] | None = None,
+    ) -> Iterator[Event]:
+        """Ask for the next message, and yield what comes of it.
+
+        The last event is :class:`~syncagent.events.MessageFinished`.
+
+        Cancellation: ends at once, wherever it is.
+
+        :param messages: best a :class:`~syncagent.transcript.Transcript`.
+        :param token: what to cancel it by.
+        :param options: in place of the model's own.
+        :param on_phase: called with the name of each phase as it begins.
+        :raises Cancelled: *token* was cancelled.
+        :raises SyncAgentError: there is no answer, or no complete one.
+        """
+        payload = self.dialect.build_payload(
+            self.name, messages, tools, options or self.options, stream=self.stream
+        )
+        try:
+            yield from self._events(payload, token, on_phase)
+        except ProviderError as error:
+            raise self._explained(error) from error.__cause__
+
+    def reply(self, messages: Sequence[Message], **how: Any) -> MessageFinished:
+        """Ask for the next message, and return it when it is complete.
+
+        Cancellation: ends at once, wherever it is.
+
+        :param how: as for :meth:`ask`.
+        """
+        with closing(self.ask(messages, **how)) as events:  # type: ignore[type-var]
+            for event in events:
+                if isinstance(event, MessageFinished):
+                    return event
+        raise AssertionError("an answer without an end")
+
+    def _events(
+        self,
+        payload: bytes,
+        token: CancelToken | None,
+        on_phase: Callable[[str], object] | None,
+    ) -> Iterator[Event]:
+        how: dict[str, Any] = {
+            "token": token,
+            "data": payload,
+            "auth": self._auth,
+            "headers": self._headers(),
+            "on_phase": on_phase,
+        }
+        url = self._url()
+        if not self.stream:
+            yield from self.dialect.decode_reply(self._transport.post(url, **how).body)
+            return
+        with self._transport.stream(url, is_end=self.dialect.is_end, **how) as events:
+            yield from self.dialect.decode(events)
+
+    def _explained(self, error: ProviderError) -> ProviderError:
+        explained = self.dialect.explain(error)
+        if isinstance(explained, AuthenticationFailed):
+            variables = " or ".join(self.endpoint.key_variables)
+            explained.args = (
+                f"{explained}; is the key in api_key= or {variables} the right one?",
+            )
+        return explained
+
+    def _credentials(self, key: str) -> AuthBase:
+        return Credentials(key)
+
+    def _headers(self) -> dict[str, str]:
+        return {}
+
+    def _url(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"
+
+
+def _options(given: dict[str, Any]) -> Options:
+    """Return *given* as options, each of the right type.
+
+    :raises ConfigurationError: there is no such option, or it cannot be so.
+    """
+    unknown = given.keys() - _OPTION_NAMES
+    if unknown:
+        raise ConfigurationError(
+            f"no option is called {', '.join(sorted(unknown))}; known are "
+            f"{', '.join(sorted(_OPTION_NAMES))}. What only your provider knows goes "
+            "into extra="
+        )
+    try:
+        return msgspec.convert(given, Options)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"an option cannot be so: {error}") from None

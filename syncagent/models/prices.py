@@ -1,0 +1,87 @@
+"""What tokens cost, as far as it is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from ..usage import Usage
+
+__all__ = ["PRICES", "Price", "cost"]
+
+
+class Price(msgspec.Struct, frozen=True):
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+    #: For input that is read from a cache; as other input if not known.
+    cached: float | None = None
+    #: For input that is written to one.
+    cache_write: float | None = None
+
+
+#: List prices of late 2025, for text; a name also stands for its dated versions.
+#: Providers change them as they like: give your own to :func:`cost`.
+PRICES: Final[Mapping[str, Price]] = {
+    "gpt-5": Price(1.25, 10.0, 0.125),
+    "gpt-5-mini": Price(0.25, 2.0, 0.025),
+    "gpt-5-nano": Price(0.05, 0.4, 0.005),
+    "gpt-4.1": Price(2.0, 8.0, 0.5),
+    "gpt-4.1-mini": Price(0.4, 1.6, 0.1),
+    "gpt-4.1-nano": Price(0.1, 0.4, 0.025),
+    "gpt-4o": Price(2.5, 10.0, 1.25),
+    "gpt-4o-mini": Price(0.15, 0.6, 0.075),
+    "o3": Price(2.0, 8.0, 0.5),
+    "o4-mini": Price(1.1, 4.4, 0.275),
+    "claude-opus-4-5": Price(5.0, 25.0, 0.5, 6.25),
+    "claude-opus-4-1": Price(15.0, 75.0, 1.5, 18.75),
+    "claude-sonnet-4": Price(3.0, 15.0, 0.3, 3.75),
+    "claude-sonnet-4-5": Price(3.0, 15.0, 0.3, 3.75),
+    "claude-haiku-4-5": Price(1.0, 5.0, 0.1, 1.25),
+    "claude-3-5-haiku": Price(0.8, 4.0, 0.08, 1.0),
+    "gemini-2.5-pro": Price(1.25, 10.0, 0.31),
+    "gemini-2.5-flash": Price(0.3, 2.5, 0.075),
+    "gemini-2.5-flash-lite": Price(0.1, 0.4, 0.025),
+}
+
+
+#: What a dated version of a model has at the end of its name.
+_DATE: Final = re.compile(r"(?:[-@]\d{4}-?\d\d-?\d\d|-latest)\Z")
+
+
+def cost(
+    usage: Usage, model: str, prices: Mapping[str, Price] | None = None
+) -> float | None:
+    """Return what *usage* has cost in US dollars, ``None`` if nobody knows.
+
+    :param model: its name, with or without its provider before a colon or slash.
+    :param prices: count before ``PRICES``.
+    """
+    price = _find(model, {**PRICES, **(prices or {})})
+    if price is None:
+        return None
+    cached, written = usage.cached_tokens, usage.cache_write_tokens
+    plain = max(0, usage.input_tokens - cached - written)
+    of_cached = price.input if price.cached is None else price.cached
+    of_written = price.input if price.cache_write is None else price.cache_write
+    parts = (
+        plain * price.input,
+        cached * of_cached,
+        written * of_written,
+        usage.output_tokens * price.output,
+    )
+    return sum(parts) / 1_000_000
+
+
+def _find(model: str, prices: Mapping[str, Price]) -> Price | None:
+    """Return the price of *model*, whoever offers it, and of whatever date it is."""
+    name = model.rpartition(":")[2] if ":" in model else model
+    for candidate in (model, name, name.rpartition("/")[2]):
+        for form in (candidate, _DATE.sub("", candidate)):
+            if form in prices:
+                return prices[form]
+    return None

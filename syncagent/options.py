@@ -1,0 +1,78 @@
+"""What a model is asked for, beside the conversation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import msgspec
+
+from .exceptions import ConfigurationError
+
+__all__ = ["Effort", "Options", "OutputFormat", "ToolSpec"]
+
+Effort = Literal["none", "minimal", "low", "medium", "high"]
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as a model sees it."""
+
+    name: str
+    description: str = ""
+    #: The JSON schema of its arguments.
+    parameters: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
+
+
+class OutputFormat(msgspec.Struct, frozen=True):
+    """The form that an answer must have."""
+
+    #: The JSON schema.
+    schema: dict[str, Any]
+    name: str = "answer"
+    #: Must the provider enforce it, where it can?
+    strict: bool = True
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is to answer; what is not given is left to the provider.
+
+    Each dialect says it in its own words. What a dialect has no word for is an error,
+    and never left out in silence; ``seed``, ``metadata`` and ``cache`` are only hints.
+
+    :raises ConfigurationError: one of them cannot be.
+    """
+
+    system: str = ""
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    #: How hard to think.
+    effort: Effort | None = None
+    #: The number of tokens to think with, for those that count them.
+    thinking_tokens: int | None = None
+    #: ``auto``, ``none``, ``required``, or the name of a tool.
+    tool_choice: str | None = None
+    #: May it call several tools at once?
+    parallel_tool_calls: bool | None = None
+    output: OutputFormat | None = None
+    #: Mark the conversation for the provider's cache, where that must be asked for?
+    cache: bool = False
+    #: How the answer begins.
+    prefill: str = ""
+    metadata: dict[str, str] = {}
+    #: Anything else, as the provider has it; it counts more than all the others.
+    extra: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        for name, low in (("temperature", 0.0), ("top_p", 0.0)):
+            value = getattr(self, name)
+            if value is not None and not low <= value < math.inf:
+                raise ConfigurationError(f"{name} must not be negative; got {value!r}")
+        for name in ("max_tokens", "thinking_tokens"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigurationError(f"{name} must be positive; got {value!r}")

@@ -1,0 +1,229 @@
+"""Messages, as Anthropic has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from ..events import Event, MessageStarted
+from ..exceptions import ConfigurationError
+from ..messages import AssistantMessage, ProviderBlock
+from ..options import Options, ToolSpec
+from ..sse import ServerSentEvent
+from ..transcript import Piece, Transcript, Turn
+from .anthropic_answer import (
+    Blocks,
+    Message,
+    count,
+    kind_of,
+    read_event,
+    replies,
+    stop_reason,
+)
+from .anthropic_turns import MARK, NAME, encode, encode_marked, encode_results
+from .dialect import Dialect, cut_off, read
+from .draft import Draft
+from .refusals import error_in_answer
+
+#: How many tokens an answer may have if nobody says so; the provider wants a number.
+_MAX_TOKENS: Final = 8192
+_BUDGETS: Final = {"none": 0, "minimal": 0, "low": 1024, "medium": 8192, "high": 24576}
+_LEAST_BUDGET: Final = 1024
+
+
+class AnthropicDialect(Dialect):
+    """``/v1/messages``."""
+
+    name: ClassVar[str] = NAME
+
+    def _head(
+        self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
+    ) -> dict[str, Any]:
+        thinking = _thinking(options)
+        budget = (thinking or {}).get("budget_tokens", 0)
+        _check(options, is_thinking=bool(budget), has_tools=bool(tools))
+        tokens = options.max_tokens or budget + _MAX_TOKENS
+        head: dict[str, Any] = {"model": model, "max_tokens": tokens, "stream": stream}
+        user = options.metadata.get("user_id")
+        for name, value in (
+            ("temperature", options.temperature),
+            ("top_p", options.top_p),
+            ("stop_sequences", list(options.stop) or None),
+            ("thinking", thinking),
+            ("metadata", {"user_id": user} if user else None),
+            ("system", _system(options)),
+        ):
+            if value is not None:
+                head[name] = value
+        if tools:
+            head["tools"] = [_tool(tool) for tool in tools]
+            if options.cache:
+                head["tools"][-1]["cache_control"] = MARK
+            choice = _choice(options)
+            if choice is not None:
+                head["tool_choice"] = choice
+        if options.output is not None:
+            schema = options.output.schema
+            wanted = {"type": "json_schema", "schema": schema}
+            head["output_config"] = {"format": wanted}
+        return head
+
+    def _body(
+        self, transcript: Transcript, options: Options
+    ) -> tuple[str, list[Piece]]:
+        encode_last: Callable[[Turn], bytes] | None = None
+        if options.cache:
+            encode_last = encode_marked
+        if not options.prefill and _is_paused(transcript):
+            encode_last = encode_results
+        # The last turn is not remembered, so that marks never get among the others.
+        *settled, last = transcript.encode(self.name, encode, encode_last)
+        pieces = [*settled, last.removesuffix(b",")]
+        if options.prefill:
+            begun = [{"type": "text", "text": options.prefill}]
+            said = {"role": "assistant", "content": begun}
+            pieces += [b",", msgspec.json.encode(said)]
+        return "messages", pieces
+
+    def is_end(self, event: ServerSentEvent) -> bool:
+        if event.event == "message_stop":
+            return True
+        # The words may be a part of the answer; then it takes a closer look.
+        return '"message_stop"' in event.data and kind_of(event) == "message_stop"
+
+    def decode(self, stream: Iterable[ServerSentEvent]) -> Iterator[Event]:
+        draft, finish, has_begun, is_done = Draft(self.name), "", False, False
+        blocks, counts = Blocks(draft), dict[str, int]()
+        for event in stream:
+            said = read_event(event)
+            kind = said.type or event.event
+            if kind == "content_block_delta":
+                if said.delta is not None:
+                    more = blocks.delta(said.index, said.delta)
+                    if more is not None:
+                        yield more
+            elif kind == "content_block_start":
+                yield from blocks.start(said.index, said.content_block or {})
+            elif kind == "content_block_stop":
+                yield from blocks.stop(said.index)
+            elif kind == "error" or said.error:
+                raise error_in_answer(said.error or {})
+            elif kind == "message_start" and not has_begun:
+                has_begun = True
+                start = said.message or Message()
+                draft.model = start.model or ""
+                yield MessageStarted(draft.model, start.id or "")
+                yield from count(draft, counts, start.usage)
+            elif kind == "message_delta":
+                if said.delta is not None:
+                    finish = said.delta.stop_reason or finish
+                yield from count(draft, counts, said.usage)
+            elif kind == "message_stop":
+                is_done = True
+        if not is_done or not (has_begun or finish):
+            raise cut_off()
+        yield from blocks.stop_all()
+        yield from draft.finish(stop_reason(draft, finish), finish)
+
+    def decode_reply(self, body: bytes) -> Iterator[Event]:
+        reply = read(replies, body)
+        if reply.type == "error" or reply.error:
+            raise error_in_answer(reply.error or {})
+        if reply.content is None:
+            raise cut_off()
+        draft = Draft(self.name)
+        draft.model = reply.model or ""
+        yield MessageStarted(draft.model, reply.id or "")
+        blocks = Blocks(draft)
+        for number, block in enumerate(reply.content):
+            yield from blocks.start(number, block)
+            yield from blocks.stop(number)
+        yield from count(draft, {}, reply.usage)
+        finish = reply.stop_reason or ""
+        yield from draft.finish(stop_reason(draft, finish), finish)
+
+
+def _thinking(options: Options) -> dict[str, Any] | None:
+    budget, limit = options.thinking_tokens, options.max_tokens
+    if budget is None:
+        if options.effort is None:
+            return None
+        budget = _BUDGETS[options.effort]
+        if not budget:
+            return {"type": "disabled"}
+        if limit is not None:  # an effort is no number: leave half for the answer
+            budget = max(_LEAST_BUDGET, min(budget, limit // 2))
+    if budget < _LEAST_BUDGET:
+        raise ConfigurationError(
+            f"{NAME} models think with at least {_LEAST_BUDGET} tokens; got {budget}"
+        )
+    if limit is not None and limit <= budget:
+        raise ConfigurationError(
+            f"max_tokens={limit} leaves nothing for an answer after {budget} tokens "
+            "of thinking; give more, or have it think less"
+        )
+    return {"type": "enabled", "budget_tokens": budget}
+
+
+def _check(options: Options, *, is_thinking: bool, has_tools: bool) -> None:
+    """Refuse what the provider takes alone, but not together."""
+    is_forced = has_tools and options.tool_choice not in (None, "auto", "none")
+    for name, is_wrong in (
+        ("a temperature other than 1", options.temperature not in (None, 1)),
+        ("a top_p below 0.95", options.top_p is not None and options.top_p < 0.95),
+        ("a tool_choice that forces a call", is_forced),
+        ("prefill", options.prefill != ""),
+    ):
+        if is_thinking and is_wrong:
+            raise ConfigurationError(
+                f"{NAME} models that think take no {name}; leave out one of the two"
+            )
+    if options.prefill != options.prefill.rstrip():
+        raise ConfigurationError(
+            f"{NAME} models take no prefill that ends with white space; the answer "
+            "can begin with it instead"
+        )
+    if options.prefill and options.output is not None:
+        raise ConfigurationError(f"{NAME} models take no prefill beside output")
+
+
+def _system(options: Options) -> Any:
+    if not options.system.strip():
+        return None
+    if not options.cache:
+        return options.system
+    return [{"type": "text", "text": options.system, "cache_control": MARK}]
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    said: dict[str, Any] = {"name": tool.name, "input_schema": tool.parameters}
+    if tool.description:
+        said["description"] = tool.description
+    return said
+
+
+def _choice(options: Options) -> dict[str, Any] | None:
+    is_single = options.parallel_tool_calls is False
+    wanted = options.tool_choice or ("auto" if is_single else None)
+    if wanted is None:
+        return None
+    if wanted == "none":
+        return {"type": "none"}
+    choice: dict[str, Any] = {"type": {"required": "any"}.get(wanted, wanted)}
+    if wanted not in ("auto", "required"):
+        choice = {"type": "tool", "name": wanted}
+    if is_single:
+        choice["disable_parallel_tool_use"] = True
+    return choice
+
+
+def _is_paused(transcript: Transcript) -> bool:
+    """Is the provider in the middle of its own tools? Then nobody says "continue"."""
+    last = transcript[-1] if len(transcript) else None
+    if not isinstance(last, AssistantMessage) or last.is_cut or not last.content:
+        return False
+    end = last.content[-1]
+    is_ours = isinstance(end, ProviderBlock) and end.provider == NAME
+    return is_ours and last.stop_reason == "pause"

@@ -1,0 +1,1 @@
+"""What providers reject, one module for each wire dialect."""

@@ -1,0 +1,114 @@
+"""A model without a network, which says what a test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ..cancel import CancelToken
+from ..events import Event, MessageStarted, UsageUpdated
+from ..exceptions import ConfigurationError
+from ..messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Message,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from ..models.dialects import OpenAIChat
+from ..options import Options, ToolSpec
+from ..providers.draft import Draft
+from .gate import Gate
+from .script import Reply, say
+
+__all__ = ["ScriptedModel"]
+
+_Entry = Reply | AssistantMessage | str | BaseException | Gate
+
+
+class ScriptedModel(OpenAIChat):
+    """Answer from a script: strings, messages, replies, errors to raise, and gates.
+
+    A gate holds up the answer after it, until it is opened or the token is cancelled.
+
+    :param script: one entry for each answer.
+    :param piece: how many characters come at once.
+    """
+
+    def __init__(self, script: Iterable[_Entry] = (), *, piece: int = 5) -> None:
+        super().__init__("scripted", base_url="http://127.0.0.1:9", api_key="none")
+        self._script = list(script)
+        self._piece = piece
+        #: What it was asked, in order: the messages of each request.
+        self.asked: list[list[Message]] = []
+
+    def ask(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        token: CancelToken | None = None,
+        options: Options | None = None,
+        on_phase: Callable[[str], object] | None = None,
+    ) -> Iterator[Event]:
+        """Yield the next answer of the script."""
+        token = token or CancelToken()
+        self.asked.append(list(messages))
+        token.checkpoint()
+        entry = self._next(token)
+        if isinstance(entry, BaseException):
+            raise entry
+        reply = entry if isinstance(entry, Reply) else _reply(entry)
+        for event in self._say(reply):
+            token.checkpoint()
+            yield event
+
+    def _next(self, token: CancelToken) -> _Entry:
+        while self._script:
+            entry = self._script.pop(0)
+            if not isinstance(entry, Gate):
+                return entry
+            entry.stop_here(token=token)
+        raise ConfigurationError(
+            f"the script has no answer number {len(self.asked)}; give ScriptedModel "
+            "one for every time that it is asked"
+        )
+
+    def _say(self, reply: Reply) -> Iterator[Event]:
+        draft = Draft("scripted")
+        draft.model = self.name
+        yield MessageStarted(self.name)
+        for number, block in enumerate(reply.message.content):
+            yield from self._block(draft, number, block)
+        draft.usage = reply.usage
+        yield UsageUpdated(reply.usage)
+        yield from draft.finish(reply.message.stop_reason, reply.message.stop_reason)
+
+    def _block(
+        self, draft: Draft, number: int, block: AssistantBlock
+    ) -> Iterator[Event]:
+        if isinstance(block, Text):
+            yield from map(draft.text, self._pieces(block.text))
+        elif isinstance(block, Thinking):
+            yield from map(draft.thinking, self._pieces(block.text))
+        elif isinstance(block, ToolCall):
+            yield draft.start_call(number, block.call_id, block.name)
+            for text in self._pieces(block.arguments):
+                yield draft.arguments(number, text)
+            yield from draft.ready(number)
+        elif isinstance(block, Refusal):
+            draft.refusal(block.text)
+        else:
+            draft.add(block)
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        for begin in range(0, len(text), self._piece):
+            yield text[begin : begin + self._piece]
+
+
+def _reply(entry: AssistantMessage | str | Gate) -> Reply:
+    if isinstance(entry, AssistantMessage):
+        return Reply(entry)
+    assert isinstance(entry, str)
+    return say(entry)

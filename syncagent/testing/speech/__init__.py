@@ -1,0 +1,1 @@
+"""How providers say an answer, one module for each wire dialect."""

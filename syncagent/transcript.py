@@ -1,0 +1,252 @@
+"""A conversation, and what of it is sent: always something that a provider accepts.
+
+Providers want a user first, user and assistant in turns, and for every tool call an id
+of its own and one result, right after it. :func:`turns` makes that of any messages
+whatever, also of those that a crash, a cancel, another provider or somebody's editor
+has left. It changes nothing that is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, overload
+
+import msgspec
+
+from .messages import (
+    AssistantMessage,
+    Message,
+    ResultBlock,
+    Text,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserBlock,
+    UserMessage,
+)
+
+__all__ = ["AssistantTurn", "Piece", "Transcript", "Turn", "UserTurn", "turns"]
+
+#: What stands for a result that is not there.
+NO_RESULT: Final = "Interrupted: this call has no result."
+#: What stands for a user who has not said anything.
+_SILENCE: Final = (Text("(continue)"),)
+
+#: What not every provider takes in the id of a call; and how long one may be, with a
+#: number behind it.
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_ID: Final = 56
+
+
+class UserTurn(msgspec.Struct, frozen=True):
+    """What goes to the model: results of all calls before it, then words."""
+
+    #: The number of the first message that it is made of.
+    start: int
+    results: tuple[ToolResult, ...] = ()
+    content: tuple[UserBlock, ...] = ()
+
+
+class AssistantTurn(msgspec.Struct, frozen=True):
+    """What came from a model, perhaps in several messages."""
+
+    #: The number of the first message that it is made of.
+    start: int
+    messages: tuple[AssistantMessage, ...] = ()
+    #: The tool calls, by the ids that they have in the messages; their own are fit to
+    #: be sent, and no other call has them.
+    calls: dict[str, ToolCall] = {}
+
+
+Turn = UserTurn | AssistantTurn
+#: A part of what is sent.
+Piece = bytes | bytearray
+
+
+def turns(
+    messages: Sequence[Message],
+    begin: int = 0,
+    *,
+    is_beginning: bool = True,
+    taken: Iterable[str] = (),
+) -> Iterator[Turn]:
+    """Yield what is to be sent for *messages*, from number *begin* on.
+
+    :param begin: the number of an answer, or 0.
+    :param is_beginning: has nothing been sent before?
+    :param taken: ids of tool calls before *begin*.
+    """
+    ids = set(taken)
+    pending: AssistantTurn | None = None
+    asked: dict[str, ToolCall] = {}
+    user: list[Message] = []
+    start = begin
+    for number in range(begin, len(messages)):
+        message = messages[number]
+        if not isinstance(message, AssistantMessage):
+            start = start if user else number
+            user.append(message)
+            continue
+        turn = _user_turn(start if user else number, user, asked)
+        if turn is not None or pending is None:
+            if pending is not None:
+                yield pending
+            if turn is not None or is_beginning:
+                yield turn or UserTurn(number, (), _SILENCE)
+            is_beginning = False
+            pending = AssistantTurn(number, (message,), _calls(message, ids))
+        else:
+            joined = (*pending.messages, message)
+            pending = AssistantTurn(pending.start, joined, _calls(message, ids))
+        asked, user = pending.calls, []
+    if pending is not None:
+        yield pending
+    last = _user_turn(start if user else len(messages), user, asked)
+    yield last or UserTurn(len(messages), (), _SILENCE)
+
+
+def _user_turn(
+    start: int, messages: Iterable[Message], asked: dict[str, ToolCall]
+) -> UserTurn | None:
+    """Return what answers the calls that were *asked*, and what else was said."""
+    given: dict[str, ToolResult] = {}
+    content: list[UserBlock] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            for result in message.content:
+                given.setdefault(result.call_id, result)
+        elif isinstance(message, UserMessage):
+            content += [block for block in message.content if not _is_empty(block)]
+    results = tuple(
+        _result(given.get(call_id), call) for call_id, call in asked.items()
+    )
+    return UserTurn(start, results, tuple(content)) if results or content else None
+
+
+def _result(given: ToolResult | None, call: ToolCall) -> ToolResult:
+    if given is None:
+        content: tuple[ResultBlock, ...] = (Text(NO_RESULT),)
+        return ToolResult(call.call_id, content, is_error=True, name=call.name)
+    if (given.call_id, given.name) == (call.call_id, call.name):
+        return given
+    return ToolResult(call.call_id, given.content, given.is_error, call.name)
+
+
+def _calls(message: AssistantMessage, taken: set[str]) -> dict[str, ToolCall]:
+    """Return the calls of *message*, each with an id that nobody has *taken*."""
+    calls: dict[str, ToolCall] = {}
+    for call in message.tool_calls:
+        if call.call_id in calls:  # the same twice: once is meant
+            continue
+        call_id = clean = _NOT_IN_IDS.sub("_", call.call_id)[:_LONGEST_ID] or "call"
+        number = 1
+        while call_id in taken:
+            number += 1
+            call_id = f"{clean}_{number}"
+        taken.add(call_id)
+        is_same = call_id == call.call_id
+        calls[call.call_id] = (
+            call if is_same else msgspec.structs.replace(call, call_id=call_id)
+        )
+    return calls
+
+
+def _is_empty(block: object) -> bool:
+    return isinstance(block, Text) and not block.text.strip()
+
+
+class _Memo:
+    """What one dialect has made of a transcript so far."""
+
+    def __init__(self) -> None:
+        #: How many messages are in :attr:`settled`; what follows is an answer.
+        self.count = 0
+        self.settled = bytearray()
+        #: The ids of tool calls in there.
+        self.ids: set[str] = set()
+        #: The turns behind those, which may still grow, and what they were made into.
+        self.open: dict[int, tuple[Turn, bytes]] = {}
+
+
+class Transcript(Sequence[Message]):
+    """The messages of a conversation, in order. It belongs to one thread.
+
+    It remembers what dialects have made of its messages, so that a turn costs what is
+    new, and not the whole conversation.
+    """
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._messages = list(messages)
+        self._memos: dict[str, _Memo] = {}
+
+    def append(self, message: Message) -> None:
+        """Add a message."""
+        self._messages.append(message)
+
+    def truncate(self, length: int) -> None:
+        """Drop all messages but the first so many."""
+        del self._messages[length:]
+        self._memos.clear()
+
+    def encode(
+        self,
+        dialect: str,
+        encode: Callable[[Turn], bytes],
+        encode_last: Callable[[Turn], bytes] | None = None,
+    ) -> list[Piece]:
+        """Return all turns in the words of *dialect*, with commas between them.
+
+        Each is encoded once, and again only if it has grown. They come in pieces, so
+        that those of a long conversation are copied once, into the payload.
+
+        :param encode: makes JSON, or several with commas between them, of a turn.
+        :param encode_last: the same for the last one, if that is special.
+        """
+        memo = self._memos.setdefault(dialect, _Memo())
+        found = list(
+            turns(
+                self._messages,
+                memo.count,
+                is_beginning=not memo.settled,
+                taken=memo.ids,
+            )
+        )
+        settled = max(
+            (n for n, turn in enumerate(found) if isinstance(turn, AssistantTurn)),
+            default=0,
+        )
+        known, memo.open = memo.open, {}
+        parts: list[bytes] = []
+        for number, turn in enumerate(found):
+            if encode_last is not None and number == len(found) - 1:
+                parts.append(encode_last(turn))
+                continue
+            before = known.get(turn.start)
+            is_known = before is not None and before[0] == turn
+            part = before[1] if before is not None and is_known else encode(turn)
+            if number < settled:
+                memo.settled += part + b","
+                if isinstance(turn, AssistantTurn):
+                    memo.ids.update(call.call_id for call in turn.calls.values())
+            else:
+                memo.open[turn.start] = (turn, part)
+                parts.append(part)
+        if settled:
+            memo.count = found[settled].start
+        return [memo.settled, b",".join(parts)]
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        return self._messages[index]
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __repr__(self) -> str:
+        return f"<Transcript of {len(self)} messages>"

@@ -1,0 +1,116 @@
+"""Models by their strings, and what is said about wrong ones."""
+
+import pytest
+
+from syncagent.exceptions import ConfigurationError
+from syncagent.models import (
+    Anthropic,
+    Gemini,
+    Model,
+    OpenAIChat,
+    OpenAIResponses,
+    find_model,
+)
+from syncagent.models.endpoints import ENDPOINTS
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch):
+    """A key for everybody."""
+    for endpoint in ENDPOINTS.values():
+        for name in endpoint.key_variables:
+            monkeypatch.setenv(name, f"key of {endpoint.name}")
+        monkeypatch.delenv(endpoint.url_variable, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("string", "kind", "url"),
+    [
+        ("openai:gpt-5", OpenAIResponses, "https://api.openai.com/v1/responses"),
+        (
+            "openai-chat:gpt-5",
+            OpenAIChat,
+            "https://api.openai.com/v1/chat/completions",
+        ),
+        ("anthropic:claude", Anthropic, "https://api.anthropic.com/v1/messages"),
+        (
+            "gemini:gemini-2.5-flash",
+            Gemini,
+            "https://generativelanguage.googleapis.com/v1beta/models/"
+            "gemini-2.5-flash:streamGenerateContent?alt=sse",
+        ),
+        ("ollama:qwen3:8b", OpenAIChat, "http://127.0.0.1:11434/v1/chat/completions"),
+        (
+            "openrouter:openai/gpt-5",
+            OpenAIChat,
+            "https://openrouter.ai/api/v1/chat/completions",
+        ),
+    ],
+)
+def test_what_a_string_means(string, kind, url):
+    """A class, a name and an address."""
+    model = find_model(string)
+    assert type(model) is kind
+    assert model._url() == url
+    assert model.name == string.partition(":")[2]
+    assert find_model(model) is model
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_every_endpoint_makes_a_model(name):
+    """And none shows its key."""
+    model = find_model(f"{name}:{ENDPOINTS[name].example}", temperature=0.5)
+    assert isinstance(model, Model)
+    assert model.options.temperature == 0.5
+    assert "key of" not in repr(model) + repr(vars(model))
+
+
+@pytest.mark.parametrize(
+    ("string", "hint"),
+    [
+        ("antropic:claude", "did you mean anthropic"),
+        ("opnai:gpt-5", "did you mean openai"),
+        ("gpt-5", "known are openai"),
+        ("openai", "openai:gpt-5-mini"),
+        ("openai:", "openai:gpt-5-mini"),
+    ],
+)
+def test_a_string_that_means_nothing(string, hint):
+    """The error says what would have."""
+    with pytest.raises(ConfigurationError, match=hint):
+        find_model(string)
+
+
+def test_a_key_that_is_missing(monkeypatch):
+    """The error names the variables; where none is needed there is none."""
+    monkeypatch.delenv("GEMINI_API_KEY")
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    with pytest.raises(ConfigurationError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
+        find_model("gemini:gemini-2.5-flash")
+    find_model("gemini:gemini-2.5-flash", api_key="mine")
+    monkeypatch.delenv("OLLAMA_API_KEY")
+    find_model("ollama:qwen3")
+
+
+def test_addresses(monkeypatch):
+    """An argument counts more than the environment, that more than the usual one."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example/v1/")
+    assert find_model("openai:x")._url() == "https://proxy.example/v1/responses"
+    model = find_model("openai:x", base_url="https://mine.example")
+    assert model._url() == "https://mine.example/responses"
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"temprature": 1}, "temprature; known are .*temperature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": -1}, "temperature must not be negative"),
+        ({"max_tokens": 0}, "max_tokens must be positive"),
+        ({"effort": "huge"}, "effort"),
+    ],
+)
+def test_options_that_cannot_be(options, hint):
+    """It is said at once."""
+    with pytest.raises(ConfigurationError, match=hint):
+        find_model("openai:gpt-5", **options)

@@ -1,0 +1,34 @@
+"""A few words with the Gemini API, for the tests of that dialect."""
+
+import json
+
+from syncagent.messages import AssistantMessage, ToolCall, UserMessage
+from syncagent.options import Options
+from syncagent.providers.gemini import GeminiDialect
+from syncagent.testing.rules.gemini import complaint
+
+GEMINI = GeminiDialect()
+HI = UserMessage.of("hi")
+CALL = ToolCall("c1", "look", '{"a": 1}', "c2lnbmVk")
+SIGNATURE = "c2lnbmF0dXJl"
+
+
+def payload(*messages, tools=(), **options):
+    """Return what is sent, which the server accepts."""
+    body = GEMINI.build_payload("m", messages or [HI], tools, Options(**options))
+    found = json.loads(body)
+    assert complaint(found) is None
+    return found
+
+
+def model(*blocks, provider="gemini", **fields):
+    return AssistantMessage(tuple(blocks), provider=provider, **fields)
+
+
+def parts(*messages):
+    """Return the parts of the second content."""
+    return payload(HI, *messages)["contents"][1]["parts"]
+
+
+def signed(text, **fields):
+    return {"text": text, **fields, "thoughtSignature": SIGNATURE}

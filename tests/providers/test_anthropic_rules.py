@@ -1,0 +1,158 @@
+"""The rules of Anthropic's Messages, as the kit knows them."""
+
+import json
+
+import pytest
+from anthropic_talk import (
+    MARK,
+    text,
+)
+from recorded import entries, folder
+
+from syncagent.testing.rules.anthropic import complaint
+
+ONE = {"disable_parallel_tool_use": True}
+
+
+def user(*blocks):
+    return {"role": "user", "content": list(blocks)}
+
+
+def assistant(*blocks):
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def use(call_id="1", **more):
+    return {"type": "tool_use", "id": call_id, "name": "add", "input": {}, **more}
+
+
+def result(call_id="1", **more):
+    return {"type": "tool_result", "tool_use_id": call_id, **more}
+
+
+def image(**source):
+    return {"type": "image", "source": source}
+
+
+HI = user(text("a"))
+TOOL = {"name": "add", "input_schema": {"type": "object"}}
+BUDGET = {"type": "enabled", "budget_tokens": 1024}
+SIGNED = {"type": "thinking", "thinking": "t", "signature": "s"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": ""}, "model"),
+        ({"max_tokens": None}, "max_tokens"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"messages": []}, "at least one message"),
+        ({"messages": {}}, "messages"),
+        ({"seed": 1}, "seed: Extra inputs"),
+        ({"temperature": 1.1}, "temperature"),
+        ({"temperature": "1"}, "temperature"),
+        ({"top_p": 2}, "top_p"),
+        ({"stream": 1}, "stream"),
+        ({"stop_sequences": [" "]}, "stop_sequences"),
+        ({"metadata": {"x": "y"}}, "metadata.x"),
+        ({"metadata": {"user_id": 1}}, "metadata.user_id"),
+        ({"metadata": []}, "wrong form"),
+        ({"thinking": {"type": "x"}}, "thinking"),
+        ({"thinking": {"type": "enabled"}}, "Field required"),
+        ({"thinking": {**BUDGET, "budget_tokens": 9}}, "1024"),
+        ({"thinking": {**BUDGET, "budget_tokens": 9999}}, "max_tokens"),
+        ({"thinking": BUDGET, "temperature": 0}, "temperature"),
+        ({"thinking": BUDGET, "top_p": 0.5}, "top_p"),
+        ({"thinking": BUDGET, "tool_choice": {"type": "any"}}, "forces tool use"),
+        ({"thinking": BUDGET, "messages": [HI, assistant(text("a"))]}, "thinking"),
+        ({"tools": [{**TOOL, "name": "a b"}]}, "name"),
+        ({"tools": [{**TOOL, "name": "a" * 129}]}, "name"),
+        ({"tools": [TOOL, TOOL]}, "unique"),
+        ({"tools": [{"name": "add"}]}, "input_schema"),
+        ({"tools": [{**TOOL, "input_schema": {}}]}, "object"),
+        ({"tool_choice": {"type": "auto"}}, "providing tools"),
+        ({"tools": [TOOL], "tool_choice": "auto"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "x"}}, "'x'"),
+        ({"tools": [TOOL], "tool_choice": {"type": "none", **ONE}}, "Extra inputs"),
+        ({"output_format": {"type": "text"}}, "json_schema"),
+        ({"output_config": {"format": {"type": "json_schema"}}}, "schema"),
+        ({"system": [text(" ")]}, "non-whitespace"),
+        ({"system": [image()]}, "system.0.type"),
+        ({"system": 7}, "system"),
+        ({"system": [{**text("a"), "cache_control": MARK}] * 5}, "maximum of 4"),
+    ],
+)
+def test_fields_that_are_rejected(changes, words):
+    """Each rule of the provider is known."""
+    fine = {"model": "claude", "max_tokens": 2000, "messages": [HI]}
+    assert complaint(fine) is None
+    assert words in complaint({**fine, **changes})
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([assistant(text("a"))], "first message"),
+        ([HI, HI], "alternate"),
+        ([{"role": "system", "content": "a"}], "role"),
+        ([{"role": "user", "content": ""}], "non-empty"),
+        ([{"role": "user", "content": 7}], "valid list"),
+        ([user()], "non-empty content"),
+        ([user(text(""))], "non-empty"),
+        ([user(text("\n"))], "non-whitespace"),
+        ([user({"text": "a"})], "type"),
+        ([user(use())], "not allowed"),
+        ([user(SIGNED)], "not allowed"),
+        ([HI, assistant(image(type="url", url="https://x"))], "not allowed"),
+        ([HI, assistant(text("a "))], "trailing whitespace"),
+        ([HI, assistant(SIGNED), HI], "final block"),
+        ([HI, assistant({**SIGNED, "signature": ""}, text("a"))], "signature"),
+        ([HI, assistant({"type": "redacted_thinking"}, text("a"))], "data"),
+        ([HI, assistant({**SIGNED, "cache_control": MARK}, text("a"))], "cache"),
+        ([user(image())], "tag None"),
+        ([user(image(type="url", url="ftp://x"))], "URL"),
+        ([user(image(type="base64", media_type="image/bmp", data="eA=="))], "media"),
+        ([user(image(type="base64", media_type="image/png", data="!"))], "base64"),
+        ([user({"type": "document", "source": {"type": "text"}})], "text/plain"),
+        ([HI, assistant(use()), HI], "without `tool_result`"),
+        ([HI, assistant(use())], "without `tool_result`"),
+        ([HI, assistant(use()), user(text("a"), result())], "without `tool_result`"),
+        ([HI, assistant(use(), use("2")), user(result())], "after: 2"),
+        ([user(result())], "unexpected"),
+        ([HI, assistant(use()), user(result(), result())], "single result"),
+        ([HI, assistant(use(), use()), user(result())], "unique"),
+        ([HI, *[assistant(use()), user(result())] * 2], "unique"),
+        ([HI, assistant(use("a.b")), user(result("a.b"))], "tool_use.id"),
+        ([HI, assistant(use(name="a b")), user(result())], "tool_use.name"),
+        ([HI, assistant(use(input="{}")), user(result())], "dictionary"),
+        ([HI, assistant(use()), user(result(is_error=True))], "cannot be empty"),
+        ([HI, assistant(use()), user(result(content=[text("")]))], "non-empty"),
+        ([HI, assistant(use()), user(result(content=[use()]))], "does not match"),
+        (
+            [
+                HI,
+                assistant(use()),
+                user(result(content=[image(type="url")], is_error=True)),
+            ],
+            "must be type `text`",
+        ),
+    ],
+)
+def test_messages_that_are_rejected(messages, words):
+    """Each rule of the provider is known."""
+    assert words in complaint({"model": "x", "max_tokens": 9, "messages": messages})
+
+
+ENTRIES = [entry for entry in entries() if entry["api"] == "anthropic-messages"]
+SENT = [entry for entry in ENTRIES if entry.get("request_file")]
+
+
+@pytest.mark.skipif(not SENT, reason="no recorded bodies at hand")
+@pytest.mark.parametrize("entry", SENT, ids=lambda entry: entry["id"])
+def test_what_the_provider_has_accepted_is_no_reason_to_complain(entry):
+    """The rules are not stricter than it is, but for a text of white space."""
+    sent = json.loads((folder() / entry["request_file"]).read_text())
+    assert complaint(sent) in (
+        None,
+        "messages: text content blocks must contain non-whitespace text",
+    )

@@ -1,0 +1,86 @@
+"""Messages are values: to JSON and back, and never half a value."""
+
+import pytest
+
+from syncagent.exceptions import ConfigurationError
+from syncagent.messages import (
+    AssistantMessage,
+    Citation,
+    File,
+    Image,
+    Json,
+    ProviderBlock,
+    RedactedThinking,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+    decode_messages,
+    encode_messages,
+)
+
+EVERYTHING = [
+    UserMessage.of(["hi", Image(b"\x00\xff"), File(url="https://x.example/a.pdf")]),
+    AssistantMessage(
+        (
+            Thinking("hm", "sig"),
+            RedactedThinking("c2VjcmV0"),
+            Text("yes", (Citation("quoted", "title", "https://x", {"n": 1}),), "sig"),
+            ToolCall("c1", "f", '{"a": 1}', "sig"),
+            Refusal("no"),
+            ProviderBlock("anthropic", {"type": "server_tool_use", "id": "1"}),
+        ),
+        "tool_calls",
+        "tool_use",
+        "anthropic",
+        "claude",
+        is_cut=True,
+    ),
+    ToolMessage(
+        (ToolResult("c1", (Text("a"), Json([1, None]), Image(b"x")), True, "f"),)
+    ),
+]
+
+
+def test_there_and_back():
+    """Nothing is lost, bytes included."""
+    assert decode_messages(encode_messages(EVERYTHING)) == EVERYTHING
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b'[{"role": "x"}]', b"[" * 10_000])
+def test_what_is_no_message(text):
+    """It is said so."""
+    with pytest.raises(ConfigurationError, match="these are no messages"):
+        decode_messages(text)
+
+
+def test_parts_of_an_answer():
+    """Each can be asked for."""
+    answer = EVERYTHING[1]
+    assert (answer.text, answer.thinking, answer.refusal) == ("yes", "hm", "no")
+    assert [call.parse() for call in answer.tool_calls] == [{"a": 1}]
+
+
+@pytest.mark.parametrize("arguments", ["not json", "[1]", "7", '{"a": ', "[" * 10_000])
+def test_arguments_that_are_no_object(arguments):
+    """The error is made for the model to read."""
+    with pytest.raises(ValueError, match="the arguments of f are not a JSON object"):
+        ToolCall("1", "f", arguments).parse()
+    assert ToolCall("1", "f", "").parse() == {}
+
+
+@pytest.mark.parametrize("kind", [Image, File])
+def test_where_something_is(kind):
+    """Its bytes or its address, one of them."""
+    for wrong in ({}, {"data": b"x", "url": "https://x"}):
+        with pytest.raises(ConfigurationError, match="data= or url="):
+            kind(**wrong)
+
+
+def test_values_do_not_change():
+    """They are frozen."""
+    with pytest.raises(AttributeError):
+        Text("a").text = "b"

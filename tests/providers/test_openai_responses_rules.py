@@ -1,0 +1,64 @@
+"""What the Responses API rejects, and so do the rules of the testing kit."""
+
+import pytest
+from responses_talk import ITEM, call_item, message_item
+
+from syncagent.testing.rules.openai_responses import complaint
+
+USER = {"role": "user", "content": "Hi"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "2"}
+TOOL = {"type": "function", "name": "add", "parameters": {"type": "object"}}
+
+
+def said_by_user(**part):
+    return {"input": [{"role": "user", "content": [part]}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": ""}, "model"),
+        ({"input": []}, "'input'"),
+        ({"messages": []}, "Unknown parameter: 'messages'"),
+        ({"temperature": 3}, "temperature"),
+        ({"top_p": "1"}, "top_p"),
+        ({"max_output_tokens": 1}, "max_output_tokens"),
+        ({"stream": "yes"}, "stream"),
+        ({"metadata": {"a": 1}}, "metadata"),
+        ({"reasoning": {"effort": "huge"}}, "effort"),
+        ({"tools": [{**TOOL, "name": "a b"}]}, "name"),
+        ({"tools": [{**TOOL, "parameters": {}}]}, "schema"),
+        ({"tools": [TOOL, TOOL]}, "unique"),
+        ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "x"}}, "'x'"),
+        ({"tool_choice": "required"}, "required"),
+        ({"tool_choice": "some"}, "'some'"),
+        ({"text": {"format": {"type": "xml"}}}, "'xml'"),
+        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "format.name"),
+        ({"text": {"format": {"type": "json_schema", "name": "a"}}}, "format.schema"),
+        ({"input": [{"role": "tool", "content": "x"}]}, "role"),
+        ({"input": [{"role": "user", "content": ""}]}, "content"),
+        (said_by_user(type="text", text="x"), "'text'"),
+        (said_by_user(type="input_text", text=""), "empty"),
+        (said_by_user(type="input_image", image_url="data:image/tiff;base64,x"), "ima"),
+        (said_by_user(type="input_file", filename="x"), "source"),
+        (said_by_user(type="input_file", file_data="x"), "filename"),
+        ({"input": [USER, call_item()]}, "No tool output"),
+        ({"input": [USER, call_item(), USER, OUTPUT]}, "No tool output"),
+        ({"input": [USER, OUTPUT]}, "No tool call"),
+        ({"input": [USER, call_item(), OUTPUT, OUTPUT]}, "No tool call"),
+        ({"input": [USER, call_item(), call_item(), OUTPUT]}, "Duplicate"),
+        ({"input": [USER, call_item(), {**OUTPUT, "output": None}]}, "output"),
+        ({"input": [USER, call_item(name="a.b"), OUTPUT]}, "name"),
+        ({"input": [USER, call_item(arguments={}), OUTPUT]}, "arguments"),
+        ({"input": [USER, call_item(call_id="c" * 65)]}, "call_id"),
+        ({"input": [USER, ITEM]}, "following"),
+        ({"input": [ITEM, USER]}, "following"),
+        ({"input": [{**ITEM, "summary": None}, message_item("x")]}, "summary"),
+        ({"input": [{"type": "reasoning", "id": "r", "summary": []}]}, "not found"),
+    ],
+)
+def test_each_rule_can_be_broken(change, said):
+    """The sentence says which it is; without the change all is well."""
+    right = {"model": "gpt", "store": False, "input": [USER]}
+    assert complaint(right) is None
+    assert said in str(complaint({**right, **change}))

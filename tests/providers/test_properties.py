@@ -1,0 +1,223 @@
+"""What holds for every dialect, whatever goes in."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from syncagent.events import MessageFinished
+from syncagent.exceptions import ProviderError, StreamBroken
+from syncagent.messages import (
+    AssistantMessage,
+    File,
+    Image,
+    Json,
+    ProviderBlock,
+    RedactedThinking,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
+from syncagent.options import Options, ToolSpec
+from syncagent.providers.anthropic import AnthropicDialect
+from syncagent.providers.gemini import GeminiDialect
+from syncagent.providers.openai_chat import OpenAIChatDialect
+from syncagent.providers.openai_responses import OpenAIResponsesDialect
+from syncagent.sse import EventDecoder, ServerSentEvent
+from syncagent.testing.rules import anthropic, gemini, openai_chat, openai_responses
+from syncagent.testing.speech import anthropic as say_anthropic
+from syncagent.testing.speech import gemini as say_gemini
+from syncagent.testing.speech import openai_chat as say_openai_chat
+from syncagent.testing.speech import openai_responses as say_openai_responses
+from syncagent.usage import Usage
+
+CASES = [
+    pytest.param(OpenAIChatDialect(), openai_chat, say_openai_chat, id="openai-chat"),
+    pytest.param(
+        OpenAIResponsesDialect(),
+        openai_responses,
+        say_openai_responses,
+        id="openai-responses",
+    ),
+    pytest.param(AnthropicDialect(), anthropic, say_anthropic, id="anthropic"),
+    pytest.param(GeminiDialect(), gemini, say_gemini, id="gemini"),
+]
+every = pytest.mark.parametrize(("dialect", "rules", "speech"), CASES)
+patient = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150
+)
+
+PROVIDERS = ["", "openai-chat", "openai-responses", "anthropic", "gemini", "else"]
+WORDS = st.sampled_from(["", " ", "hi", "\n", "wörld 🙂", '"quoted"', "\x00"])
+IDS = st.sampled_from(["1", "2", "", "a:b c", "x" * 100])
+NAMES = st.sampled_from(["weather", "look"])
+ARGUMENTS = st.sampled_from(['{"a": 1}', "{}", "", "not json", "[1]", '{"a": '])
+PICTURES = st.sampled_from(
+    [Image(b"\x89PNG", "image/png"), Image(url="https://x.example/a.png")]
+)
+FILES = st.sampled_from([File(b"%PDF-1.4"), File(url="https://x.example/a.pdf")])
+RESULTS = st.builds(
+    ToolResult,
+    IDS,
+    st.lists(
+        st.one_of(st.builds(Text, WORDS), st.just(Json({"a": [1]})), PICTURES),
+        max_size=2,
+    ).map(tuple),
+    st.booleans(),
+)
+BLOCKS = st.one_of(
+    st.builds(Text, WORDS),
+    st.builds(Thinking, WORDS, st.sampled_from(["", "c2ln"])),
+    st.builds(RedactedThinking, st.just("c2VjcmV0")),
+    st.builds(Refusal, WORDS),
+    st.builds(ToolCall, IDS, NAMES, ARGUMENTS),
+    st.builds(
+        ProviderBlock, st.just("else"), st.just({"type": "server_thing", "id": "1"})
+    ),
+)
+MESSAGES = st.one_of(
+    st.builds(
+        UserMessage,
+        st.lists(st.one_of(st.builds(Text, WORDS), PICTURES, FILES), max_size=3).map(
+            tuple
+        ),
+    ),
+    st.builds(
+        AssistantMessage,
+        st.lists(BLOCKS, max_size=4).map(tuple),
+        provider=st.sampled_from(PROVIDERS),
+    ),
+    st.builds(ToolMessage, st.lists(RESULTS, max_size=3).map(tuple)),
+)
+TOOLS = [ToolSpec("weather", "Tell it."), ToolSpec("look")]
+
+
+@every
+@patient
+@given(messages=st.lists(MESSAGES, max_size=8), system=WORDS)
+def test_any_transcript_makes_a_payload_that_is_accepted(
+    dialect, rules, speech, messages, system
+):
+    """Promise 4: whatever was left behind, it can be sent to any provider."""
+    payload = json.loads(
+        dialect.build_payload("m", messages, TOOLS, Options(system=system))
+    )
+    assert rules.complaint(payload) is None
+
+
+def outcome(dialect, stream):
+    """Return what comes of a stream: the last event, or the kind of its error."""
+    try:
+        *_, last = dialect.decode(stream)
+    except (ProviderError, StreamBroken) as error:
+        return type(error)
+    assert isinstance(last, MessageFinished)
+    return last.message
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner)
+    ),
+    max_leaves=5,
+)
+
+
+@every
+@patient
+@given(
+    data=st.lists(st.one_of(st.text(max_size=20), VALUES.map(json.dumps)), max_size=3)
+)
+def test_any_stream_ends_in_events_or_an_error(dialect, rules, speech, data):
+    """Never another exception."""
+    outcome(dialect, [ServerSentEvent(each) for each in data])
+
+
+@every
+@patient
+@given(body=st.one_of(st.binary(max_size=30), VALUES.map(json.dumps).map(str.encode)))
+def test_any_body_ends_in_events_or_an_error(dialect, rules, speech, body):
+    """The same for an answer that is no stream."""
+    try:
+        list(dialect.decode_reply(body))
+    except ProviderError:
+        pass
+    except StreamBroken:
+        pass
+
+
+MESSAGE = AssistantMessage(
+    (
+        Thinking("hm"),
+        Text("Hello there"),
+        ToolCall("c1", "weather", '{"city": "Oslo"}'),
+    ),
+    "tool_calls",
+)
+
+
+def mutate(value, path, put):
+    """Return *value* with what is at *path* replaced."""
+    if not path:
+        return put
+    key, *rest = path
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[key] = mutate(value[key], rest, put)
+    return copy
+
+
+def paths(value, before=()):
+    """Yield where everything is in a document."""
+    yield before
+    if isinstance(value, (dict, list)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            yield from paths(inner, (*before, key))
+
+
+@every
+@pytest.mark.parametrize("put", [None, 7, "x", [], {}, True], ids=repr)
+def test_one_thing_that_is_not_as_it_should_be(dialect, rules, speech, put):
+    """Every field of every event, one after the other, is of another type."""
+    decoder = EventDecoder()
+    body = "".join(speech.frames(MESSAGE, Usage(1, 2))).encode()
+    events = list(decoder.feed(body))
+    for number, event in enumerate(events):
+        if event.data == "[DONE]":
+            continue
+        said = json.loads(event.data)
+        for path in paths(said):
+            changed = json.dumps(mutate(said, path, put))
+            stream = list(events)
+            stream[number] = ServerSentEvent(changed, event.event)
+            outcome(dialect, stream)
+
+
+@every
+def test_a_stream_that_ends_too_early_is_never_an_answer(dialect, rules, speech):
+    """Cut after any event before the one that says: this was all."""
+    decoder = EventDecoder()
+    body = "".join(speech.frames(MESSAGE, Usage(1, 2))).encode()
+    events = list(decoder.feed(body))
+    assert outcome(dialect, events).text == "Hello there"
+    last = next(n for n, event in enumerate(events) if dialect.is_end(event))
+    for number in range(last):
+        assert outcome(dialect, events[:number]) is StreamBroken
+
+
+@every
+def test_an_error_in_a_stream_is_never_an_answer(dialect, rules, speech):
+    """Wherever it comes."""
+    begun = list(EventDecoder().feed("".join(speech.frames(MESSAGE, Usage())).encode()))
+    error = list(EventDecoder().feed("".join(speech.error_frames("busy")).encode()))
+    last = next(n for n, event in enumerate(begun) if dialect.is_end(event))
+    for number in range(last):
+        found = outcome(dialect, [*begun[:number], *error])
+        assert isinstance(found, type)
+        assert issubclass(found, ProviderError)
