@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from requests.auth import AuthBase
 
@@ -19,8 +19,13 @@ __all__ = ["Anthropic", "Gemini", "OpenAIChat", "OpenAIResponses"]
 class OpenAIChat(Model):
     """A model behind Chat Completions, OpenAI's or anybody's who imitates it."""
 
-    dialect: ClassVar[Dialect] = OpenAIChatDialect()
+    dialect: Dialect = OpenAIChatDialect()
     default_endpoint: ClassVar[str] = "openai-chat"
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        if self.endpoint.words:
+            self.dialect = OpenAIChatDialect(self.endpoint.words)
 
     def _url(self) -> str:
         return f"{self.base_url}/chat/completions"
@@ -29,7 +34,7 @@ class OpenAIChat(Model):
 class OpenAIResponses(Model):
     """A model behind OpenAI's Responses API."""
 
-    dialect: ClassVar[Dialect] = OpenAIResponsesDialect()
+    dialect: Dialect = OpenAIResponsesDialect()
     default_endpoint: ClassVar[str] = "openai"
 
     def _url(self) -> str:
@@ -39,7 +44,7 @@ class OpenAIResponses(Model):
 class Anthropic(Model):
     """A model behind Anthropic's Messages API."""
 
-    dialect: ClassVar[Dialect] = AnthropicDialect()
+    dialect: Dialect = AnthropicDialect()
     default_endpoint: ClassVar[str] = "anthropic"
 
     def _url(self) -> str:
@@ -55,7 +60,7 @@ class Anthropic(Model):
 class Gemini(Model):
     """A model behind Google's Gemini API."""
 
-    dialect: ClassVar[Dialect] = GeminiDialect()
+    dialect: Dialect = GeminiDialect()
     default_endpoint: ClassVar[str] = "gemini"
 
     def _url(self) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from ..exceptions import ConfigurationError
 
-__all__ = ["ENDPOINTS", "Endpoint", "find_endpoint"]
+__all__ = ["ENDPOINTS", "Endpoint", "IMITATED", "find_endpoint"]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -26,6 +28,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     needs_key: bool = True
     #: A name to show what a model string looks like.
     example: str = ""
+    #: What it calls fields of the dialect, ``None`` if it has no word for one.
+    words: Mapping[str, str | None] = {}
 
     def find_key(self) -> str | None:
         """Return the key from the environment, if there is one."""
@@ -45,12 +49,20 @@ class Endpoint(msgspec.Struct, frozen=True):
         )
 
 
+#: What nearly all who imitate Chat Completions still say, and what they do not know.
+IMITATED: Final[Mapping[str, str | None]] = {
+    "max_completion_tokens": "max_tokens",
+    "metadata": None,
+}
+
+
 def _chat(
     name: str,
     base_url: str,
     *,
     needs_key: bool = True,
     example: str = "",
+    words: Mapping[str, str | None] | None = None,
 ) -> Endpoint:
     upper = name.upper().replace("-", "_")
     return Endpoint(
@@ -61,6 +73,7 @@ def _chat(
         f"{upper}_BASE_URL",
         needs_key,
         example,
+        {**IMITATED, **(words or {})},
     )
 
 
@@ -100,7 +113,12 @@ _ALL = (
     _chat("openrouter", "https://openrouter.ai/api/v1", example="openai/gpt-5-mini"),
     _chat("groq", "https://api.groq.com/openai/v1", example="llama-3.3-70b-versatile"),
     _chat("deepseek", "https://api.deepseek.com/v1", example="deepseek-chat"),
-    _chat("mistral", "https://api.mistral.ai/v1", example="mistral-small-latest"),
+    _chat(
+        "mistral",
+        "https://api.mistral.ai/v1",
+        example="mistral-small-latest",
+        words={"seed": "random_seed", "stream_options": None},
+    ),
     _chat("xai", "https://api.x.ai/v1", example="grok-4"),
     _chat(
         "ollama", "http://127.0.0.1:11434/v1", needs_key=False, example="qwen3:latest"

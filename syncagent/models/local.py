@@ -19,7 +19,7 @@ from ..events import Event
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
 from .dialects import OpenAIChat
-from .endpoints import Endpoint
+from .endpoints import IMITATED, Endpoint
 
 __all__ = ["CONTEXT_TOKENS", "Local", "LocalServer", "local_server"]
 
@@ -33,7 +33,7 @@ _END_SECONDS: Final = 5.0
 _HTTP_THREADS: Final = 32
 _NAME: Final = "SmolLM2-135M-Instruct"
 _WAITS: Final = frozenset({"timeout", "retries"})
-_ENDPOINT: Final = Endpoint("local", "openai-chat", "", needs_key=False)
+_ENDPOINT: Final = Endpoint("local", "openai-chat", "", needs_key=False, words=IMITATED)
 
 
 class Local(OpenAIChat):

@@ -64,7 +64,7 @@ class Model:
     :raises ConfigurationError: there is no key, or no such option.
     """
 
-    dialect: ClassVar[Dialect]
+    dialect: Dialect
     #: Its provider, unless another is given.
     default_endpoint: ClassVar[str]
 

@@ -7,6 +7,7 @@ Pure in both directions: nothing in here does I/O, and nothing imports requests.
 :mod:`~.draft`               an answer as it comes together
 :mod:`~.blocks`              what is shown and called, as most providers want it
 :mod:`~.values`              what comes and may be of any kind
+:mod:`~.schemas`             JSON schemas with nothing left open
 :mod:`~.refusals`            what is wrong with an error that a provider tells
 :mod:`~.openai_chat`         Chat Completions, and everything compatible with it
 :mod:`~.openai_responses`    the Responses API

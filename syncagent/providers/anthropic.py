@@ -26,6 +26,7 @@ from .anthropic_turns import MARK, NAME, encode, encode_marked, encode_results
 from .dialect import Dialect, cut_off, read
 from .draft import Draft
 from .refusals import error_in_answer
+from .schemas import strict
 
 #: How many tokens an answer may have if nobody says so; the provider wants a number.
 _MAX_TOKENS: Final = 8192
@@ -65,7 +66,7 @@ class AnthropicDialect(Dialect):
             if choice is not None:
                 head["tool_choice"] = choice
         if options.output is not None:
-            schema = options.output.schema
+            schema = strict(options.output.schema)  # it takes no other
             wanted = {"type": "json_schema", "schema": schema}
             head["output_config"] = {"format": wanted}
         return head

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -26,6 +26,7 @@ from .blocks import url_of, words_of
 from .dialect import Dialect, cut_off, read
 from .draft import Draft
 from .refusals import error_in_answer
+from .schemas import enforceable
 from .values import at, integer
 
 _STOPS: Final[dict[str, StopReason]] = {
@@ -39,12 +40,29 @@ _STOPS: Final[dict[str, StopReason]] = {
 
 
 class OpenAIChatDialect(Dialect):
-    """``/chat/completions``."""
+    """``/chat/completions``.
+
+    :param words: what imitators call a field of OpenAI's; ``None`` if they have no word
+        for it, and it is not needed.
+    """
 
     name: ClassVar[str] = "openai-chat"
     unknown_options: ClassVar[frozenset[str]] = frozenset({"thinking_tokens"})
 
+    def __init__(self, words: Mapping[str, str | None] | None = None) -> None:
+        self._words = words or {}
+
     def _head(
+        self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
+    ) -> dict[str, Any]:
+        head = self._official_head(model, tools, options, stream=stream)
+        for official, word in self._words.items():
+            value = head.pop(official, None)
+            if word is not None and value is not None:
+                head[word] = value
+        return head
+
+    def _official_head(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
         head: dict[str, Any] = {"model": model, "stream": stream}
@@ -68,14 +86,8 @@ class OpenAIChatDialect(Dialect):
             if options.parallel_tool_calls is not None:
                 head["parallel_tool_calls"] = options.parallel_tool_calls
         if options.output is not None:
-            head["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {
-                    "name": options.output.name,
-                    "schema": options.output.schema,
-                    "strict": options.output.strict,
-                },
-            }
+            form = enforceable(options.output)
+            head["response_format"] = {"type": "json_schema", "json_schema": form}
         return head
 
     def _body(

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from ..events import Event
 from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
@@ -16,6 +14,7 @@ from .dialect import Dialect, cut_off, read
 from .openai_responses_answer import ENDS, Answer, said_in
 from .openai_responses_turns import NAME, encode
 from .refusals import error_in_answer
+from .schemas import enforceable
 
 # Inside of a string quotes are escaped, so this is the key itself.
 _END: Final = re.compile(r'"type"\s*:\s*"response\.(?:completed|incomplete|failed)"')
@@ -61,8 +60,8 @@ class OpenAIResponsesDialect(Dialect):
             if options.parallel_tool_calls is not None:
                 head["parallel_tool_calls"] = options.parallel_tool_calls
         if options.output is not None:
-            wanted = msgspec.structs.asdict(options.output)
-            head["text"] = {"format": {"type": "json_schema", **wanted}}
+            form = enforceable(options.output)
+            head["text"] = {"format": {"type": "json_schema", **form}}
         return head
 
     def _body(

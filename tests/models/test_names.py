@@ -1,8 +1,11 @@
 """Models by their strings, and what is said about wrong ones."""
 
+import json
+
 import pytest
 
 from syncagent.exceptions import ConfigurationError
+from syncagent.messages import UserMessage
 from syncagent.models import (
     Anthropic,
     Gemini,
@@ -12,6 +15,8 @@ from syncagent.models import (
     find_model,
 )
 from syncagent.models.endpoints import ENDPOINTS
+
+HELLO = [UserMessage.of("hello")]
 
 
 @pytest.fixture(autouse=True)
@@ -114,3 +119,22 @@ def test_options_that_cannot_be(options, hint):
     """It is said at once."""
     with pytest.raises(ConfigurationError, match=hint):
         find_model("openai:gpt-5", **options)
+
+
+@pytest.mark.parametrize(
+    ("string", "expected"),
+    [
+        ("openai-chat:x", {"max_completion_tokens": 9, "seed": 7}),
+        ("ollama:x", {"max_tokens": 9, "seed": 7}),
+        ("mistral:x", {"max_tokens": 9, "random_seed": 7}),
+    ],
+)
+def test_imitators_have_words_of_their_own(string, expected):
+    """They are said in those, and nothing is said that they do not know."""
+    model = find_model(string, max_tokens=9, seed=7, metadata={"a": "b"})
+    built = model.dialect.build_payload("x", HELLO, options=model.options)
+    payload = json.loads(built)
+    said = {name: payload.get(name) for name in expected}
+    assert said == expected
+    assert ("metadata" in payload) is (string == "openai-chat:x")
+    assert ("stream_options" in payload) is (string != "mistral:x")

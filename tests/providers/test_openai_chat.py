@@ -40,7 +40,12 @@ from syncagent.usage import Usage
 
 DIALECT = OpenAIChatDialect()
 TOOL = ToolSpec("weather", "Tell it.")
-SCHEMA = {"type": "object", "properties": {}}
+SCHEMA = {
+    "type": "object",
+    "properties": {},
+    "required": [],
+    "additionalProperties": False,
+}
 PICTURE = Image(b"x", "image/png")
 DATA_URL = "data:image/png;base64,eA=="
 
