@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from ..cancel import CancelToken
-from ..events import Event
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
 from .dialects import OpenAIChat
 from .endpoints import IMITATED, Endpoint
+from .model import Events
 
 __all__ = ["CONTEXT_TOKENS", "Local", "LocalServer", "local_server"]
 
@@ -63,9 +63,9 @@ class Local(OpenAIChat):
     def _events(
         self,
         payload: bytes,
-        token: CancelToken | None,
+        token: CancelToken,
         on_phase: Callable[[str], object] | None,
-    ) -> Iterator[Event]:
+    ) -> Events:
         # Each time: in a forked child, or after the server has died, it is another one.
         self.base_url = local_server(token)
         yield from super()._events(payload, token, on_phase)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from itertools import count
 from typing import Any, ClassVar
 
 import msgspec
@@ -21,7 +22,10 @@ from ..timeouts import Timeout, Timeouts
 from ..transport import Transport
 from .endpoints import ENDPOINTS, Endpoint
 
-__all__ = ["Credentials", "Model"]
+__all__ = ["Credentials", "Events", "Model"]
+
+#: What a model yields.
+Events = Generator[Event, None, None]
 
 _OPTION_NAMES = frozenset(Options.__struct_fields__)
 
@@ -57,8 +61,8 @@ class Model:
     :param timeout: as for :class:`~syncagent.Transport`.
     :param retries: the same.
     :param stream: have the answer come as it is written?
-    :param transport: in place of *timeout* and *retries*: one with proxies,
-        certificates or a session.
+    :param transport: in place of *timeout*: one with proxies, certificates or a
+        session; it does its own retries.
     :param endpoint: which provider it is at, for those that share a dialect.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
     :raises ConfigurationError: there is no key, or no such option.
@@ -90,6 +94,7 @@ class Model:
         if key is None and self.endpoint.needs_key:
             raise self.endpoint.missing_key()
         self._auth = None if key is None else self._credentials(key)
+        self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
 
     def ask(
@@ -100,10 +105,11 @@ class Model:
         token: CancelToken | None = None,
         options: Options | None = None,
         on_phase: Callable[[str], object] | None = None,
-    ) -> Iterator[Event]:
+    ) -> Events:
         """Ask for the next message, and yield what comes of it.
 
-        The last event is :class:`~syncagent.events.MessageFinished`.
+        The request is made when the first event is asked for. The last one is
+        :class:`~syncagent.events.MessageFinished`. Close it if you stop before that.
 
         Cancellation: ends at once, wherever it is.
 
@@ -112,35 +118,71 @@ class Model:
         :param options: in place of the model's own.
         :param on_phase: called with the name of each phase as it begins.
         :raises Cancelled: *token* was cancelled.
+        :raises ConfigurationError: the provider has no word for one of the options.
         :raises SyncAgentError: there is no answer, or no complete one.
         """
         payload = self.dialect.build_payload(
             self.name, messages, tools, options or self.options, stream=self.stream
         )
-        try:
-            yield from self._events(payload, token, on_phase)
-        except ProviderError as error:
-            raise self._explained(error) from error.__cause__
+        return self._attempts(payload, token or CancelToken(), on_phase)
 
-    def reply(self, messages: Sequence[Message], **how: Any) -> MessageFinished:
+    def reply(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        token: CancelToken | None = None,
+        options: Options | None = None,
+        on_phase: Callable[[str], object] | None = None,
+    ) -> MessageFinished:
         """Ask for the next message, and return it when it is complete.
 
         Cancellation: ends at once, wherever it is.
 
-        :param how: as for :meth:`ask`.
+        Parameters and errors are those of :meth:`ask`.
         """
-        with closing(self.ask(messages, **how)) as events:  # type: ignore[type-var]
+        events = self.ask(
+            messages, tools, token=token, options=options, on_phase=on_phase
+        )
+        with closing(events):
             for event in events:
                 if isinstance(event, MessageFinished):
                     return event
         raise AssertionError("an answer without an end")
 
+    def _attempts(
+        self,
+        payload: bytes,
+        token: CancelToken,
+        on_phase: Callable[[str], object] | None,
+    ) -> Events:
+        """Yield an answer; try again if it is an error from its first word on.
+
+        The transport tries again what fails before that.
+        """
+        for failures in count(1):
+            has_begun = False
+            try:
+                with closing(self._events(payload, token, on_phase)) as events:
+                    for event in events:
+                        has_begun = True
+                        yield event
+            except ProviderError as error:
+                # With a status, it was the transport's to try again.
+                is_ours = error.url == "" and not has_begun
+                delay = self._retries.delay(failures, error) if is_ours else None
+                if delay is None:
+                    raise self._explained(error) from error.__cause__
+            else:
+                return
+            token.sleep(delay)
+
     def _events(
         self,
         payload: bytes,
-        token: CancelToken | None,
+        token: CancelToken,
         on_phase: Callable[[str], object] | None,
-    ) -> Iterator[Event]:
+    ) -> Events:
         how: dict[str, Any] = {
             "token": token,
             "data": payload,

@@ -10,6 +10,7 @@ from .leaks import no_leaks
 if TYPE_CHECKING:
     from .fake_server import FakeServer
     from .script import (
+        Broken,
         Comment,
         Delay,
         Drop,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .scripted_model import ScriptedModel
 
 __all__ = [
+    "Broken",
     "Comment",
     "Delay",
     "Drop",

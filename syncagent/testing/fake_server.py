@@ -22,6 +22,7 @@ from .rules import openai_chat as openai_chat_rules
 from .rules import openai_responses as openai_responses_rules
 from .script import (
     Act,
+    Broken,
     Comment,
     Delay,
     Drop,
@@ -203,7 +204,7 @@ class _Answer:
         self._server = server
         self._sock = sock
         self._request = request
-        self._has_begun = False
+        self._speech: Any = None
 
     def give(self) -> None:
         path = self._request.path.partition("?")[0]
@@ -224,6 +225,7 @@ class _Answer:
             said = speech.error(status.status, status.message)
             self._whole(status.status, said, status.headers)
         elif self._request.payload.get("stream") or ":stream" in path:
+            self._speech = speech
             self._stream(reply, speech.frames(reply.message, reply.usage))
         else:
             self._pass_time(reply.acts)
@@ -243,7 +245,6 @@ class _Answer:
                 self._do(act, iter(()))
 
     def _stream(self, reply: Reply, frames: Iterator[str]) -> None:
-        self._has_begun = True
         self._send(_head(200, "text/event-stream", {"Transfer-Encoding": "chunked"}))
         for act in reply.acts:
             self._do(act, frames)
@@ -269,6 +270,10 @@ class _Answer:
             self._stall(act)
         elif isinstance(act, Drop):
             raise OSError("dropped")
+        elif isinstance(act, Broken):
+            for frame in self._speech.error_frames(act.message):
+                self._chunk(frame.encode())
+            raise OSError("broken")
 
     def _stall(self, act: Stall) -> None:
         if act.gate is None:

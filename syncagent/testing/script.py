@@ -13,6 +13,7 @@ from .gate import Gate
 
 __all__ = [
     "Act",
+    "Broken",
     "Comment",
     "Delay",
     "Drop",
@@ -61,6 +62,12 @@ class Drop(msgspec.Struct, frozen=True):
     """End the connection in the middle."""
 
 
+class Broken(msgspec.Struct, frozen=True):
+    """Say in the middle of the stream that something is wrong, as a provider would."""
+
+    message: str = "overloaded"
+
+
 class Status(msgspec.Struct, frozen=True):
     """Answer with an error of the provider's own form."""
 
@@ -69,7 +76,7 @@ class Status(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
 
 
-Act = Send | Split | Comment | Delay | Stall | Drop | Status
+Act = Send | Split | Comment | Delay | Stall | Drop | Broken | Status
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from ..messages import (
     ToolCall,
 )
 from ..models.dialects import OpenAIChat
+from ..models.model import Events
 from ..options import Options, ToolSpec
 from ..providers.draft import Draft
 from .gate import Gate
@@ -51,7 +52,7 @@ class ScriptedModel(OpenAIChat):
         token: CancelToken | None = None,
         options: Options | None = None,
         on_phase: Callable[[str], object] | None = None,
-    ) -> Iterator[Event]:
+    ) -> Events:
         """Yield the next answer of the script."""
         token = token or CancelToken()
         self.asked.append(list(messages))

@@ -20,7 +20,9 @@ from syncagent.messages import (
 )
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from syncagent.options import Options, OutputFormat, ToolSpec
+from syncagent.retry import Retries
 from syncagent.testing import (
+    Broken,
     Comment,
     Drop,
     FakeServer,
@@ -247,3 +249,46 @@ def test_the_key_is_where_it_belongs(kind):
     assert sum(KEY in value for value in request.headers.values()) == 1
     assert KEY not in request.path
     assert KEY not in repr(model) + repr(vars(model))
+
+
+def test_an_error_from_the_first_word_on_is_tried_again(kind):
+    """Providers say with status 200, too, that they have too much to do."""
+    busy = say("x", acts=[Broken("overloaded")])
+    with FakeServer([busy, busy, "ok"]) as server:
+        model = make(kind, server, retries=Retries(limit=2, first_delay=0.001))
+        assert model.reply(HELLO).message.text == "ok"
+        server.add(busy)
+        with pytest.raises(exceptions.ProviderError, match="overloaded"):
+            make(kind, server).reply(HELLO)
+
+
+def test_an_error_in_the_middle_is_not(kind):
+    """What was delivered cannot be taken back."""
+    seen, acts = [], [Send(4), Broken("overloaded")]
+    with FakeServer([say("Hello there, world", acts=acts), "again"]) as server:
+        model = make(kind, server, retries=Retries(limit=2, first_delay=0.001))
+        with pytest.raises(exceptions.ProviderError, match="overloaded"):
+            seen.extend(model.ask(HELLO))
+            seen += list(model.ask(HELLO))
+        assert len(server.requests) == 1
+
+
+def test_a_stream_that_is_left_alone_is_closed(kind):
+    """Whoever stops before the end closes it, and the server sees that."""
+    with FakeServer([say("Hello there", acts=[Send(3), Stall()]), "ok"]) as server:
+        model = make(kind, server)
+        events = model.ask(HELLO)
+        next(events)
+        events.close()
+        server.wait_for_hang_up()
+        assert model.reply(HELLO).message.text == "ok"
+
+
+def test_many_threads_ask_one_model(kind):
+    """Each gets its own answer."""
+    script = [f"answer {number}" for number in range(20)]
+    found = []
+    with FakeServer(script) as server:
+        model = make(kind, server)
+        together(*[lambda: found.append(model.reply(HELLO).message.text)] * 20)
+    assert sorted(found) == sorted(script)

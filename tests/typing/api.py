@@ -24,8 +24,23 @@ from syncagent import (
     logs,
 )
 from syncagent.cancel import Alarm, Killable, Receipt, RunSlot
+from syncagent.events import MessageFinished, TextDelta
+from syncagent.messages import Image, UserMessage
+from syncagent.models import Model, OpenAIChat, cost, find_model
+from syncagent.options import Options, ToolSpec
 from syncagent.sse import EventDecoder, decode_events
-from syncagent.testing import FakeClock, Gate, no_leaks
+from syncagent.testing import (
+    FakeClock,
+    FakeServer,
+    Gate,
+    ScriptedModel,
+    Send,
+    Stall,
+    call,
+    no_leaks,
+    say,
+)
+from syncagent.transcript import Transcript
 from syncagent.transport import CancellableAdapter, EventStream, Reply
 
 
@@ -138,3 +153,23 @@ def testing() -> None:
     with no_leaks(), FakeClock() as clock:
         clock.advance(1)
         gate.open()
+
+
+def models(token: CancelToken) -> str:
+    model: Model = find_model("anthropic:claude-sonnet-4-5", temperature=0.5)
+    transcript = Transcript([UserMessage.of(["look", Image(b"x")])])
+    tool = ToolSpec("weather", "Tell it.", {"type": "object"})
+    for event in model.ask(transcript, [tool], token=token):
+        if isinstance(event, TextDelta):
+            print(event.text)
+        elif isinstance(event, MessageFinished):
+            price: float | None = cost(event.usage, model.name)
+            print(price)
+            transcript.append(event.message)
+    return model.reply(transcript, options=Options(max_tokens=9)).message.text
+
+
+def scripts() -> None:
+    with FakeServer([say("hi", call("f", {"a": 1}), acts=[Send(1), Stall()])]) as fake:
+        OpenAIChat("any", base_url=fake.base_url, api_key="any")
+    ScriptedModel(["hello", TimeoutError()])
