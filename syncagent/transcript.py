@@ -9,7 +9,7 @@ has left. It changes nothing that is right.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, overload
 
 import msgspec
@@ -69,7 +69,7 @@ def turns(
     begin: int = 0,
     *,
     is_beginning: bool = True,
-    taken: Iterable[str] = (),
+    taken: Collection[str] = (),
 ) -> Iterator[Turn]:
     """Yield what is to be sent for *messages*, from number *begin* on.
 
@@ -77,7 +77,7 @@ def turns(
     :param is_beginning: has nothing been sent before?
     :param taken: ids of tool calls before *begin*.
     """
-    ids = set(taken)
+    ids: set[str] = set()
     pending: AssistantTurn | None = None
     asked: dict[str, ToolCall] = {}
     user: list[Message] = []
@@ -95,10 +95,10 @@ def turns(
             if turn is not None or is_beginning:
                 yield turn or UserTurn(number, (), _SILENCE)
             is_beginning = False
-            pending = AssistantTurn(number, (message,), _calls(message, ids))
+            pending = AssistantTurn(number, (message,), _calls(message, taken, ids))
         else:
             joined = (*pending.messages, message)
-            pending = AssistantTurn(pending.start, joined, _calls(message, ids))
+            pending = AssistantTurn(pending.start, joined, _calls(message, taken, ids))
         asked, user = pending.calls, []
     if pending is not None:
         yield pending
@@ -133,18 +133,23 @@ def _result(given: ToolResult | None, call: ToolCall) -> ToolResult:
     return ToolResult(call.call_id, given.content, given.is_error, call.name)
 
 
-def _calls(message: AssistantMessage, taken: set[str]) -> dict[str, ToolCall]:
-    """Return the calls of *message*, each with an id that nobody has *taken*."""
+def _calls(
+    message: AssistantMessage, taken: Collection[str], ids: set[str]
+) -> dict[str, ToolCall]:
+    """Return the calls of *message*, each with an id that is not *taken*, and note it.
+
+    :param ids: those that were given since, to which more are added.
+    """
     calls: dict[str, ToolCall] = {}
     for call in message.tool_calls:
         if call.call_id in calls:  # the same twice: once is meant
             continue
         call_id = clean = _NOT_IN_IDS.sub("_", call.call_id)[:_LONGEST_ID] or "call"
         number = 1
-        while call_id in taken:
+        while call_id in taken or call_id in ids:
             number += 1
             call_id = f"{clean}_{number}"
-        taken.add(call_id)
+        ids.add(call_id)
         is_same = call_id == call.call_id
         calls[call.call_id] = (
             call if is_same else msgspec.structs.replace(call, call_id=call_id)

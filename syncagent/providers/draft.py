@@ -80,6 +80,7 @@ class Draft:
         self.blocks: list[OpenText | OpenCall | AssistantBlock] = []
         #: The tool calls among it, by what they go by.
         self.calls: dict[object, OpenCall] = {}
+        self._call_ids: set[str] = set()
         self._last: OpenText | None = None
 
     def text(self, text: str) -> TextDelta:
@@ -124,8 +125,9 @@ class Draft:
 
     def start_call(self, key: object, call_id: str, name: str) -> ToolCallStarted:
         """Begin a tool call, which goes by *key* from now on."""
-        if not call_id or any(call_id == c.call_id for c in self.calls.values()):
+        if not call_id or call_id in self._call_ids:
             call_id = f"call_{uuid4().hex[:16]}"
+        self._call_ids.add(call_id)
         call = self.calls[key] = OpenCall(call_id, name)
         self.blocks.append(call)
         self._last = None
