@@ -81,6 +81,9 @@ Origin = Literal[
 class SyncAgentError(Exception):
     """Anything that this package raises on purpose."""
 
+    #: What a model had used up to there, a :class:`~syncagent.usage.Usage`.
+    usage: object = None
+
 
 class ConfigurationError(SyncAgentError, ValueError):
     """A setting or an argument cannot work as given."""
@@ -248,6 +251,9 @@ class Cancelled(BaseException):
         super().__init__(reason, origin)
         self.reason = reason
         self.origin = origin
+
+    #: What a model had used when it was cancelled, a :class:`~syncagent.usage.Usage`.
+    usage: object = None
 
     def __str__(self) -> str:
         said = f": {self.reason}" if len(self.reason) else ""

@@ -5,6 +5,7 @@ The same values for every provider, frozen, to and from JSON.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -147,10 +148,14 @@ class ToolResult(_Block, frozen=True, tag="tool_result"):
     """What came of a call."""
 
     call_id: str
+    #: A string is taken for words.
     content: tuple[ResultBlock, ...] = ()
     is_error: bool = False
     #: The tool's; some providers ask for it.
     name: str = ""
+
+    def __post_init__(self) -> None:
+        _check_content(self, (Text, Json, Image, File))
 
 
 class ProviderBlock(_Block, frozen=True, tag="provider"):
@@ -176,7 +181,11 @@ class _Message(msgspec.Struct, frozen=True, tag_field="role", omit_defaults=True
 class UserMessage(_Message, frozen=True, tag="user"):
     """What the user says."""
 
+    #: A string is taken for words.
     content: tuple[UserBlock, ...]
+
+    def __post_init__(self) -> None:
+        _check_content(self, (Text, Image, File))
 
     @classmethod
     def of(cls, prompt: str | UserBlock | list[str | UserBlock]) -> UserMessage:
@@ -199,6 +208,15 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
     model: str = ""
     #: Was it cut off?
     is_cut: bool = False
+
+    def __post_init__(self) -> None:
+        _check_content(
+            self,
+            (
+                *(Text, Thinking, RedactedThinking, ToolCall),
+                *(Refusal, Image, ProviderBlock),
+            ),
+        )
 
     @property
     def text(self) -> str:
@@ -228,8 +246,33 @@ class ToolMessage(_Message, frozen=True, tag="tool"):
 
     content: tuple[ToolResult, ...]
 
+    def __post_init__(self) -> None:
+        _check_content(self, (ToolResult,))
+
 
 Message = UserMessage | AssistantMessage | ToolMessage
+
+
+def _check_content(holder: Any, kinds: tuple[type, ...]) -> None:
+    """See to it that *holder* holds blocks that belong there; a string is words."""
+    content = holder.content
+    if isinstance(content, str) and Text in kinds:
+        content = (Text(content),)
+        msgspec.structs.force_setattr(holder, "content", content)
+    elif isinstance(content, list):
+        content = tuple(content)
+        msgspec.structs.force_setattr(holder, "content", content)
+    if not isinstance(content, tuple):
+        raise ConfigurationError(
+            f"the content of {type(holder).__name__} is a tuple of blocks; got "
+            f"{content!r:.80}"
+        )
+    for block in content:
+        if not isinstance(block, kinds):
+            names = ", ".join(kind.__name__ for kind in kinds)
+            raise ConfigurationError(
+                f"{type(holder).__name__} is made of {names}; got {block!r:.80}"
+            )
 
 
 def _check_source(block: Image | File) -> None:
@@ -242,9 +285,15 @@ def _check_source(block: Image | File) -> None:
 _decoder = msgspec.json.Decoder(list[Message])
 
 
-def encode_messages(messages: list[Message] | tuple[Message, ...]) -> bytes:
-    """Return *messages* as JSON."""
-    return msgspec.json.encode(messages)
+def encode_messages(messages: Iterable[Message]) -> bytes:
+    """Return *messages* as JSON.
+
+    :raises ConfigurationError: one holds something that cannot be said in JSON.
+    """
+    try:
+        return msgspec.json.encode(list(messages))
+    except (TypeError, UnicodeError) as error:
+        raise ConfigurationError(f"these messages are no JSON: {error}") from None
 
 
 def decode_messages(text: bytes | str) -> list[Message]:
@@ -254,5 +303,5 @@ def decode_messages(text: bytes | str) -> list[Message]:
     """
     try:
         return _decoder.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeError, TypeError) as error:
         raise ConfigurationError(f"these are no messages: {error}") from None

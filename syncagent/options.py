@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -48,6 +48,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
+    #: A single string will do, too.
     stop: tuple[str, ...] = ()
     seed: int | None = None
     #: How hard to think.
@@ -68,6 +69,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
+        stop: Any = self.stop
+        if isinstance(stop, str):
+            msgspec.structs.force_setattr(self, "stop", (stop,))
+        if self.effort is not None and self.effort not in get_args(Effort):
+            raise ConfigurationError(
+                f"effort is one of {', '.join(get_args(Effort))}; got {self.effort!r}"
+            )
         for name, low in (("temperature", 0.0), ("top_p", 0.0)):
             value = getattr(self, name)
             if value is not None and not low <= value < math.inf:

@@ -14,6 +14,7 @@ from typing import Final, overload
 
 import msgspec
 
+from .exceptions import ConfigurationError
 from .messages import (
     AssistantMessage,
     Message,
@@ -161,6 +162,15 @@ def _is_empty(block: object) -> bool:
     return isinstance(block, Text) and not block.text.strip()
 
 
+def _checked(message: object) -> Message:
+    if not isinstance(message, (UserMessage, AssistantMessage, ToolMessage)):
+        raise ConfigurationError(
+            f"{message!r:.80} is no message; say UserMessage.of('...'), or make some "
+            "of JSON with syncagent.messages.decode_messages()"
+        )
+    return message
+
+
 class _Memo:
     """What one dialect has made of a transcript so far."""
 
@@ -179,15 +189,23 @@ class Transcript(Sequence[Message]):
 
     It remembers what dialects have made of its messages, so that a turn costs what is
     new, and not the whole conversation.
+
+    :param messages: to begin with; a string is what the user says.
+    :raises ConfigurationError: one of them is none.
     """
 
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._messages = list(messages)
+    def __init__(self, messages: Iterable[Message] | str = ()) -> None:
+        if isinstance(messages, str):
+            messages = [UserMessage.of(messages)]
+        self._messages = [_checked(message) for message in messages]
         self._memos: dict[str, _Memo] = {}
 
     def append(self, message: Message) -> None:
-        """Add a message."""
-        self._messages.append(message)
+        """Add a message.
+
+        :raises ConfigurationError: it is none.
+        """
+        self._messages.append(_checked(message))
 
     def truncate(self, length: int) -> None:
         """Drop all messages but the first so many."""
@@ -209,6 +227,18 @@ class Transcript(Sequence[Message]):
         :param encode_last: the same for the last one, if that is special.
         """
         memo = self._memos.setdefault(dialect, _Memo())
+        try:
+            return self._encode(memo, encode, encode_last)
+        except BaseException:  # half of what is remembered would be said twice
+            self._memos.pop(dialect, None)
+            raise
+
+    def _encode(
+        self,
+        memo: _Memo,
+        encode: Callable[[Turn], bytes],
+        encode_last: Callable[[Turn], bytes] | None,
+    ) -> list[Piece]:
         found = list(
             turns(
                 self._messages,

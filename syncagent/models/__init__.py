@@ -3,6 +3,7 @@
 =======================  ===============================================================
 :mod:`~.endpoints`       where providers are, and where their keys come from
 :mod:`~.model`           a model that can be asked
+:mod:`~.answer`          an answer, whole and with what it has cost
 :mod:`~.dialects`        the classes, one for each wire dialect
 :mod:`~.names`           strings such as ``openai:gpt-5-mini``
 :mod:`~.local`           a real small model on this machine

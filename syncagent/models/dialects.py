@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from requests.auth import AuthBase
 
@@ -65,7 +66,8 @@ class Gemini(Model):
 
     def _url(self) -> str:
         method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
-        return f"{self.base_url}/models/{self.name}:{method}"
+        name = quote(self.name.removeprefix("models/"), safe="")
+        return f"{self.base_url}/models/{name}:{method}"
 
     def _credentials(self, key: str) -> AuthBase:
         return Credentials(key, "x-goog-api-key", "")

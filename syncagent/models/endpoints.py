@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -39,7 +40,10 @@ class Endpoint(msgspec.Struct, frozen=True):
     def find_url(self) -> str:
         """Return the address, from the environment if it has one."""
         named = os.environ.get(self.url_variable, "") if self.url_variable else ""
-        return (named or self.base_url).rstrip("/")
+        url = (named or self.base_url).rstrip("/")
+        # Vendors do not agree on whether the version is a part of it.
+        has_path = "/" in url.partition("://")[2]
+        return url if has_path else url + urlsplit(self.base_url).path
 
     def missing_key(self) -> ConfigurationError:
         """Return the error for a key that is needed, and nowhere."""
@@ -49,11 +53,8 @@ class Endpoint(msgspec.Struct, frozen=True):
         )
 
 
-#: What nearly all who imitate Chat Completions still say, and what they do not know.
-IMITATED: Final[Mapping[str, str | None]] = {
-    "max_completion_tokens": "max_tokens",
-    "metadata": None,
-}
+#: What nearly all who imitate Chat Completions still say.
+IMITATED: Final[Mapping[str, str | None]] = {"max_completion_tokens": "max_tokens"}
 
 
 def _chat(
@@ -131,6 +132,17 @@ _ALL = (
 ENDPOINTS = {endpoint.name: endpoint for endpoint in _ALL}
 
 
+#: Whose models have names that begin so.
+_MAKERS: Final = {
+    "gpt-": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "claude": "anthropic",
+    "gemini-": "gemini",
+    "google": "gemini",
+}
+
+
 def find_endpoint(name: str, *, also: tuple[str, ...] = ()) -> Endpoint:
     """Return the endpoint that goes by *name*.
 
@@ -141,6 +153,9 @@ def find_endpoint(name: str, *, also: tuple[str, ...] = ()) -> Endpoint:
     if endpoint is None:
         names = [*ENDPOINTS, *also]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        maker = next((of for of in _MAKERS if name.startswith(of)), None)
+        if maker is not None:
+            near = [f"{_MAKERS[maker]}:{name}"]
         hint = f"did you mean {' or '.join(near)}? Known" if near else "known"
         raise ConfigurationError(
             f"no provider is called {name!r}; {hint} are {', '.join(names)}"

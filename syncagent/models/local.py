@@ -17,9 +17,9 @@ from typing import IO, Any, Final
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
+from .answer import Events
 from .dialects import OpenAIChat
 from .endpoints import IMITATED, Endpoint
-from .model import Events
 
 __all__ = ["CONTEXT_TOKENS", "Local", "LocalServer", "local_server"]
 

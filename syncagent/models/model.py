@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 from requests import PreparedRequest
 from requests.auth import AuthBase
 
 from ..cancel import CancelToken
-from ..events import Event, MessageFinished
+from ..events import MessageFinished
 from ..exceptions import AuthenticationFailed, ConfigurationError, ProviderError
 from ..messages import Message
 from ..options import Options, ToolSpec
@@ -20,12 +20,10 @@ from ..providers.dialect import Dialect
 from ..retry import Retries
 from ..timeouts import Timeout, Timeouts
 from ..transport import Transport
+from .answer import Answer, Events
 from .endpoints import ENDPOINTS, Endpoint
 
-__all__ = ["Credentials", "Events", "Model"]
-
-#: What a model yields.
-Events = Generator[Event, None, None]
+__all__ = ["Credentials", "Model"]
 
 _OPTION_NAMES = frozenset(Options.__struct_fields__)
 
@@ -48,6 +46,12 @@ class Credentials(AuthBase):
 
     def __repr__(self) -> str:
         return "<Credentials>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a key is not pickled; make the model on the other side, where the "
+            "environment has it"
+        )
 
 
 class Model:
@@ -90,7 +94,9 @@ class Model:
         self.base_url = (base_url or self.endpoint.find_url()).rstrip("/")
         self.stream = stream
         self.options = _options(options)
-        key = api_key or self.endpoint.find_key()
+        if not name.strip():
+            raise ConfigurationError(f"a model has a name; got {name!r}")
+        key = (api_key or "").strip() or self.endpoint.find_key()
         if key is None and self.endpoint.needs_key:
             raise self.endpoint.missing_key()
         self._auth = None if key is None else self._credentials(key)
@@ -99,7 +105,7 @@ class Model:
 
     def ask(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Message] | str,
         tools: Sequence[ToolSpec] = (),
         *,
         token: CancelToken | None = None,
@@ -113,22 +119,25 @@ class Model:
 
         Cancellation: ends at once, wherever it is.
 
-        :param messages: best a :class:`~syncagent.transcript.Transcript`.
+        :param messages: best a :class:`~syncagent.transcript.Transcript`; a string is
+            what the user says.
         :param token: what to cancel it by.
         :param options: in place of the model's own.
         :param on_phase: called with the name of each phase as it begins.
-        :raises Cancelled: *token* was cancelled.
+        :raises Cancelled: *token* was cancelled; its ``usage`` says what came before.
         :raises ConfigurationError: the provider has no word for one of the options.
         :raises SyncAgentError: there is no answer, or no complete one.
         """
         payload = self.dialect.build_payload(
             self.name, messages, tools, options or self.options, stream=self.stream
         )
-        return self._attempts(payload, token or CancelToken(), on_phase)
+        prefill = (options or self.options).prefill
+        answer = self._attempts(payload, token or CancelToken(), on_phase)
+        return Answer(payload, prefill).follow(answer)
 
     def reply(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Message] | str,
         tools: Sequence[ToolSpec] = (),
         *,
         token: CancelToken | None = None,

@@ -24,9 +24,16 @@ def find_model(name: str | Model, **settings: Any) -> Model:
     :raises ConfigurationError: no provider is called so, or a setting cannot work.
     """
     if isinstance(name, Model):
+        if settings:
+            raise ConfigurationError(
+                f"{name!r} is a model already; give it {', '.join(settings)} when it "
+                "is made"
+            )
         return name
     provider, colon, model = name.partition(":")
-    if provider == "local" and not model:
+    if provider == "local":
+        if model:
+            raise ConfigurationError("there is one local model; it is called local")
         from .local import Local
 
         return Local(**settings)

@@ -9,20 +9,28 @@ import msgspec
 
 from ..events import Event, MessageStarted
 from ..exceptions import ConfigurationError
-from ..messages import AssistantMessage, ProviderBlock
+from ..messages import AssistantMessage, Message, ProviderBlock, Text, UserMessage
 from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
-from ..transcript import Piece, Transcript, Turn
+from ..transcript import AssistantTurn, Piece, Transcript, Turn, turns
 from .anthropic_answer import (
     Blocks,
-    Message,
+    Reply,
     count,
     kind_of,
     read_event,
     replies,
     stop_reason,
 )
-from .anthropic_turns import MARK, NAME, encode, encode_marked, encode_results
+from .anthropic_turns import (
+    MARK,
+    NAME,
+    begins_with_thinking,
+    encode,
+    encode_marked,
+    encode_results,
+)
+from .blocks import encoded
 from .dialect import Dialect, cut_off, read
 from .draft import Draft
 from .refusals import error_in_answer
@@ -38,6 +46,29 @@ class AnthropicDialect(Dialect):
     """``/v1/messages``."""
 
     name: ClassVar[str] = NAME
+
+    def build_payload(
+        self,
+        model: str,
+        messages: Sequence[Message] | str,
+        tools: Sequence[ToolSpec] = (),
+        options: Options = Options(),  # noqa: B008 - it is frozen
+        *,
+        stream: bool = True,
+    ) -> bytes:
+        transcript = (
+            messages if isinstance(messages, Transcript) else Transcript(messages)
+        )
+        budget = (_thinking(options) or {}).get("budget_tokens", 0)
+        if budget and not _may_think(transcript):
+            _check(options, is_thinking=True, has_tools=bool(tools))
+            options = msgspec.structs.replace(
+                options,
+                effort=None,
+                thinking_tokens=None,
+                max_tokens=options.max_tokens or budget + _MAX_TOKENS,
+            )
+        return super().build_payload(model, transcript, tools, options, stream=stream)
 
     def _head(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
@@ -85,7 +116,7 @@ class AnthropicDialect(Dialect):
         if options.prefill:
             begun = [{"type": "text", "text": options.prefill}]
             said = {"role": "assistant", "content": begun}
-            pieces += [b",", msgspec.json.encode(said)]
+            pieces += [b",", encoded(said)]
         return "messages", pieces
 
     def is_end(self, event: ServerSentEvent) -> bool:
@@ -113,7 +144,7 @@ class AnthropicDialect(Dialect):
                 raise error_in_answer(said.error or {})
             elif kind == "message_start" and not has_begun:
                 has_begun = True
-                start = said.message or Message()
+                start = said.message or Reply()
                 draft.model = start.model or ""
                 yield MessageStarted(draft.model, start.id or "")
                 yield from count(draft, counts, start.usage)
@@ -181,6 +212,10 @@ def _check(options: Options, *, is_thinking: bool, has_tools: bool) -> None:
             raise ConfigurationError(
                 f"{NAME} models that think take no {name}; leave out one of the two"
             )
+    if options.temperature is not None and options.top_p is not None:
+        raise ConfigurationError(
+            f"{NAME} models take no top_p beside temperature; leave out one of the two"
+        )
     if options.prefill != options.prefill.rstrip():
         raise ConfigurationError(
             f"{NAME} models take no prefill that ends with white space; the answer "
@@ -228,3 +263,28 @@ def _is_paused(transcript: Transcript) -> bool:
     end = last.content[-1]
     is_ours = isinstance(end, ProviderBlock) and end.provider == NAME
     return is_ours and last.stop_reason == "pause"
+
+
+def _may_think(transcript: Transcript) -> bool:
+    """Would the provider let a model think now?
+
+    In the middle of tool calls only one that has begun them with thinking may go on
+    with it, and has to. Calls that another provider's model has made, or whose thinking
+    was cut, must be finished without.
+    """
+    begin, has_user = len(transcript), False
+    for number in reversed(range(len(transcript))):
+        message = transcript[number]
+        if isinstance(message, AssistantMessage):
+            # Without calls it is of an earlier turn, or the beginning of a joined one.
+            is_before = has_user or begin == len(transcript)
+            if is_before and not message.tool_calls:
+                break
+            begin, has_user = number, False
+        elif isinstance(message, UserMessage):
+            has_user = has_user or any(
+                not isinstance(block, Text) or block.text.strip()
+                for block in message.content
+            )
+    first = next(turns(transcript, begin, is_beginning=False))
+    return not isinstance(first, AssistantTurn) or begins_with_thinking(first)

@@ -46,7 +46,7 @@ class Delta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-class Message(msgspec.Struct):
+class Reply(msgspec.Struct):
     """An answer, or the beginning of one."""
 
     type: str | None = None
@@ -62,16 +62,17 @@ class Said(msgspec.Struct):
     """Any event of a stream."""
 
     type: str | None = None
-    index: int | None = None
+    #: A number; some imitators write it as a string.
+    index: int | str | None = None
     delta: Delta | None = None
     content_block: dict[str, Any] | None = None
-    message: Message | None = None
+    message: Reply | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
 
 _events: Final = msgspec.json.Decoder(Said)
-replies: Final = msgspec.json.Decoder(Message)
+replies: Final = msgspec.json.Decoder(Reply)
 _nothing: Final = Said(type="")
 _KINDS: Final = frozenset(
     {
@@ -138,11 +139,11 @@ class Blocks:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._open: dict[int | None, OpenText | _Call | _ServerBlock] = {}
-        self._last: int | None = None
+        self._open: dict[int | str | None, OpenText | _Call | _ServerBlock] = {}
+        self._last: int | str | None = None
         self._count = 0
 
-    def start(self, index: int | None, block: dict[str, Any]) -> Iterator[Event]:
+    def start(self, index: int | str | None, block: dict[str, Any]) -> Iterator[Event]:
         """Begin a block, possibly with all of it."""
         yield from self.stop(index)
         self._last = index
@@ -168,7 +169,7 @@ class Blocks:
             self._open[index] = _ServerBlock(block, [])
             draft.add(ProviderBlock(NAME, block))
 
-    def delta(self, index: int | None, delta: Delta) -> Event | None:
+    def delta(self, index: int | str | None, delta: Delta) -> Event | None:
         """Add to a block."""
         block = self._open.get(self._last if index is None else index)
         kind = delta.type
@@ -195,7 +196,7 @@ class Blocks:
             _cite(block, [delta.citation])
         return None
 
-    def stop(self, index: int | None) -> Iterator[Event]:
+    def stop(self, index: int | str | None) -> Iterator[Event]:
         """End a block, if it has begun."""
         block = self._open.pop(self._last if index is None else index, None)
         if isinstance(block, _Call):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from ..exceptions import ConfigurationError
 from ..messages import (
     AssistantBlock,
@@ -23,19 +21,20 @@ from ..messages import (
     UserBlock,
 )
 from ..transcript import AssistantTurn, Turn, UserTurn
-from .blocks import arguments_of, base64_of, name_of, words_of
+from .blocks import arguments_of, base64_of, encoded, name_of, words_of
 
 #: The dialect's name; signatures of messages with another are of no use to it.
 NAME: Final = "anthropic"
 #: Asks the provider to keep all up to here in its cache.
 MARK: Final = {"type": "ephemeral"}
+_THINKING: Final = ("thinking", "redacted_thinking")
 _PICTURES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
 def encode(turn: Turn) -> bytes:
     """Return a turn as JSON."""
     said = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
-    return msgspec.json.encode(said)
+    return encoded(said)
 
 
 def encode_marked(turn: Turn) -> bytes:
@@ -43,12 +42,17 @@ def encode_marked(turn: Turn) -> bytes:
     assert isinstance(turn, UserTurn)
     said = _user(turn)
     said["content"][-1]["cache_control"] = MARK
-    return msgspec.json.encode(said)
+    return encoded(said)
 
 
 def encode_results(turn: Turn) -> bytes:
     """Return the results in the last turn, nothing if there are none."""
     return encode(turn) if isinstance(turn, UserTurn) and turn.results else b""
+
+
+def begins_with_thinking(turn: AssistantTurn) -> bool:
+    """Is thinking the first thing in *turn*, as the provider gets it?"""
+    return _assistant(turn)["content"][0]["type"] in _THINKING
 
 
 def _user(turn: UserTurn) -> dict[str, Any]:
@@ -138,7 +142,7 @@ def _assistant(turn: AssistantTurn) -> dict[str, Any]:
                 part = _own(block, message) or _common(block)
             if part is not None:
                 content.append(part)
-    while content and content[-1]["type"] in ("thinking", "redacted_thinking"):
+    while content and content[-1]["type"] in _THINKING:
         content.pop()  # the provider wants something to follow it
     return {
         "role": "assistant",

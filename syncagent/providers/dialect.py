@@ -15,6 +15,7 @@ from ..messages import Message
 from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
+from .blocks import encoded
 from .refusals import explain
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class Dialect(ABC):
     def build_payload(
         self,
         model: str,
-        messages: Sequence[Message],
+        messages: Sequence[Message] | str,
         tools: Sequence[ToolSpec] = (),
         options: Options = Options(),  # noqa: B008 - it is frozen
         *,
@@ -43,7 +44,7 @@ class Dialect(ABC):
         """Return the body of the request for the next message of a model.
 
         :param messages: best a :class:`~syncagent.transcript.Transcript`, which
-            remembers what was made of it.
+            remembers what was made of it; a string is what the user says.
         :raises ConfigurationError: the provider has no word for one of the options.
         """
         for name in sorted(self.unknown_options):
@@ -52,13 +53,22 @@ class Dialect(ABC):
                     f"{self.name} models know no {name}; leave it out, or say it in "
                     "the provider's own words with extra="
                 )
+        forced = options.tool_choice not in (None, "auto", "none")
+        if forced and not tools:
+            raise ConfigurationError(
+                f"tool_choice is {options.tool_choice!r}, but there are no tools"
+            )
         transcript = (
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
         head = self._head(model, tools, options, stream=stream)
         field, pieces = self._body(transcript, options)
         fields = _merged(head, options.extra)
-        begin = msgspec.json.encode(fields)[:-1] + (b"," if fields else b"")
+        if field in fields:
+            raise ConfigurationError(
+                f"extra= cannot hold {field}: that is the conversation itself"
+            )
+        begin = encoded(fields, "the request")[:-1] + (b"," if fields else b"")
         return b"".join([begin, b'"%s":[' % field.encode(), *pieces, b"]}"])
 
     @abstractmethod

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-import msgspec
-
 from ..events import Event
 from ..exceptions import (
     AuthenticationFailed,
@@ -18,11 +16,14 @@ from ..exceptions import (
 from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
+from .blocks import encoded
 from .dialect import Dialect, read
 from .gemini_answer import Answer, chunks, is_last, split
 from .gemini_turns import NAME, encode
 
 _BUDGETS: Final = {"none": 0, "minimal": 0, "low": 1024, "medium": 8192, "high": 24576}
+#: What models that cannot do without thinking take for next to none.
+_LEAST_BUDGET: Final = 128
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
@@ -49,7 +50,7 @@ class GeminiDialect(Dialect):
                 if options.tool_choice not in _MODES:
                     mode["allowedFunctionNames"] = [options.tool_choice]
                 head["toolConfig"] = {"functionCallingConfig": mode}
-        config = _config(options)
+        config = _config(model, options)
         if config:
             head["generationConfig"] = config
         return head
@@ -60,7 +61,7 @@ class GeminiDialect(Dialect):
         contents = transcript.encode(self.name, encode)
         if options.prefill:
             begun = {"role": "model", "parts": [{"text": options.prefill}]}
-            contents += [b",", msgspec.json.encode(begun)]
+            contents += [b",", encoded(begun)]
         return "contents", contents
 
     def is_end(self, event: ServerSentEvent) -> bool:
@@ -102,7 +103,7 @@ class GeminiDialect(Dialect):
         return super().explain(error)
 
 
-def _config(options: Options) -> dict[str, Any]:
+def _config(model: str, options: Options) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for name, value in (
         ("temperature", options.temperature),
@@ -116,6 +117,8 @@ def _config(options: Options) -> dict[str, Any]:
     budget = options.thinking_tokens
     if budget is None and options.effort is not None:
         budget = _BUDGETS[options.effort]
+        if "pro" in model.lower():
+            budget = max(budget, _LEAST_BUDGET)
     if budget is not None:
         config["thinkingConfig"] = {"thinkingBudget": budget}
         if budget:  # an error where there are none to include

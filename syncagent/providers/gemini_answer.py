@@ -123,10 +123,13 @@ class Answer:
         self._refusal = ""
         self._is_blocked = False
         self._sources: dict[str, Citation] = {}
+        #: The candidates of the chunk with all that is in them, once it takes a look.
+        self._whole: list[Any] | None = None
 
     def take(self, data: str | bytes) -> Iterator[Event]:
         """Yield what is new with a chunk."""
         chunk = read(chunks, data)
+        self._whole = None
         if chunk.error:
             raise error_in_answer(chunk.error)
         if not self._has_begun and (chunk.candidates or chunk.prompt_feedback):
@@ -182,8 +185,9 @@ class Answer:
                 draft = self._draft
                 yield (draft.thinking if part.thought else draft.text)(part.text)
             elif part.text is None:
-                found = read(_plain, data)["candidates"][candidate]
-                self._keep(found["content"]["parts"][number])
+                if self._whole is None:
+                    self._whole = read(_plain, data)["candidates"]
+                self._keep(self._whole[candidate]["content"]["parts"][number])
 
     def _signed(self, part: _Part, text: str, signature: str) -> Iterator[Event]:
         # It must go back as the part that it came as: neither joined nor divided.

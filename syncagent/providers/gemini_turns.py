@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from ..messages import (
     AssistantBlock,
     File,
@@ -19,7 +17,7 @@ from ..messages import (
     ToolResult,
 )
 from ..transcript import AssistantTurn, Turn, UserTurn
-from .blocks import arguments_of, base64_of, words_of
+from .blocks import arguments_of, base64_of, encoded, name_of, words_of
 
 #: The dialect's name; signatures of messages with another are of no use to it.
 NAME: Final = "gemini"
@@ -28,20 +26,21 @@ SIGNATURE: Final = "thoughtSignature"
 #: Newer models reject a call without a signature. This is Google's own word for one
 #: that no Gemini has made.
 _FOREIGN: Final = "skip_thought_signature_validator"
+_LONGEST_NAME: Final = 64
 
 
 def encode(turn: Turn) -> bytes:
     """Return a turn as JSON."""
     if isinstance(turn, UserTurn):
-        return msgspec.json.encode({"role": "user", "parts": _user(turn)})
-    return msgspec.json.encode({"role": "model", "parts": _model(turn)})
+        return encoded({"role": "user", "parts": _user(turn)})
+    return encoded({"role": "model", "parts": _model(turn)})
 
 
 def _user(turn: UserTurn) -> list[dict[str, Any]]:
     results = []
     shown: list[Text | Image | File] = []
     for result in turn.results:
-        named = {**_id(result.call_id), "name": result.name or "unknown"}
+        named = {**_id(result.call_id), "name": name_of(result, _LONGEST_NAME)}
         results.append({"functionResponse": {**named, "response": _response(result)}})
         # Results are values; what is to be seen follows them.
         shown += [b for b in result.content if isinstance(b, (Image, File))]
@@ -92,7 +91,7 @@ def _model(turn: AssistantTurn) -> list[dict[str, Any]]:
 
 
 def _call(call: ToolCall, signature: str) -> dict[str, Any]:
-    function = {"name": call.name or "unknown", "args": arguments_of(call)}
+    function = {"name": name_of(call, _LONGEST_NAME), "args": arguments_of(call)}
     part: dict[str, Any] = {"functionCall": {**_id(call.call_id), **function}}
     if signature:
         part[SIGNATURE] = signature

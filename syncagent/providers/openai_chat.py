@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
-
-import msgspec
+from typing import Any, ClassVar
 
 from ..events import Event, MessageStarted, UsageUpdated
 from ..messages import (
     File,
     Image,
     Refusal,
-    StopReason,
     Text,
     ToolCall,
     ToolResult,
@@ -21,22 +18,22 @@ from ..messages import (
 from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import AssistantTurn, Piece, Transcript, Turn, UserTurn
-from ..usage import Usage
-from .blocks import url_of, words_of
-from .dialect import Dialect, cut_off, read
+from .blocks import arguments_of, encoded, name_of, url_of, words_of
+from .dialect import Dialect, cut_off
 from .draft import Draft
+from .openai_chat_answer import (
+    Calls,
+    Choice,
+    check,
+    more,
+    read_event,
+    read_reply,
+    rest,
+    stop_reason,
+    usage_of,
+)
 from .refusals import error_in_answer
 from .schemas import enforceable
-from .values import at, integer
-
-_STOPS: Final[dict[str, StopReason]] = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "refusal",
-    "": "end_turn",
-}
 
 
 class OpenAIChatDialect(Dialect):
@@ -47,10 +44,14 @@ class OpenAIChatDialect(Dialect):
     """
 
     name: ClassVar[str] = "openai-chat"
-    unknown_options: ClassVar[frozenset[str]] = frozenset({"thinking_tokens"})
+    unknown_options: ClassVar[frozenset[str]] = frozenset(
+        {"thinking_tokens", "prefill"}
+    )
 
     def __init__(self, words: Mapping[str, str | None] | None = None) -> None:
         self._words = words or {}
+        if self._words:  # OpenAI answers a prefill, imitators go on with it
+            self.unknown_options = self.unknown_options - {"prefill"}  # type: ignore[misc]
 
     def _head(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
@@ -75,7 +76,6 @@ class OpenAIChatDialect(Dialect):
             ("stop", list(options.stop) or None),
             ("seed", options.seed),
             ("reasoning_effort", options.effort),
-            ("metadata", options.metadata or None),
         ):
             if value is not None:
                 head[name] = value
@@ -96,10 +96,10 @@ class OpenAIChatDialect(Dialect):
         pieces = transcript.encode(self.name, _encode)
         if options.system:
             said = {"role": "system", "content": options.system}
-            pieces = [msgspec.json.encode(said), b",", *pieces]
+            pieces = [encoded(said), b",", *pieces]
         if options.prefill:
             begun = {"role": "assistant", "content": options.prefill}
-            pieces += [b",", msgspec.json.encode(begun)]
+            pieces += [b",", encoded(begun)]
         return "messages", pieces
 
     def is_end(self, event: ServerSentEvent) -> bool:
@@ -113,48 +113,60 @@ class OpenAIChatDialect(Dialect):
 
     def decode(self, stream: Iterable[ServerSentEvent]) -> Iterator[Event]:
         draft, finish, has_begun, is_done = Draft(self.name), "", False, False
+        calls = Calls(draft)
         for event in stream:
             if event.data == "[DONE]":
                 is_done = True
                 continue
-            chunk = read(_chunks, event.data)
+            chunk = read_event(event.data)
             if chunk.error:
                 raise error_in_answer(chunk.error)
             if not has_begun and (chunk.choices or chunk.model):
                 has_begun = True
+                for choice in chunk.choices or ():
+                    check(choice)
                 draft.model = chunk.model or ""
                 yield MessageStarted(draft.model, chunk.id or "")
             for choice in chunk.choices or ():
                 if choice.index:  # others than the first were not asked for
                     continue
-                if choice.delta is not None:
-                    yield from _deltas(draft, choice.delta)
-                finish = choice.finish_reason or finish
+                delta = choice.delta
+                if delta is not None:
+                    yield from more(draft, calls, delta)
+                if choice.finish_reason or choice.error:
+                    check(choice)
+                    finish = choice.finish_reason or finish
+                # Some repeat all that was said with every delta.
+                if choice.message and (finish or not (delta and delta.content)):
+                    yield from rest(draft, calls, choice.message)
             if chunk.usage:
-                draft.usage = _usage(chunk.usage)
+                draft.usage = usage_of(chunk.usage)
                 yield UsageUpdated(draft.usage)
         # "[DONE]" alone says nothing about the answer; but usage is told at its end.
         if not finish and not (is_done and draft.usage.output_tokens):
             raise cut_off()
-        yield from draft.finish(_stop(draft, finish), finish)
+        yield from calls.end()
+        yield from draft.finish(stop_reason(draft, finish), finish)
 
     def decode_reply(self, body: bytes) -> Iterator[Event]:
-        reply = read(_replies, body)
+        reply = read_reply(body)
         if reply.error:
             raise error_in_answer(reply.error)
+        choice = reply.choices[0] if reply.choices else Choice()
+        check(choice)
         draft = Draft(self.name)
         draft.model = reply.model or ""
         yield MessageStarted(draft.model, reply.id or "")
-        if not reply.choices or reply.choices[0].message is None:
+        if choice.message is None:
             raise cut_off()
-        choice = reply.choices[0]
-        assert choice.message is not None
-        yield from _deltas(draft, choice.message)
+        calls = Calls(draft)
+        yield from rest(draft, calls, choice.message)
+        yield from calls.end()
         if reply.usage:
-            draft.usage = _usage(reply.usage)
+            draft.usage = usage_of(reply.usage)
             yield UsageUpdated(draft.usage)
         finish = choice.finish_reason or "stop"
-        yield from draft.finish(_stop(draft, finish), finish)
+        yield from draft.finish(stop_reason(draft, finish), finish)
 
 
 # -- to the provider -------------------------------------------------------------------
@@ -175,7 +187,7 @@ def _choice(choice: str) -> Any:
 
 def _encode(turn: Turn) -> bytes:
     said = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
-    return b",".join(map(msgspec.json.encode, said))
+    return b",".join(map(encoded, said))
 
 
 def _user(turn: UserTurn) -> Iterator[dict[str, Any]]:
@@ -205,6 +217,9 @@ def _part(block: UserBlock) -> dict[str, Any]:
         return {"type": "text", "text": block.text}
     if isinstance(block, Image):
         return {"type": "image_url", "image_url": {"url": url_of(block)}}
+    if block.url and not block.url.startswith("data:"):
+        # It takes bytes only; that there is such a file is still worth saying.
+        return {"type": "text", "text": f"(a file, at {block.url})"}
     file = {"filename": block.name, "file_data": url_of(block)}
     return {"type": "file", "file": file}
 
@@ -231,122 +246,7 @@ def _assistant(turn: AssistantTurn) -> Iterator[dict[str, Any]]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
+    # Strict servers read the arguments of every call, in every request.
+    arguments = bytes(arguments_of(call)).decode()
+    function = {"name": name_of(call, 64), "arguments": arguments}
     return {"id": call.call_id, "type": "function", "function": function}
-
-
-# -- from the provider -----------------------------------------------------------------
-
-
-class _Function(msgspec.Struct):
-    name: str | None = None
-    arguments: Any = None
-
-
-class _ToolCall(msgspec.Struct):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-
-
-class _Delta(msgspec.Struct):
-    content: Any = None
-    reasoning_content: str | None = None
-    reasoning: Any = None
-    refusal: str | None = None
-    tool_calls: list[_ToolCall] | None = None
-    function_call: _Function | None = None
-
-
-class _Choice(msgspec.Struct):
-    index: int | None = None
-    delta: _Delta | None = None
-    message: _Delta | None = None
-    finish_reason: str | None = None
-
-
-class _Chunk(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    choices: list[_Choice] | None = None
-    usage: dict[str, Any] | None = None
-    error: Any = None
-
-
-_chunks: Final = msgspec.json.Decoder(_Chunk)
-_replies: Final = _chunks
-
-
-def _deltas(draft: Draft, delta: _Delta) -> Iterator[Event]:
-    thinking = delta.reasoning_content or delta.reasoning
-    if thinking and isinstance(thinking, str):
-        yield draft.thinking(thinking)
-    content = delta.content
-    if content:
-        text = content if isinstance(content, str) else _text_of(content)
-        if text:
-            yield draft.text(text)
-    if delta.refusal:
-        draft.refusal(delta.refusal)
-    if delta.tool_calls:
-        for call in delta.tool_calls:
-            yield from _call_delta(draft, call)
-    if delta.function_call is not None:
-        yield from _call_delta(draft, _ToolCall(0, None, delta.function_call))
-
-
-def _text_of(parts: Any) -> str:
-    """Return the words of content that comes in parts, as some imitators send it."""
-    if not isinstance(parts, list):
-        return ""
-    found = (part.get("text") for part in parts if isinstance(part, dict))
-    return "".join(text for text in found if isinstance(text, str))
-
-
-def _call_delta(draft: Draft, call: _ToolCall) -> Iterator[Event]:
-    function = call.function or _Function()
-    key = _key(draft, call, function)
-    if key is None:
-        return
-    if not draft.has_call(key):
-        yield draft.start_call(key, call.id or "", function.name or "")
-    arguments = function.arguments
-    if isinstance(arguments, str):
-        if arguments:
-            yield draft.arguments(key, arguments)
-    elif arguments is not None:  # sent whole, and not as text
-        yield draft.arguments(key, msgspec.json.encode(arguments).decode())
-
-
-def _key(draft: Draft, call: _ToolCall, function: _Function) -> object:
-    """Return what a call goes by.
-
-    That is its index. Where there is none, an id that is new, or a name, begins a call,
-    and anything else goes on with the last.
-    """
-    if call.index is not None:
-        return call.index
-    if call.id:
-        return call.id
-    if function.name:
-        return ("unnamed", len(draft.calls))
-    return next(reversed(draft.calls), None)
-
-
-def _stop(draft: Draft, finish: str) -> StopReason:
-    stop = _STOPS.get(finish, "other")
-    # Some say "stop", or a word of their own, though there are calls.
-    if draft.has_calls and stop in ("end_turn", "other"):
-        return "tool_calls"
-    return stop
-
-
-def _usage(usage: dict[str, Any]) -> Usage:
-    cached = at(usage, "prompt_tokens_details", "cached_tokens")
-    reasoning = at(usage, "completion_tokens_details", "reasoning_tokens")
-    return Usage(
-        integer(usage.get("prompt_tokens")),
-        integer(usage.get("completion_tokens")),
-        integer(cached),
-        reasoning_tokens=integer(reasoning),
-    )

@@ -20,7 +20,8 @@ from .schemas import enforceable
 _END: Final = re.compile(r'"type"\s*:\s*"response\.(?:completed|incomplete|failed)"')
 
 #: Names of models that reason, unasked too; with or without a vendor before them.
-_REASONS: Final = re.compile(r"(?:.*/)?(?:o\d|gpt-5|codex|gpt-oss)")
+#: Those for chats do not, whatever their family.
+_REASONS: Final = re.compile(r"(?:.*/)?(?:o\d|gpt-5(?!(?:\.\d+)?-chat)|codex|gpt-oss)")
 
 
 class OpenAIResponsesDialect(Dialect):
@@ -41,7 +42,8 @@ class OpenAIResponsesDialect(Dialect):
             # The server keeps nothing, so reasoning has to travel with us. A model that
             # does none rejects the word.
             head["include"] = ["reasoning.encrypted_content"]
-        effort = options.effort and {"effort": options.effort, "summary": "auto"}
+        # Not every account may see a summary: extra= can ask for one.
+        effort = options.effort and {"effort": options.effort}
         given = {
             "instructions": options.system or None,
             "temperature": options.temperature,

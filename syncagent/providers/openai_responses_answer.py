@@ -171,6 +171,8 @@ class Answer:
         if status == "incomplete":
             why = at(response.incomplete_details, "reason")
             stop = _STOPS.get(string(why), "other")
+        if any(map(_is_refusal, draft.blocks)):
+            stop = "refusal"
         yield from draft.finish(stop, str(status))
 
     def _item(self, index: Any, data: _Data, *, is_new: bool = False) -> _Item:
@@ -256,8 +258,10 @@ class Answer:
     def _rest_of_call(self, item: _Item, arguments: Any) -> Iterator[Event]:
         if isinstance(arguments, dict):  # sent whole, and not as text
             arguments = msgspec.json.encode(arguments).decode()
+        whole = string(arguments).strip()
+        if not whole:  # a delta alone: to join all before it each time takes too long
+            return
         come = "".join(self.draft.calls[item].pieces)
-        whole = string(arguments).strip() or come
         if not whole.startswith(come):
             self.draft.set_arguments(item, whole)
         elif len(whole) > len(come):
@@ -283,6 +287,12 @@ def _rest(words: OpenText, whole: str) -> str:
     rest = whole[len(come) :] if whole.startswith(come) else ""
     words.pieces.append(rest)
     return rest
+
+
+def _is_refusal(block: object) -> bool:
+    if not isinstance(block, OpenText) or block.kind is not Refusal:
+        return False
+    return any(block.pieces)
 
 
 def _citations(annotations: Any) -> list[Citation]:

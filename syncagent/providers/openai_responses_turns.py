@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
 from ..messages import (
     AssistantMessage,
     File,
@@ -19,7 +17,7 @@ from ..messages import (
     UserBlock,
 )
 from ..transcript import AssistantTurn, Turn, UserTurn
-from .blocks import name_of, url_of, words_of
+from .blocks import arguments_of, encoded, name_of, url_of, words_of
 
 _Data = dict[str, Any]
 
@@ -30,7 +28,7 @@ NAME: Final = "openai-responses"
 def encode(turn: Turn) -> bytes:
     """Return a turn as JSON: items, with a comma between."""
     said = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
-    return b",".join(map(msgspec.json.encode, said))
+    return b",".join(map(encoded, said))
 
 
 def _user(turn: UserTurn) -> Iterator[_Data]:
@@ -107,5 +105,5 @@ def _call(call: ToolCall) -> _Data:
         "type": "function_call",
         "call_id": call.call_id,
         "name": name_of(call, 64),
-        "arguments": call.arguments,
+        "arguments": bytes(arguments_of(call)).decode(),
     }

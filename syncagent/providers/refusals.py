@@ -55,17 +55,27 @@ _FINAL: Final = frozenset(
 
 _TOO_LONG: Final = re.compile(
     r"context.{0,20}(?:length|window)|prompt is too long|too many (?:input )?tokens"
-    r"|maximum.{0,30}tokens|input.{0,40}exceeds|exceeds? (?:the )?context"
-    r"|reduce the length",
+    r"|maximum context|input.{0,40}exceeds|exceeds? (?:the )?context"
+    r"|reduce the length of the (?:messages|prompt|input)",
     re.IGNORECASE,
 )
 
 
 def explain(error: ProviderError) -> ProviderError:
     """Return what *error*, made of a status alone, means by what its body says."""
-    kind, message = _said(error.body)
+    if error.status is None:
+        return error
+    told = _told(error.body)
+    if error.status == 200 and isinstance(told, dict) and told.get("error"):
+        # A stream was asked for, and this is why there is none.
+        error_told = error_in_answer(told["error"])
+        error_told.url, error_told.request_id = error.url, error.request_id
+        return error_told
+    kind, message = _parts(told.get("error", told) if isinstance(told, dict) else told)
     found = _class_of(kind, message, type(error), error.status)
-    if found is type(error) or error.status is None:
+    retryable = error.retryable and kind not in _FINAL
+    if found is type(error):
+        error.retryable = retryable
         return error
     return found(
         str(error) + _advice(found),
@@ -74,7 +84,7 @@ def explain(error: ProviderError) -> ProviderError:
         request_id=error.request_id,
         retry_after=error.retry_after,
         body=error.body,
-        retryable=error.retryable and kind not in _FINAL,
+        retryable=retryable,
     )
 
 
@@ -96,13 +106,14 @@ def error_in_answer(error: object) -> ProviderError:
 def _class_of(
     kind: str, message: str, otherwise: type[ProviderError], status: int | None
 ) -> type[ProviderError]:
+    named = _KINDS.get(kind.lower())
     may_be_long = otherwise is RequestRejected or status in (None, 400, 413)
-    is_named = _KINDS.get(kind.lower()) is ContextTooLong
-    if may_be_long and (is_named or _TOO_LONG.search(message)):
+    is_about_it = named in (None, RequestRejected) and _TOO_LONG.search(message)
+    if may_be_long and (named is ContextTooLong or is_about_it):
         return ContextTooLong
     if status is not None and otherwise is not ProviderUnavailable:
         return otherwise
-    found = _KINDS.get(kind.lower())
+    found = named
     if found is not None:
         return found
     if status in (401, 403):
@@ -120,15 +131,13 @@ def _advice(kind: type[ProviderError]) -> str:
     return ""
 
 
-def _said(body: str) -> tuple[str, str]:
-    """Return kind and message of an error that is told as JSON."""
+def _told(body: str) -> Any:
+    """Return what the body of an error tells, as JSON or as words."""
     try:
         told = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return "", body
-    if isinstance(told, list) and told:  # Gemini, when it was to stream
-        told = told[0]
-    return _parts(told.get("error", told) if isinstance(told, dict) else told)
+        return body
+    return told[0] if isinstance(told, list) and told else told  # Gemini's, of a stream
 
 
 def _parts(error: Any) -> tuple[str, str]:

@@ -28,7 +28,11 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
     """
     closed = {name: _inner(name, value) for name, value in schema.items()}
     properties = closed.get("properties")
-    if isinstance(properties, dict) and "additionalProperties" not in closed:
+    if "additionalProperties" in closed:
+        return closed
+    if properties is None and closed.get("type") == "object":
+        properties = {}
+    if isinstance(properties, dict):
         required = schema.get("required", ())
         closed["properties"] = {
             name: value if name in required else _or_null(value)

@@ -8,9 +8,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 from types import ModuleType, TracebackType
 from typing import Any, Final
 
@@ -40,13 +40,19 @@ __all__ = ["FakeServer", "SeenRequest"]
 #: Seconds after which whatever somebody waits for here has failed.
 _LIMIT: Final = 30.0
 
-#: By the end of the path: how it is said, and what is rejected.
-_DIALECTS: Final[dict[str, tuple[ModuleType, ModuleType]]] = {
-    "/chat/completions": (openai_chat, openai_chat_rules),
-    "/responses": (openai_responses, openai_responses_rules),
-    "/messages": (anthropic, anthropic_rules),
-    ":streamGenerateContent": (gemini, gemini_rules),
-    ":generateContent": (gemini, gemini_rules),
+#: Seconds between two looks at a gate; a client that hangs up is seen at once.
+_LOOK: Final = 0.01
+
+#: Not every system can tell a hang-up from data without a look at the data.
+_HANG_UP: Final[int] = getattr(select, "POLLRDHUP", 0)
+
+#: By the end of the path: how it is said, what is rejected, and where the key is.
+_DIALECTS: Final[dict[str, tuple[ModuleType, ModuleType, str]]] = {
+    "/chat/completions": (openai_chat, openai_chat_rules, "authorization"),
+    "/responses": (openai_responses, openai_responses_rules, "authorization"),
+    "/messages": (anthropic, anthropic_rules, "x-api-key"),
+    ":streamGenerateContent": (gemini, gemini_rules, "x-goog-api-key"),
+    ":generateContent": (gemini, gemini_rules, "x-goog-api-key"),
 }
 
 
@@ -71,8 +77,9 @@ class FakeServer:
         with FakeServer([say("Hello"), say(call("weather", {"city": "Oslo"}))]) as fake:
             model = OpenAIChat("fake", base_url=fake.base_url, api_key="any")
 
-    Each request gets the next reply of the script. A payload that the real provider
-    would reject is answered with status 400 and its complaint, and uses none up.
+    Each request gets the next reply of the script. One that the real provider would
+    reject is answered with its complaint, status 400, or 401 if there is no key, and
+    uses none up. After the last reply the answer is status 501.
 
     :param script: replies, or strings to say.
     :param context: for TLS.
@@ -83,9 +90,10 @@ class FakeServer:
     ) -> None:
         self._script = [say(r) if isinstance(r, str) else r for r in script]
         self._context = context
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener: socket.socket | None = None
+        self._base_url = ""
         #: Connections that are open; whoever closes one takes it out first.
-        self._open: set[socket.socket] = {self._listener}
+        self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._changed = threading.Condition()
         self._is_over = False
@@ -97,9 +105,16 @@ class FakeServer:
 
     @property
     def base_url(self) -> str:
-        """What to give a model as its ``base_url``."""
-        scheme = "http" if self._context is None else "https"
-        return f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+        """What to give a model as its ``base_url``.
+
+        :raises RuntimeError: the server has not begun.
+        """
+        if not self._base_url:
+            raise RuntimeError(
+                "this FakeServer does not listen yet; "
+                "write `with FakeServer(...) as server:`"
+            )
+        return self._base_url
 
     def add(self, *replies: Reply | str) -> None:
         """Go on with the script."""
@@ -117,7 +132,13 @@ class FakeServer:
                 raise TimeoutError(f"only {len(self.hang_ups)} clients have hung up")
 
     def __enter__(self) -> FakeServer:
-        self._spawn(self._accept)
+        if self._listener is not None:
+            raise RuntimeError("a FakeServer begins once; make another one")
+        listener = self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open.add(listener)
+        scheme = "http" if self._context is None else "https"
+        self._base_url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/v1"
+        self._spawn(self._accept, listener)
         return self
 
     def __exit__(
@@ -137,7 +158,8 @@ class FakeServer:
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
         for thread in list(self._threads):
             thread.join(timeout=_LIMIT)
-        self._listener.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def _spawn(self, work: Any, *args: Any) -> None:
         thread = threading.Thread(
@@ -146,10 +168,10 @@ class FakeServer:
         self._threads.append(thread)
         thread.start()
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while not self._is_over:
-                sock, _ = self._listener.accept()
+                sock, _ = listener.accept()
                 self._spawn(self._serve, sock)
 
     def _serve(self, sock: socket.socket) -> None:
@@ -184,9 +206,10 @@ class FakeServer:
 
     def _next_reply(self) -> Reply | None:
         with self._changed:
-            reply = self._script[self._turn] if self._turn < len(self._script) else None
+            if self._turn == len(self._script):
+                return None
             self._turn += 1
-            return reply
+            return self._script[self._turn - 1]
 
     def _note_hang_up(self) -> None:
         with self._changed:
@@ -205,65 +228,88 @@ class _Answer:
         self._sock = sock
         self._request = request
         self._speech: Any = None
+        #: What goes before the first piece of an answer that is no stream.
+        self._head = b""
+        self._is_stream = False
 
     def give(self) -> None:
+        try:
+            send = self._prepare()
+        except Exception as wrong:  # a thread that dies would leave the client waiting
+            said = f"the fake server cannot answer: {type(wrong).__name__}: {wrong}"
+            send = self._whole(500, {"error": {"type": "error", "message": said}})
+        send()
+
+    def _prepare(self) -> Callable[[], None]:
+        """Return what sends the answer; nothing is sent before."""
         path = self._request.path.partition("?")[0]
         found = (parts for end, parts in _DIALECTS.items() if path.endswith(end))
-        speech, rules = next(found, (None, None))
-        if speech is None or rules is None:
-            self._whole(404, {"error": {"message": f"no such path: {path}"}})
-            return
+        dialect = next(found, None)
+        if dialect is None:
+            return self._whole(404, {"error": {"message": f"no such path: {path}"}})
+        self._speech, rules, key = dialect
+        if not _has_key(self._request, key):
+            return self._error(401, f"no API key was given; it goes into {key!r}")
+        if key == "x-api-key" and not self._request.headers.get("anthropic-version"):
+            return self._error(400, "anthropic-version: header is required")
         wrong = rules.complaint(self._request.payload)
         if wrong is not None:
-            self._whole(400, speech.error(400, wrong))
-            return
+            return self._error(400, wrong)
         reply = self._server._next_reply()
-        if reply is None:
-            self._whole(500, speech.error(500, "the script is over"))
-        elif any(isinstance(act, Status) for act in reply.acts):
-            status = next(act for act in reply.acts if isinstance(act, Status))
-            said = speech.error(status.status, status.message)
-            self._whole(status.status, said, status.headers)
-        elif self._request.payload.get("stream") or ":stream" in path:
-            self._speech = speech
-            self._stream(reply, speech.frames(reply.message, reply.usage))
-        else:
-            self._pass_time(reply.acts)
-            self._whole(200, speech.body(reply.message, reply.usage))
+        if reply is None:  # the header is for clients that repeat whatever is above 500
+            return self._error(501, "the script is over", {"x-should-retry": "false"})
+        for act in reply.acts:
+            if isinstance(act, Status):
+                return self._error(act.status, act.message, act.headers)
+        return self._reply(reply, ":stream" in path)
+
+    def _reply(self, reply: Reply, is_stream: bool) -> Callable[[], None]:
+        frames = [f.encode() for f in self._speech.frames(reply.message, reply.usage)]
+        self._is_stream = is_stream or bool(self._request.payload.get("stream"))
+        if self._is_stream:
+            return lambda: self._stream(reply.acts, frames)
+        body = msgspec.json.encode(self._speech.body(reply.message, reply.usage))
+        self._head = _head(200, "application/json", {"Content-Length": str(len(body))})
+        # As many pieces as a stream has, so that acts mean the same.
+        cuts = [len(body) * n // len(frames) for n in range(len(frames) + 1)]
+        pieces = [body[a:b] for a, b in pairwise(cuts)]
+        return lambda: self._play(reply.acts, iter(pieces))
+
+    def _error(
+        self, status: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> Callable[[], None]:
+        return self._whole(status, self._speech.error(status, message), headers)
 
     def _whole(
         self, status: int, said: Any, headers: Mapping[str, str] | None = None
-    ) -> None:
+    ) -> Callable[[], None]:
         body = msgspec.json.encode(said)
         more = {"Content-Length": str(len(body)), **(headers or {})}
-        self._send(_head(status, "application/json", more) + body)
+        data = _head(status, "application/json", more) + body
+        return lambda: self._send(data)
 
-    def _pass_time(self, acts: Iterable[Act]) -> None:
-        """Do of *acts* what makes sense for an answer that is no stream."""
-        for act in acts:
-            if isinstance(act, (Delay, Stall, Drop)):
-                self._do(act, iter(()))
-
-    def _stream(self, reply: Reply, frames: Iterator[str]) -> None:
+    def _stream(self, acts: Iterable[Act], frames: list[bytes]) -> None:
         self._send(_head(200, "text/event-stream", {"Transfer-Encoding": "chunked"}))
-        for act in reply.acts:
-            self._do(act, frames)
-        if next(frames, None) is None:
-            self._send(b"0\r\n\r\n")
-        else:  # the script has sent less than all: that is a stream that is cut
-            raise OSError("cut")
+        self._play(acts, iter(frames))
+        self._send(b"0\r\n\r\n")
 
-    def _do(self, act: Act, frames: Iterator[str]) -> None:
+    def _play(self, acts: Iterable[Act], pieces: Iterator[bytes]) -> None:
+        for act in acts:
+            self._do(act, pieces)
+        if next(pieces, None) is not None:
+            raise OSError("cut")  # the script has sent less than all
+
+    def _do(self, act: Act, pieces: Iterator[bytes]) -> None:
         if isinstance(act, Send):
-            for frame in islice(frames, act.number):
-                self._chunk(frame.encode())
+            for piece in islice(pieces, act.number):
+                self._put(piece)
         elif isinstance(act, Split):
-            data = next(frames, "").encode()
+            data = next(pieces, b"")
             for begin in range(0, len(data), act.size):
-                self._chunk(data[begin : begin + act.size])
+                self._put(data[begin : begin + act.size])
         elif isinstance(act, Comment):
-            for _ in range(act.times):
-                self._chunk(f": {act.text}\n\n".encode())
+            if self._is_stream:  # there is no place for one in a document
+                self._put(f": {act.text}\n\n".encode(), act.times)
         elif isinstance(act, Delay):
             self._wait(act.seconds)
         elif isinstance(act, Stall):
@@ -271,25 +317,50 @@ class _Answer:
         elif isinstance(act, Drop):
             raise OSError("dropped")
         elif isinstance(act, Broken):
-            for frame in self._speech.error_frames(act.message):
-                self._chunk(frame.encode())
+            if self._is_stream:
+                for frame in self._speech.error_frames(act.message):
+                    self._put(frame.encode())
             raise OSError("broken")
 
     def _stall(self, act: Stall) -> None:
         if act.gate is None:
-            self._wait(_LIMIT)
-        else:
-            act.gate.stop_here()
+            return self._wait(_LIMIT)
+        end = time.monotonic() + _LIMIT
+        while time.monotonic() < end:
+            with suppress(TimeoutError):
+                return act.gate.stop_here(0)
+            self._wait(_LOOK)
+        raise TimeoutError(f"nobody opened the gate within {_LIMIT} s")
 
     def _wait(self, seconds: float) -> None:
         """Let time pass, unless the client hangs up."""
-        poller = select.poll()
-        poller.register(self._sock, select.POLLIN | select.POLLRDHUP)
-        if poller.poll(seconds * 1000):
-            self._gone()
+        end = time.monotonic() + seconds
+        wanted = select.POLLIN | _HANG_UP
+        while (left := end - time.monotonic()) > 0:
+            poller = select.poll()
+            poller.register(self._sock, wanted)
+            for _, events in poller.poll(left * 1000):
+                if events & ~select.POLLIN or not self._has_data():
+                    self._gone()
+                wanted = _HANG_UP  # the next request is there, and can wait
 
-    def _chunk(self, data: bytes) -> None:
-        self._send(b"%x\r\n%s\r\n" % (len(data), data))
+    def _has_data(self) -> bool:
+        """Is there data to read, and not the end of all data?"""
+        if isinstance(self._sock, ssl.SSLSocket) and not _HANG_UP:
+            return False  # nobody can look into it, and a hang-up begins with data
+        try:
+            # As a plain socket: one with TLS does not let anybody peek.
+            return bool(socket.socket.recv(self._sock, 1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def _put(self, data: bytes, times: int = 1) -> None:
+        """Send a piece of the answer."""
+        if self._is_stream:
+            data = b"%x\r\n%s\r\n" % (len(data), data)
+        for _ in range(times):
+            head, self._head = self._head, b""
+            self._send(head + data)
 
     def _send(self, data: bytes) -> None:
         try:
@@ -300,6 +371,14 @@ class _Answer:
     def _gone(self) -> None:
         self._server._note_hang_up()
         raise _HungUp
+
+
+def _has_key(request: SeenRequest, header: str) -> bool:
+    given = request.headers.get(header, "")
+    if header == "authorization":
+        scheme, _, given = given.partition(" ")
+        return scheme.lower() == "bearer" and bool(given.strip())
+    return bool(given)
 
 
 def _head(status: int, kind: str, headers: Mapping[str, str]) -> bytes:

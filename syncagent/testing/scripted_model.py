@@ -15,9 +15,10 @@ from ..messages import (
     Text,
     Thinking,
     ToolCall,
+    UserMessage,
 )
+from ..models.answer import Events
 from ..models.dialects import OpenAIChat
-from ..models.model import Events
 from ..options import Options, ToolSpec
 from ..providers.draft import Draft
 from .gate import Gate
@@ -33,20 +34,27 @@ class ScriptedModel(OpenAIChat):
 
     A gate holds up the answer after it, until it is opened or the token is cancelled.
 
-    :param script: one entry for each answer.
+    :param script: one entry for each answer; a string alone is the only one.
     :param piece: how many characters come at once.
+    :raises ConfigurationError: something in the script is nothing of the kind.
     """
 
     def __init__(self, script: Iterable[_Entry] = (), *, piece: int = 5) -> None:
         super().__init__("scripted", base_url="http://127.0.0.1:9", api_key="none")
-        self._script = list(script)
+        self._script = [script] if isinstance(script, str) else list(script)
+        for number, entry in enumerate(self._script, 1):
+            if not isinstance(entry, _Entry):
+                raise ConfigurationError(
+                    f"entry number {number} of the script is {entry!r}; it takes "
+                    "strings, messages, replies, errors and gates"
+                )
         self._piece = piece
         #: What it was asked, in order: the messages of each request.
         self.asked: list[list[Message]] = []
 
     def ask(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Message] | str,
         tools: Sequence[ToolSpec] = (),
         *,
         token: CancelToken | None = None,
@@ -55,7 +63,8 @@ class ScriptedModel(OpenAIChat):
     ) -> Events:
         """Yield the next answer of the script."""
         token = token or CancelToken()
-        self.asked.append(list(messages))
+        said = [UserMessage.of(messages)] if isinstance(messages, str) else messages
+        self.asked.append(list(said))
         token.checkpoint()
         entry = self._next(token)
         if isinstance(entry, BaseException):
@@ -77,26 +86,34 @@ class ScriptedModel(OpenAIChat):
         )
 
     def _say(self, reply: Reply) -> Iterator[Event]:
-        draft = Draft("scripted")
-        draft.model = self.name
-        yield MessageStarted(self.name)
-        for number, block in enumerate(reply.message.content):
+        message = reply.message
+        draft = Draft(message.provider or "scripted")
+        draft.model = message.model or self.name
+        yield MessageStarted(draft.model)
+        for number, block in enumerate(message.content):
+            draft.new_block()
             yield from self._block(draft, number, block)
         draft.usage = reply.usage
         yield UsageUpdated(reply.usage)
-        yield from draft.finish(reply.message.stop_reason, reply.message.stop_reason)
+        raw = message.raw_stop_reason or message.stop_reason
+        yield from draft.finish(message.stop_reason, raw)
 
     def _block(
         self, draft: Draft, number: int, block: AssistantBlock
     ) -> Iterator[Event]:
         if isinstance(block, Text):
             yield from map(draft.text, self._pieces(block.text))
+            words = draft.open(Text)
+            words.citations += block.citations
+            words.signature = block.signature
         elif isinstance(block, Thinking):
             yield from map(draft.thinking, self._pieces(block.text))
+            draft.open(Thinking).signature = block.signature
         elif isinstance(block, ToolCall):
             yield draft.start_call(number, block.call_id, block.name)
             for text in self._pieces(block.arguments):
                 yield draft.arguments(number, text)
+            draft.sign_call(number, block.signature)
             yield from draft.ready(number)
         elif isinstance(block, Refusal):
             draft.refusal(block.text)

@@ -116,7 +116,8 @@ def test_events_that_come_in_pieces(kind, size):
 
 OPTIONS = [
     {"system": "Be brief."},
-    {"temperature": 0.5, "top_p": 0.9, "max_tokens": 100},
+    {"temperature": 0.5, "max_tokens": 100},
+    {"top_p": 0.9},
     {"tool_choice": "required"},
     {"tool_choice": "none"},
     {"tool_choice": "weather"},

@@ -39,6 +39,7 @@ from syncagent.transcript import Transcript
 
 ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {}}})
 SUB = ToolSpec("sub")
+CLOSED = {"type": "object", "additionalProperties": False}
 
 
 def test_the_least_that_is_sent():
@@ -67,12 +68,8 @@ def test_the_least_that_is_sent():
         ({"effort": "none"}, {"thinking": {"type": "disabled"}}),
         ({"effort": "minimal"}, {"thinking": {"type": "disabled"}}),
         (
-            {"output": OutputFormat({"type": "object"})},
-            {
-                "output_config": {
-                    "format": {"type": "json_schema", "schema": {"type": "object"}}
-                }
-            },
+            {"output": OutputFormat(CLOSED)},
+            {"output_config": {"format": {"type": "json_schema", "schema": CLOSED}}},
         ),
         ({"extra": {"top_k": 3, "max_tokens": 9}}, {"top_k": 3, "max_tokens": 9}),
     ],
@@ -112,6 +109,7 @@ def test_thinking(options, budget, limit):
         {"effort": "low", "top_p": 0.5},
         {"effort": "low", "tool_choice": "required"},
         {"effort": "low", "prefill": "A"},
+        {"temperature": 1, "top_p": 0.95},
         {"prefill": "A "},
         {"prefill": "A", "output": OutputFormat({})},
     ],
@@ -120,6 +118,12 @@ def test_options_that_the_provider_would_reject(options):
     """They are an error before anything is sent."""
     with pytest.raises(ConfigurationError):
         DIALECT.build_payload("claude", [HELLO], [ADD], Options(**options))
+
+
+def test_an_effort_that_nobody_knows():
+    """It is an error that says so, and no other."""
+    with pytest.raises(ConfigurationError, match="effort"):
+        payload(effort="enormous")
 
 
 def test_tools():

@@ -345,7 +345,7 @@ def test_an_overload_as_the_kit_says_it():
         '"a"',
         "[" * 100_000,
         '{"type":"content_block_delta","index":0,"delta":7}',
-        '{"type":"content_block_delta","index":"0","delta":{}}',
+        '{"type":"content_block_delta","index":[],"delta":{}}',
         '{"type":"content_block_start","index":0,"content_block":[]}',
         '{"type":"message_start","message":[]}',
         '{"type":"message_delta","delta":{"stop_reason":7}}',
@@ -380,3 +380,21 @@ def test_fields_of_a_block_may_be_anything(kind, wrong):
     start = {"type": kind, **dict.fromkeys(names, wrong)}
     events = read(stream(frame("content_block_start", index=0, content_block=start)))
     assert isinstance(events[-1], MessageFinished)
+
+
+def test_numbers_of_blocks_that_are_strings():
+    """Some imitators write them so; blocks are kept apart by them."""
+    deltas = [
+        frame("content_block_delta", index=index, delta=delta)
+        for index, delta in (
+            ("0", {"type": "text_delta", "text": "Hi"}),
+            ("1", {"type": "input_json_delta", "partial_json": '{"a":1}'}),
+        )
+    ]
+    call = {"type": "tool_use", "id": "c", "name": "add"}
+    begun = [
+        frame("content_block_start", index="0", content_block={"type": "text"}),
+        frame("content_block_start", index="1", content_block=call),
+    ]
+    message = read(stream(*begun, *deltas))[-1].message
+    assert message.content == (Text("Hi"), ToolCall("c", "add", '{"a":1}'))

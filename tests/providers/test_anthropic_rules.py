@@ -34,6 +34,10 @@ def image(**source):
     return {"type": "image", "source": source}
 
 
+def formed(schema):
+    return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+
+
 HI = user(text("a"))
 TOOL = {"name": "add", "input_schema": {"type": "object"}}
 BUDGET = {"type": "enabled", "budget_tokens": 1024}
@@ -52,6 +56,7 @@ SIGNED = {"type": "thinking", "thinking": "t", "signature": "s"}
         ({"temperature": 1.1}, "temperature"),
         ({"temperature": "1"}, "temperature"),
         ({"top_p": 2}, "top_p"),
+        ({"top_p": 1, "temperature": 1}, "both"),
         ({"stream": 1}, "stream"),
         ({"stop_sequences": [" "]}, "stop_sequences"),
         ({"metadata": {"x": "y"}}, "metadata.x"),
@@ -76,6 +81,8 @@ SIGNED = {"type": "thinking", "thinking": "t", "signature": "s"}
         ({"tools": [TOOL], "tool_choice": {"type": "none", **ONE}}, "Extra inputs"),
         ({"output_format": {"type": "text"}}, "json_schema"),
         ({"output_config": {"format": {"type": "json_schema"}}}, "schema"),
+        (formed({"type": "object"}), "format.schema: For 'object'"),
+        (formed({"type": "array", "items": {"properties": {}}}), "schema.items: For"),
         ({"system": [text(" ")]}, "non-whitespace"),
         ({"system": [image()]}, "system.0.type"),
         ({"system": 7}, "system"),
@@ -141,6 +148,33 @@ def test_fields_that_are_rejected(changes, words):
 def test_messages_that_are_rejected(messages, words):
     """Each rule of the provider is known."""
     assert words in complaint({"model": "x", "max_tokens": 9, "messages": messages})
+
+
+LOOP = [HI, assistant(use()), user(result())]
+THOUGHT = [HI, assistant(SIGNED, use()), user(result())]
+MORE = [assistant(use("2")), user(result("2"))]
+
+
+@pytest.mark.parametrize(
+    ("messages", "thinking", "is_fine"),
+    [
+        (LOOP, BUDGET, False),
+        ([*LOOP, *MORE], BUDGET, False),
+        ([HI, assistant(text("a"), use()), user(result())], BUDGET, False),
+        (LOOP, {"type": "adaptive"}, True),
+        (LOOP, {"type": "disabled"}, True),
+        (THOUGHT, BUDGET, True),
+        ([*THOUGHT, *MORE], BUDGET, True),
+        ([*LOOP, assistant(text("a")), HI], BUDGET, True),
+        ([*LOOP, assistant(text("a")), HI, *MORE], BUDGET, False),
+    ],
+)
+def test_calls_of_a_turn_that_thinks_come_after_thinking(messages, thinking, is_fine):
+    """The turn that goes on has to begin with it, earlier ones need not."""
+    sent = {"model": "x", "max_tokens": 2000, "messages": messages}
+    said = complaint({**sent, "thinking": thinking})
+    assert (said is None) is is_fine
+    assert is_fine or "Expected `thinking` or `redacted_thinking`, but found" in said
 
 
 ENTRIES = [entry for entry in entries() if entry["api"] == "anthropic-messages"]

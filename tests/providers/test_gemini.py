@@ -1,7 +1,9 @@
 """What is sent to the Gemini API, which it never rejects."""
 
+import json
+
 import pytest
-from gemini_talk import CALL, HI, SIGNATURE, model, parts, payload, signed
+from gemini_talk import CALL, GEMINI, HI, SIGNATURE, model, parts, payload, signed
 
 from syncagent.exceptions import ConfigurationError
 from syncagent.messages import (
@@ -18,7 +20,7 @@ from syncagent.messages import (
     ToolResult,
     UserMessage,
 )
-from syncagent.options import OutputFormat, ToolSpec
+from syncagent.options import Options, OutputFormat, ToolSpec
 
 TOOL = ToolSpec("look", "Look it up.", {"type": "object", "properties": {}})
 
@@ -202,3 +204,52 @@ def test_results_come_first_and_what_they_show_next():
         *["inlineData", "text"],
     ]
     assert "error" in sent[2]["functionResponse"]["response"]
+
+
+@pytest.mark.parametrize("effort", ["none", "minimal"])
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [("gemini-2.5-pro", 128), ("Gemini-3-Pro-preview", 128), ("gemini-2.5-flash", 0)],
+)
+def test_models_that_cannot_but_think(name, tokens, effort):
+    """They are asked for the least that they take."""
+    sent = json.loads(GEMINI.build_payload(name, [HI], (), Options(effort=effort)))
+    config = sent["generationConfig"]["thinkingConfig"]
+    assert config["thinkingBudget"] == tokens
+
+
+def test_an_effort_that_nobody_knows():
+    """It is an error that says so, and no other."""
+    with pytest.raises(ConfigurationError, match="effort"):
+        payload(effort="enormous")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("my tool!", "my_tool_"), ("n" * 99, "n" * 64), ("", "unknown")],
+)
+def test_names_that_models_make_up(name, expected):
+    """A call and its result have the same, in letters that the provider takes."""
+    asked = model(ToolCall("c1", name), provider="anthropic")
+    sent = payload(HI, asked, ToolMessage((ToolResult("c1"),)))["contents"]
+    assert sent[1]["parts"][0]["functionCall"]["name"] == expected
+    assert sent[2]["parts"][0]["functionResponse"]["name"] == expected
+
+
+@pytest.mark.parametrize(
+    ("block", "where"),
+    [
+        (Text("\ud800"), r"user message.*functionResponse.response.result"),
+        (Json(object()), r"user message.*functionResponse.response.result.*object"),
+    ],
+)
+def test_what_no_json_can_be_made_of(block, where):
+    """It is an error that says where it is."""
+    with pytest.raises(ConfigurationError, match=where):
+        payload(HI, model(CALL), ToolMessage((ToolResult("c1", (block,)),)))
+
+
+def test_a_prefill_that_no_json_can_be_made_of():
+    """It is an error that says where it is."""
+    with pytest.raises(ConfigurationError, match="model message"):
+        payload(prefill="\ud800")

@@ -1,6 +1,7 @@
 """What comes of an answer of the Gemini API, whatever is sent."""
 
 import json
+import time
 
 import pytest
 from gemini_talk import CALL, GEMINI, HI, SIGNATURE, model, parts, payload, signed
@@ -333,3 +334,12 @@ def test_sources_are_cited_by_the_last_words(metadata, urls):
     words, signature = message_of(chunk({"text": "a"}), last).content
     assert [cited.url for cited in words.citations] == list(urls)
     assert signature == Text("", (), SIGNATURE)
+
+
+def test_many_parts_of_an_unknown_kind():
+    """Each is kept, in a time that grows with their number and not faster."""
+    odd = [{"odd": number} for number in range(20_000)]
+    began = time.perf_counter()
+    message = message_of(chunk(*odd, finishReason="STOP"))
+    assert time.perf_counter() - began < 10
+    assert message.content == tuple(ProviderBlock("gemini", part) for part in odd)

@@ -84,3 +84,26 @@ def test_values_do_not_change():
     """They are frozen."""
     with pytest.raises(AttributeError):
         Text("a").text = "b"
+
+
+def test_words_may_be_a_string():
+    """And a list will do for a tuple."""
+    assert UserMessage("hi") == UserMessage.of("hi")
+    assert ToolResult("1", "done") == ToolResult("1", (Text("done"),))
+    assert AssistantMessage([Text("a")]) == AssistantMessage((Text("a"),))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: UserMessage(7),
+        lambda: UserMessage(("hi",)),
+        lambda: UserMessage((ToolCall("1", "f"),)),
+        lambda: ToolMessage((Text("a"),)),
+        lambda: ToolResult("1", (Refusal("a"),)),
+    ],
+)
+def test_blocks_where_they_do_not_belong(make):
+    """It is said at once, and what does belong there."""
+    with pytest.raises(ConfigurationError, match=r"is made of|is a tuple of"):
+        make()

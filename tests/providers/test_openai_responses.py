@@ -60,7 +60,12 @@ def test_nothing_is_kept_on_the_server():
         ({"temperature": 0.0}, "temperature", 0.0),
         ({"top_p": 0.5}, "top_p", 0.5),
         ({"max_tokens": 100}, "max_output_tokens", 100),
-        ({"effort": "low"}, "reasoning", {"effort": "low", "summary": "auto"}),
+        ({"effort": "low"}, "reasoning", {"effort": "low"}),
+        (
+            {"effort": "low", "extra": {"reasoning": {"summary": "auto"}}},
+            "reasoning",
+            {"effort": "low", "summary": "auto"},
+        ),
         ({"metadata": {"a": "b"}}, "metadata", {"a": "b"}),
         ({"tool_choice": "none"}, "tool_choice", "none"),
         ({"tool_choice": "required"}, "tool_choice", "required"),
@@ -210,6 +215,9 @@ def test_calls_of_others_are_made_acceptable():
         ("gpt-5.5", {}, True),
         ("openai/gpt-5-nano", {}, True),
         ("o3", {}, True),
+        ("gpt-5.1-codex", {}, True),
+        ("gpt-5-chat-latest", {}, False),
+        ("openai/gpt-5.2-chat", {}, False),
         ("gpt-4.1-mini", {}, False),
         ("openai/gpt-4o", {}, False),
         ("anything", {"effort": "low"}, True),
@@ -221,3 +229,30 @@ def test_reasoning_is_asked_for_where_there_is_some(model, options, expected):
         DIALECT.build_payload(model, [UserMessage.of("hi")], options=Options(**options))
     )
     assert ("include" in payload) is expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('{ "a" : 1.50 }', '{ "a" : 1.50 }'),
+        ("", "{}"),
+        ("[1]", "{}"),
+        ('{"a": ', "{}"),
+        ("\ud800", "{}"),
+    ],
+)
+def test_arguments_are_an_object(arguments, expected):
+    """One goes back as it was written; what is none becomes an empty one."""
+    (item,) = sent_back(ToolCall("c1", "add", arguments))
+    assert item["arguments"] == expected
+
+
+@pytest.mark.parametrize(
+    ("block", "where"),
+    [(Text("\ud800"), "output is of type str"), (Json(object()), "Json block.*object")],
+)
+def test_what_no_json_can_be_made_of(block, where):
+    """It is an error that says where it is."""
+    result = ToolMessage((ToolResult("c1", (block,)),))
+    with pytest.raises(ConfigurationError, match=where):
+        build(HELLO, AssistantMessage((CALL,)), result)

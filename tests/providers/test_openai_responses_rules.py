@@ -14,6 +14,14 @@ def said_by_user(**part):
     return {"input": [{"role": "user", "content": [part]}]}
 
 
+CLOSED = {"type": "object", "additionalProperties": False}
+
+
+def formed(schema, strict=True):
+    form = {"type": "json_schema", "name": "a", "schema": schema, "strict": strict}
+    return {"text": {"format": form}}
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -35,6 +43,14 @@ def said_by_user(**part):
         ({"text": {"format": {"type": "xml"}}}, "'xml'"),
         ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "format.name"),
         ({"text": {"format": {"type": "json_schema", "name": "a"}}}, "format.schema"),
+        (formed({"type": "object"}), "additionalProperties"),
+        (formed({"$defs": {"a": {"type": ["object", "null"]}}}), "schema.$defs.a"),
+        (formed({**CLOSED, "properties": {"a": {}}}), "Missing ['a']"),
+        ({"input": ["hi"]}, "Invalid type"),
+        ({"tools": ["f"]}, "Invalid type"),
+        ({"tools": [{}], "text": 7}, "Invalid type"),
+        ({"metadata": 7}, "Invalid type"),
+        ({"reasoning": "high"}, "Invalid type"),
         ({"input": [{"role": "tool", "content": "x"}]}, "role"),
         ({"input": [{"role": "user", "content": ""}]}, "content"),
         (said_by_user(type="text", text="x"), "'text'"),
@@ -62,3 +78,11 @@ def test_each_rule_can_be_broken(change, said):
     right = {"model": "gpt", "store": False, "input": [USER]}
     assert complaint(right) is None
     assert said in str(complaint({**right, **change}))
+
+
+@pytest.mark.parametrize(
+    "form", [formed({"type": "object"}, strict=False), formed(CLOSED)]
+)
+def test_a_form_that_is_accepted(form):
+    """Closed, or not strict."""
+    assert complaint({"model": "gpt", "input": [USER], **form}) is None

@@ -54,6 +54,7 @@ TEXT = {"type": "string"}
             {"type": "object", "properties": {}, "additionalProperties": TEXT},
         ),
         (closed({"a": TEXT}), closed({"a": TEXT})),
+        ({"type": "object"}, closed({})),
     ],
 )
 def test_what_becomes_of_a_schema(schema, expected):

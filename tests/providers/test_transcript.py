@@ -1,10 +1,13 @@
 """Whatever a transcript holds, what is sent is valid, and encoded once."""
 
+from contextlib import suppress
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from syncagent.exceptions import ConfigurationError
 from syncagent.messages import (
     AssistantMessage,
     Text,
@@ -159,3 +162,24 @@ def test_what_is_cut_off_is_forgotten():
     transcript.truncate(1)
     transcript.append(user("d"))
     assert encode(transcript) == encode(Transcript([user("a"), user("d")]))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ConfigurationError])
+def test_an_encoding_that_is_cut_short_leaves_nothing_wrong(error):
+    """Whatever it was, the next payload says everything once."""
+    messages = [user("a"), assistant(), user("b"), assistant(), user("c")]
+    for number in range(5):
+        transcript, calls = Transcript(messages[:3]), []
+        encode(transcript)
+        for message in messages[3:]:
+            transcript.append(message)
+
+        def fail(turn, number=number, calls=calls):
+            calls.append(turn)
+            if len(calls) == number:
+                raise error("now")
+            return msgspec.json.encode(turn)
+
+        with suppress(error):
+            transcript.encode("x", fail)
+        assert encode(transcript) == encode(Transcript(messages))

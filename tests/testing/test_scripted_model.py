@@ -6,7 +6,15 @@ from crew import together
 from syncagent import Cancelled, CancelToken
 from syncagent.events import TextDelta, ToolCallReady
 from syncagent.exceptions import ConfigurationError, RateLimited
-from syncagent.messages import Refusal, Thinking, UserMessage
+from syncagent.messages import (
+    AssistantMessage,
+    Citation,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+)
 from syncagent.testing import Gate, ScriptedModel, call, say
 
 HELLO = [UserMessage.of("hello")]
@@ -42,6 +50,42 @@ def test_it_raises_what_is_in_the_script():
     with pytest.raises(RateLimited):
         model.reply(HELLO)
     assert model.reply(HELLO).message.text == "ok"
+
+
+def test_a_message_comes_out_as_it_was_given():
+    """With signatures and sources, its blocks apart, and where it is from."""
+    blocks = (
+        Thinking("hm", "s1"),
+        Text("one", (Citation("quoted"),), "s2"),
+        Text("two"),
+        ToolCall("c", "f", "{}", "s3"),
+        ToolCall("d", "f", "{}"),
+    )
+    given = AssistantMessage(blocks, "tool_calls", "raw", "gemini", "flash")
+    events = list(ScriptedModel([given]).ask(HELLO))
+    assert events[0].model == "flash"
+    assert events[-1].message == given
+
+
+def test_a_message_that_does_not_say_where_it_is_from():
+    """Is the scripted model's."""
+    message = ScriptedModel([AssistantMessage((Text("a"),))]).reply(HELLO).message
+    assert (message.provider, message.model) == ("scripted", "scripted")
+
+
+def test_a_string_is_a_whole_script():
+    """And a string is what the user says."""
+    model = ScriptedModel("Hello")
+    assert model.reply("hello").message.text == "Hello"
+    assert model.asked == [HELLO]
+
+
+@pytest.mark.parametrize("wrong", [42, RateLimited, None, Text("hi")])
+def test_an_entry_that_is_nothing_of_the_kind(wrong):
+    """The error names it, before anybody asks."""
+    with pytest.raises(ConfigurationError, match="number 2") as raised:
+        ScriptedModel(["ok", wrong])
+    assert repr(wrong) in str(raised.value)
 
 
 def test_a_gate_holds_it_up():

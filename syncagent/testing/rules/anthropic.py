@@ -7,6 +7,8 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
+from .openai_chat import objects
+
 _FIELDS: Final = frozenset(
     {
         *{"model", "messages", "max_tokens", "system", "stream", "metadata"},
@@ -43,6 +45,7 @@ def _complaints(payload: dict[str, Any]) -> Iterator[str]:
     yield from _system(payload.get("system", ""))
     yield from _messages(payload["messages"])
     yield from _pairs(payload["messages"])
+    yield from _last_turn(payload)
     yield from _end(payload)
     if _marks(payload) > 4:
         yield (
@@ -69,6 +72,8 @@ def _fields(payload: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: Input should be a valid number"
         if not 0 <= value <= 1:
             yield f"{name}: range: 0..1"
+    if "temperature" in payload and "top_p" in payload:
+        yield "`temperature` and `top_p` cannot both be specified for this model."
     if not isinstance(payload.get("stream", False), bool):
         yield "stream: Input should be a valid boolean"
     for number, stop in enumerate(payload.get("stop_sequences", ())):
@@ -156,6 +161,12 @@ def _format(payload: dict[str, Any]) -> Iterator[str]:
             yield f"{where}.type: Input should be 'json_schema'"
         if not isinstance(wanted.get("schema"), dict):
             yield f"{where}.schema: Field required"
+        for name, each in objects(f"{where}.schema", wanted["schema"]):
+            if each.get("additionalProperties") is not False:
+                yield (
+                    f"{name}: For 'object' type, 'additionalProperties' must be "
+                    "explicitly set to false"
+                )
 
 
 def _system(system: Any) -> Iterator[str]:
@@ -318,6 +329,34 @@ def _pairs(messages: list[Any]) -> Iterator[str]:
                 yield f"messages.{number}: `tool_use` ids must be unique"
             seen.add(call_id)
     yield from _missing(len(messages) - 1, asked)
+
+
+def _last_turn(payload: dict[str, Any]) -> Iterator[str]:
+    """Check that a turn whose calls have just been answered begins with thinking.
+
+    A turn is all that the assistant says between two words of the user: results of
+    tools do not end it, and what it says after them needs no thinking of its own.
+    """
+    if payload.get("thinking", {}).get("type") != "enabled":
+        return
+    messages = payload["messages"]
+    begin = len(messages)
+    while begin > 1 and _kinds(messages[begin - 1])[0] == "tool_result":
+        begin -= 2
+    if begin == len(messages):
+        return
+    kinds = _kinds(messages[begin])
+    if "tool_use" in kinds and kinds[0] not in _THINKING:
+        yield (
+            f"messages.{begin}.content.0.type: Expected `thinking` or "
+            f"`redacted_thinking`, but found `{kinds[0]}`. When `thinking` is enabled, "
+            "a final `assistant` message must start with a thinking block."
+        )
+
+
+def _kinds(message: dict[str, Any]) -> list[str]:
+    content = message["content"]
+    return ["text"] if isinstance(content, str) else [b["type"] for b in content]
 
 
 def _missing(number: int, calls: list[str]) -> Iterator[str]:

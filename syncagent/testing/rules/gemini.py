@@ -35,6 +35,11 @@ _BESIDE: Final = frozenset(
 )
 _MODES: Final = ("AUTO", "ANY", "NONE", "VALIDATED")
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+_NAME_RULE: Final = (
+    "Invalid function name. Must start with a letter or an underscore. Must be "
+    "alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes "
+    "(-), with a maximum length of 64."
+)
 _MEDIA: Final = re.compile(
     r"image/(?:png|jpeg|webp|heic|heif)|application/pdf|(?:text|audio|video)/[\w.+-]+"
 )
@@ -187,12 +192,7 @@ def _function(function: Any, where: str) -> str | None:
         return f"Invalid value at '{where}'"
     name = function.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        return _invalid(
-            f"{where}.name",
-            "Invalid function name. Must start with a letter or an underscore. Must "
-            "be alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), "
-            "or dashes (-), with a maximum length of 64.",
-        )
+        return _invalid(f"{where}.name", _NAME_RULE)
     if "parameters" in function and "parametersJsonSchema" in function:
         return _invalid(where, "only one of parameters and parameters_json_schema")
     schema = function.get("parametersJsonSchema", {"type": "object"})
@@ -318,6 +318,8 @@ def _data(part: dict[str, Any], role: str, at: str) -> str | None:
             return f"Invalid value at '{at}.{field}.{value}'"
         if not isinstance(said.get("name"), str) or not said["name"]:
             return _invalid(f"{at}.{field}.name", "Name cannot be empty.")
+        if not _NAME.fullmatch(said["name"]):
+            return _invalid(f"{at}.{field}.name", _NAME_RULE)
         if field == "functionResponse" and value not in said:
             return _invalid(f"{at}.{field}.{value}", "must be set.")
         if role != whose:

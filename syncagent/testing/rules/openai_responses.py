@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from .openai_chat import open_schema
+
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _IMAGE: Final = re.compile(r"https?://|data:image/(?:png|jpeg|gif|webp);base64,.")
 _EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh"})
@@ -49,13 +51,17 @@ _WORDS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusa
 
 def complaint(payload: dict[str, Any]) -> str | None:
     """Return what the provider would answer with status 400, ``None`` if it is fine."""
-    return (
-        _fields(payload)
-        or _numbers(payload)
-        or _tools(payload)
-        or _input(payload.get("input"), is_stored=payload.get("store") is not False)
-        or _format(payload)
-    )
+    is_stored = payload.get("store") is not False
+    try:
+        return (
+            _fields(payload)
+            or _numbers(payload)
+            or _tools(payload)
+            or _input(payload.get("input"), is_stored=is_stored)
+            or _format(payload)
+        )
+    except (AttributeError, LookupError, TypeError, ValueError) as wrong:
+        return f"Invalid type in the request: {wrong}"
 
 
 def _fields(payload: dict[str, Any]) -> str | None:
@@ -221,4 +227,5 @@ def _format(payload: dict[str, Any]) -> str | None:
             return "Invalid 'text.format.name'."
         if not isinstance(wanted.get("schema"), dict):
             return "Missing required parameter: 'text.format.schema'."
+        return open_schema(wanted["schema"]) if wanted.get("strict") else None
     return None
