@@ -39,10 +39,8 @@ __all__ = ["FakeServer", "SeenRequest"]
 
 #: Seconds after which whatever somebody waits for here has failed.
 _LIMIT: Final = 30.0
-
 #: Seconds between two looks at a gate; a client that hangs up is seen at once.
 _LOOK: Final = 0.01
-
 #: Not every system can tell a hang-up from data without a look at the data.
 _HANG_UP: Final[int] = getattr(select, "POLLRDHUP", 0)
 
@@ -111,8 +109,7 @@ class FakeServer:
         """
         if not self._base_url:
             raise RuntimeError(
-                "this FakeServer does not listen yet; "
-                "write `with FakeServer(...) as server:`"
+                "FakeServer does not listen yet; use `with FakeServer(...) as server`"
             )
         return self._base_url
 
@@ -307,9 +304,8 @@ class _Answer:
             data = next(pieces, b"")
             for begin in range(0, len(data), act.size):
                 self._put(data[begin : begin + act.size])
-        elif isinstance(act, Comment):
-            if self._is_stream:  # there is no place for one in a document
-                self._put(f": {act.text}\n\n".encode(), act.times)
+        elif isinstance(act, Comment) and self._is_stream:  # no place in a document
+            self._put(f": {act.text}\n\n".encode(), act.times)
         elif isinstance(act, Delay):
             self._wait(act.seconds)
         elif isinstance(act, Stall):

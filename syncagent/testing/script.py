@@ -28,7 +28,11 @@ __all__ = [
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send the next events of the answer, all that are left if no number is given."""
+    """Send the next events of the answer, all that are left if no number is given.
+
+    Of an answer that is no stream as large a part is sent as it would be of a stream;
+    if that is not all of it, the connection ends in the middle.
+    """
 
     number: int | None = None
 

@@ -220,8 +220,14 @@ class Answer:
             request_id=self.request_id,
             retry_after=retry_after,
             body=body,
-            retryable=self.status in _RETRYABLE or self.status >= 500,
+            retryable=self._is_retryable(),
         )
+
+    def _is_retryable(self) -> bool:
+        said = self.headers.get("x-should-retry", "").strip().lower()
+        if said in ("true", "false"):  # the server knows best
+            return said == "true"
+        return self.status in _RETRYABLE or self.status >= 500
 
     def _excerpt(self, beginning: bytes) -> str:
         """Return the beginning of the body, as far as it comes, without secrets."""

@@ -155,6 +155,18 @@ def test_a_server_that_says_too_long(server):
     assert error.value.retry_after == 300
 
 
+@pytest.mark.parametrize(
+    ("status", "said", "attempts"), [(503, "false", 1), (400, "true", 3), (503, "?", 3)]
+)
+def test_a_server_that_knows_better(server, status, said, attempts):
+    """x-should-retry counts more than the status."""
+    counted = Counted(retries=Retries(limit=2, first_delay=0))
+    url = server.url(f"status/{status}/length/end", **{"x-should-retry": said})
+    with pytest.raises(exceptions.ProviderError):
+        counted.stream(url)
+    assert counted.attempts == attempts
+
+
 def test_a_wait_beyond_the_deadline_is_not_begun(server):
     """The failure is told at once, not a deadline later."""
     url = server.url("status/429/length/end", **{"Retry-After": "100"})
