@@ -26,7 +26,9 @@ class OpenAIChat(Model):
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         if self.endpoint.words:
-            self.dialect = OpenAIChatDialect(self.endpoint.words)
+            self.dialect = OpenAIChatDialect(
+                self.endpoint.words, has_short_ids=self.endpoint.has_short_ids
+            )
 
     def _url(self) -> str:
         return f"{self.base_url}/chat/completions"

@@ -31,6 +31,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     example: str = ""
     #: What it calls fields of the dialect, ``None`` if it has no word for one.
     words: Mapping[str, str | None] = {}
+    #: Must ids of calls be nine letters and digits?
+    has_short_ids: bool = False
 
     def find_key(self) -> str | None:
         """Return the key from the environment, if there is one."""
@@ -64,6 +66,7 @@ def _chat(
     needs_key: bool = True,
     example: str = "",
     words: Mapping[str, str | None] | None = None,
+    has_short_ids: bool = False,
 ) -> Endpoint:
     upper = name.upper().replace("-", "_")
     return Endpoint(
@@ -75,6 +78,7 @@ def _chat(
         needs_key,
         example,
         {**IMITATED, **(words or {})},
+        has_short_ids,
     )
 
 
@@ -119,6 +123,7 @@ _ALL = (
         "https://api.mistral.ai/v1",
         example="mistral-small-latest",
         words={"seed": "random_seed", "stream_options": None},
+        has_short_ids=True,
     ),
     _chat("xai", "https://api.x.ai/v1", example="grok-4"),
     _chat(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from hashlib import sha256
+from typing import Any, ClassVar, Final
 
 from ..events import Event, MessageStarted, UsageUpdated
 from ..messages import (
@@ -35,12 +36,16 @@ from .openai_chat_answer import (
 from .refusals import error_in_answer
 from .schemas import enforceable
 
+#: How long an id is where it must be short.
+_SHORT: Final = 9
+
 
 class OpenAIChatDialect(Dialect):
     """``/chat/completions``.
 
     :param words: what imitators call a field of OpenAI's; ``None`` if they have no word
         for it, and it is not needed.
+    :param has_short_ids: must ids of calls be nine letters and digits?
     """
 
     name: ClassVar[str] = "openai-chat"
@@ -48,8 +53,14 @@ class OpenAIChatDialect(Dialect):
         {"thinking_tokens", "prefill"}
     )
 
-    def __init__(self, words: Mapping[str, str | None] | None = None) -> None:
+    def __init__(
+        self,
+        words: Mapping[str, str | None] | None = None,
+        *,
+        has_short_ids: bool = False,
+    ) -> None:
         self._words = words or {}
+        self._has_short_ids = has_short_ids
         if self._words:  # OpenAI answers a prefill, imitators go on with it
             self.unknown_options = self.unknown_options - {"prefill"}  # type: ignore[misc]
 
@@ -93,7 +104,10 @@ class OpenAIChatDialect(Dialect):
     def _body(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        pieces = transcript.encode(self.name, _encode)
+        if self._has_short_ids:
+            pieces = transcript.encode(f"{self.name}, short ids", _encode_short)
+        else:
+            pieces = transcript.encode(self.name, _encode)
         if options.system:
             said = {"role": "system", "content": options.system}
             pieces = [encoded(said), b",", *pieces]
@@ -188,6 +202,23 @@ def _choice(choice: str) -> Any:
 def _encode(turn: Turn) -> bytes:
     said = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
     return b",".join(map(encoded, said))
+
+
+def _encode_short(turn: Turn) -> bytes:
+    said = list(_user(turn) if isinstance(turn, UserTurn) else _assistant(turn))
+    for message in said:
+        if "tool_call_id" in message:
+            message["tool_call_id"] = _short(message["tool_call_id"])
+        for call in message.get("tool_calls", ()):
+            call["id"] = _short(call["id"])
+    return b",".join(map(encoded, said))
+
+
+def _short(call_id: str) -> str:
+    """Return an id of nine letters and digits, the same one for the same id."""
+    if len(call_id) == _SHORT and call_id.isalnum():
+        return call_id
+    return sha256(call_id.encode()).hexdigest()[:_SHORT]
 
 
 def _user(turn: UserTurn) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from syncagent.exceptions import ConfigurationError
-from syncagent.messages import UserMessage
+from syncagent.messages import (
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
 from syncagent.models import (
     Anthropic,
     Gemini,
@@ -15,6 +21,7 @@ from syncagent.models import (
     find_model,
 )
 from syncagent.models.endpoints import ENDPOINTS
+from syncagent.transcript import Transcript
 
 HELLO = [UserMessage.of("hello")]
 
@@ -138,3 +145,18 @@ def test_imitators_have_words_of_their_own(string, expected):
     assert said == expected
     assert "metadata" not in payload
     assert ("stream_options" in payload) is (string != "mistral:x")
+
+
+def test_ids_where_they_must_be_short():
+    """The same in a call and in its result, whoever has made them."""
+    made = ("toolu_0123456789", "abc123XYZ")
+    asked = AssistantMessage([ToolCall(each, "f") for each in made])
+    given = ToolMessage([ToolResult(each, "done") for each in made])
+    transcript = Transcript([*HELLO, asked, given])
+    for string, is_short in (("mistral:x", True), ("ollama:x", False)):
+        built = find_model(string).dialect.build_payload("x", transcript)
+        _, asked, *given = json.loads(built)["messages"]
+        ids = [call["id"] for call in asked["tool_calls"]]
+        assert ids == [message["tool_call_id"] for message in given]
+        assert ids[1] == "abc123XYZ"
+        assert (len(ids[0]) == 9) is is_short
