@@ -41,6 +41,9 @@ class Storm:
             raise KeyboardInterrupt
         self._token.cancel("signal", origin="signal")
 
+    def disarm(self):
+        self._is_armed = False
+
     def call(self):
         self._token = CancelToken()
         address = self._randomly.choice(self._addresses)
@@ -58,7 +61,7 @@ class Storm:
         except SyncAgentError:
             pass
         finally:
-            self._is_armed = False
+            self.disarm()
 
 
 def descriptors():
@@ -73,7 +76,12 @@ def main(scene, number, http, https, authority):
     before = descriptors()
     for _ in range(int(number)):
         faulthandler.dump_traceback_later(STUCK, exit=True)
-        storm.call()
+        try:
+            storm.call()
+        except KeyboardInterrupt:  # in the middle of handling the one before
+            storm.hit += 1
+            storm.disarm()
+    storm.disarm()
     signal.setitimer(signal.ITIMER_REAL, 0)
     works = transport.post(f"{https}/ok", json={}).status == 200
     shared_adapter().close()
