@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
 from .exceptions import ConfigurationError
 
-__all__ = ["Effort", "Options", "OutputFormat", "ToolSpec"]
+__all__ = ["BUDGETS", "Effort", "Options", "OutputFormat", "ToolSpec"]
 
 Effort = Literal["none", "minimal", "low", "medium", "high"]
+
+#: How many tokens of thinking an effort is, for providers that count them.
+BUDGETS: Final[dict[Effort, int]] = {
+    "none": 0,
+    "minimal": 0,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24576,
+}
 
 
 class ToolSpec(msgspec.Struct, frozen=True):

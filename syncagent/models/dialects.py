@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 from urllib.parse import quote
 
 from requests.auth import AuthBase
@@ -23,12 +23,11 @@ class OpenAIChat(Model):
     dialect: Dialect = OpenAIChatDialect()
     default_endpoint: ClassVar[str] = "openai-chat"
 
-    def __init__(self, name: str, **settings: Any) -> None:
-        super().__init__(name, **settings)
-        if self.endpoint.words:
-            self.dialect = OpenAIChatDialect(
-                self.endpoint.words, has_short_ids=self.endpoint.has_short_ids
-            )
+    def _choose_dialect(self) -> Dialect:
+        words, is_short = self.endpoint.words, self.endpoint.has_short_ids
+        if not words:
+            return self.dialect
+        return OpenAIChatDialect(words, has_short_ids=is_short)
 
     def _url(self) -> str:
         return f"{self.base_url}/chat/completions"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import count
@@ -54,7 +55,7 @@ class Credentials(AuthBase):
         )
 
 
-class Model:
+class Model(ABC):
     """Ask a model, and get its answer in events.
 
     One model serves any number of threads.
@@ -100,6 +101,7 @@ class Model:
         if key is None and self.endpoint.needs_key:
             raise self.endpoint.missing_key()
         self._auth = None if key is None else self._credentials(key)
+        self.dialect = self._choose_dialect()
         self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
 
@@ -209,11 +211,13 @@ class Model:
     def _explained(self, error: ProviderError) -> ProviderError:
         explained = self.dialect.explain(error)
         if isinstance(explained, AuthenticationFailed):
-            variables = " or ".join(self.endpoint.key_variables)
-            explained.args = (
-                f"{explained}; is the key in api_key= or {variables} the right one?",
-            )
+            where = " or ".join(("api_key=", *self.endpoint.key_variables))
+            explained.args = (f"{explained}; is the key in {where} the right one?",)
         return explained
+
+    def _choose_dialect(self) -> Dialect:
+        """Return what is spoken at the endpoint; the class's own, unless it differs."""
+        return self.dialect
 
     def _credentials(self, key: str) -> AuthBase:
         return Credentials(key)
@@ -221,8 +225,9 @@ class Model:
     def _headers(self) -> dict[str, str]:
         return {}
 
+    @abstractmethod
     def _url(self) -> str:
-        raise NotImplementedError
+        """Return where to ask."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"

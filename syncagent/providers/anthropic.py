@@ -10,7 +10,7 @@ import msgspec
 from ..events import Event, MessageStarted
 from ..exceptions import ConfigurationError
 from ..messages import AssistantMessage, Message, ProviderBlock, Text, UserMessage
-from ..options import Options, ToolSpec
+from ..options import BUDGETS, Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import AssistantTurn, Piece, Transcript, Turn, turns
 from .anthropic_answer import (
@@ -31,14 +31,13 @@ from .anthropic_turns import (
     encode_results,
 )
 from .blocks import encoded
-from .dialect import Dialect, cut_off, read
+from .dialect import Dialect, cut_off, given, read
 from .draft import Draft
 from .refusals import error_in_answer
 from .schemas import strict
 
 #: How many tokens an answer may have if nobody says so; the provider wants a number.
 _MAX_TOKENS: Final = 8192
-_BUDGETS: Final = {"none": 0, "minimal": 0, "low": 1024, "medium": 8192, "high": 24576}
 _LEAST_BUDGET: Final = 1024
 
 
@@ -77,18 +76,18 @@ class AnthropicDialect(Dialect):
         budget = (thinking or {}).get("budget_tokens", 0)
         _check(options, is_thinking=bool(budget), has_tools=bool(tools))
         tokens = options.max_tokens or budget + _MAX_TOKENS
-        head: dict[str, Any] = {"model": model, "max_tokens": tokens, "stream": stream}
         user = options.metadata.get("user_id")
-        for name, value in (
-            ("temperature", options.temperature),
-            ("top_p", options.top_p),
-            ("stop_sequences", list(options.stop) or None),
-            ("thinking", thinking),
-            ("metadata", {"user_id": user} if user else None),
-            ("system", _system(options)),
-        ):
-            if value is not None:
-                head[name] = value
+        head = given(
+            model=model,
+            max_tokens=tokens,
+            stream=stream,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            stop_sequences=list(options.stop) or None,
+            thinking=thinking,
+            metadata={"user_id": user} if user else None,
+            system=_system(options),
+        )
         if tools:
             head["tools"] = [_tool(tool) for tool in tools]
             if options.cache:
@@ -182,7 +181,7 @@ def _thinking(options: Options) -> dict[str, Any] | None:
     if budget is None:
         if options.effort is None:
             return None
-        budget = _BUDGETS[options.effort]
+        budget = BUDGETS[options.effort]
         if not budget:
             return {"type": "disabled"}
         if limit is not None:  # an effort is no number: leave half for the answer

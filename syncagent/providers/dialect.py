@@ -109,6 +109,11 @@ class Dialect(ABC):
         return explain(error)
 
 
+def given(**fields: Any) -> dict[str, Any]:
+    """Return *fields* without those that nobody has given."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def _merged(head: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
     """Return both; what is said in the provider's own words counts more."""
     fields = dict(head)

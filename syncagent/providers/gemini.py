@@ -13,15 +13,15 @@ from ..exceptions import (
     ProviderError,
     RequestRejected,
 )
-from ..options import Options, ToolSpec
+from ..options import BUDGETS, Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
 from .blocks import encoded
-from .dialect import Dialect, read
+from .dialect import Dialect, given, read
 from .gemini_answer import Answer, chunks, is_last, split
 from .gemini_turns import NAME, encode
+from .refusals import retold
 
-_BUDGETS: Final = {"none": 0, "minimal": 0, "low": 1024, "medium": 8192, "high": 24576}
 #: What models that cannot do without thinking take for next to none.
 _LEAST_BUDGET: Final = 128
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
@@ -93,30 +93,21 @@ class GeminiDialect(Dialect):
 
     def explain(self, error: ProviderError) -> ProviderError:
         if isinstance(error, RequestRejected) and "API_KEY_INVALID" in error.body:
-            return AuthenticationFailed(
-                str(error),
-                status=error.status,
-                url=error.url,
-                request_id=error.request_id,
-                body=error.body,
-            )
+            return retold(error, AuthenticationFailed)
         return super().explain(error)
 
 
 def _config(model: str, options: Options) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    for name, value in (
-        ("temperature", options.temperature),
-        ("topP", options.top_p),
-        ("maxOutputTokens", options.max_tokens),
-        ("stopSequences", list(options.stop) or None),
-        ("seed", options.seed),
-    ):
-        if value is not None:
-            config[name] = value
+    config = given(
+        temperature=options.temperature,
+        topP=options.top_p,
+        maxOutputTokens=options.max_tokens,
+        stopSequences=list(options.stop) or None,
+        seed=options.seed,
+    )
     budget = options.thinking_tokens
     if budget is None and options.effort is not None:
-        budget = _BUDGETS[options.effort]
+        budget = BUDGETS[options.effort]
         if "pro" in model.lower():
             budget = max(budget, _LEAST_BUDGET)
     if budget is not None:

@@ -20,7 +20,7 @@ from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import AssistantTurn, Piece, Transcript, Turn, UserTurn
 from .blocks import arguments_of, encoded, name_of, url_of, words_of
-from .dialect import Dialect, cut_off
+from .dialect import Dialect, cut_off, given
 from .draft import Draft
 from .openai_chat_answer import (
     Calls,
@@ -77,19 +77,17 @@ class OpenAIChatDialect(Dialect):
     def _official_head(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
-        head: dict[str, Any] = {"model": model, "stream": stream}
-        if stream:
-            head["stream_options"] = {"include_usage": True}
-        for name, value in (
-            ("temperature", options.temperature),
-            ("top_p", options.top_p),
-            ("max_completion_tokens", options.max_tokens),
-            ("stop", list(options.stop) or None),
-            ("seed", options.seed),
-            ("reasoning_effort", options.effort),
-        ):
-            if value is not None:
-                head[name] = value
+        head = given(
+            model=model,
+            stream=stream,
+            stream_options={"include_usage": True} if stream else None,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            max_completion_tokens=options.max_tokens,
+            stop=list(options.stop) or None,
+            seed=options.seed,
+            reasoning_effort=options.effort,
+        )
         if tools:
             head["tools"] = [_tool(tool) for tool in tools]
             if options.tool_choice is not None:

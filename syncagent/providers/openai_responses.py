@@ -10,7 +10,7 @@ from ..events import Event
 from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
-from .dialect import Dialect, cut_off, read
+from .dialect import Dialect, cut_off, given, read
 from .openai_responses_answer import ENDS, Answer, said_in
 from .openai_responses_turns import NAME, encode
 from .refusals import error_in_answer
@@ -44,15 +44,14 @@ class OpenAIResponsesDialect(Dialect):
             head["include"] = ["reasoning.encrypted_content"]
         # Not every account may see a summary: extra= can ask for one.
         effort = options.effort and {"effort": options.effort}
-        given = {
-            "instructions": options.system or None,
-            "temperature": options.temperature,
-            "top_p": options.top_p,
-            "max_output_tokens": options.max_tokens,
-            "reasoning": effort,
-            "metadata": options.metadata or None,
-        }
-        head.update((name, value) for name, value in given.items() if value is not None)
+        head |= given(
+            instructions=options.system or None,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            max_output_tokens=options.max_tokens,
+            reasoning=effort,
+            metadata=options.metadata or None,
+        )
         if tools:
             head["tools"] = [_tool(tool) for tool in tools]
             if options.tool_choice is not None:

@@ -77,8 +77,15 @@ def explain(error: ProviderError) -> ProviderError:
     if found is type(error):
         error.retryable = retryable
         return error
-    return found(
-        str(error) + _advice(found),
+    return retold(error, found, retryable=retryable)
+
+
+def retold(
+    error: ProviderError, kind: type[ProviderError], *, retryable: bool = False
+) -> ProviderError:
+    """Return *error* as one of another *kind*, with all that it carries."""
+    return kind(
+        str(error) + _advice(kind),
         status=error.status,
         url=error.url,
         request_id=error.request_id,

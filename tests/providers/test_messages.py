@@ -1,7 +1,21 @@
 """Messages are values: to JSON and back, and never half a value."""
 
+from typing import get_args
+
+import msgspec
 import pytest
 
+from syncagent.events import (
+    Event,
+    MessageFinished,
+    MessageStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallReady,
+    ToolCallStarted,
+    UsageUpdated,
+)
 from syncagent.exceptions import ConfigurationError
 from syncagent.messages import (
     AssistantMessage,
@@ -21,6 +35,7 @@ from syncagent.messages import (
     decode_messages,
     encode_messages,
 )
+from syncagent.usage import Usage
 
 EVERYTHING = [
     UserMessage.of(["hi", Image(b"\x00\xff"), File(url="https://x.example/a.pdf")]),
@@ -107,3 +122,27 @@ def test_blocks_where_they_do_not_belong(make):
     """It is said at once, and what does belong there."""
     with pytest.raises(ConfigurationError, match=r"is made of|is a tuple of"):
         make()
+
+
+EVENTS = [
+    MessageStarted("claude", "msg_1"),
+    TextDelta("a"),
+    ThinkingDelta("b"),
+    ToolCallStarted("c1", "f"),
+    ToolCallDelta("c1", '{"a"'),
+    ToolCallReady(ToolCall("c1", "f", '{"a": 1}', "sig")),
+    UsageUpdated(Usage(1, 2, 3, 4, 5, estimated=True)),
+    MessageFinished(EVERYTHING[1], Usage(1, 2)),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_events_there_and_back(event):
+    """With the usage and the message that they carry."""
+    text = msgspec.json.encode(event)
+    assert msgspec.json.decode(text, type=Event) == event
+
+
+def test_every_event_is_there():
+    """None is forgotten above."""
+    assert {type(event) for event in EVENTS} == set(get_args(Event))

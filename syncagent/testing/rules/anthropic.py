@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .openai_chat import objects
+from .schemas import objects
 
 _FIELDS: Final = frozenset(
     {

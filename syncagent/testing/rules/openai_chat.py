@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
+
+from .schemas import open_schema
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
 _PARTS: Final = frozenset({"text", "image_url", "file", "input_audio"})
 _EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high"})
-#: Where schemas are in a schema: by name, in a list, or alone.
-_NAMED: Final = ("properties", "$defs", "definitions")
-_LISTED: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
 def complaint(payload: dict[str, Any]) -> str | None:
@@ -26,41 +24,6 @@ def complaint(payload: dict[str, Any]) -> str | None:
         )
     except (AttributeError, LookupError, TypeError, ValueError) as wrong:
         return f"Invalid type in the request: {wrong}"
-
-
-def open_schema(schema: dict[str, Any]) -> str | None:
-    """Return why *schema* cannot be enforced, ``None`` if it can."""
-    for name, each in objects("schema", schema):
-        if each.get("additionalProperties") is not False:
-            return (
-                f"Invalid schema for response_format: In {name}, "
-                "'additionalProperties' is required to be supplied and to be false."
-            )
-        missing = each.get("properties", {}).keys() - set(each.get("required", ()))
-        if missing:
-            return (
-                f"Invalid schema for response_format: In {name}, 'required' is "
-                "required to be supplied and to be an array including every key in "
-                f"properties. Missing {sorted(missing)}."
-            )
-    return None
-
-
-def objects(name: str, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the schemas of objects in *schema*, itself included, and where they are."""
-    if not isinstance(schema, dict):
-        return
-    kind = schema.get("type")
-    kinds = kind if isinstance(kind, list) else [kind]
-    if "object" in kinds or "properties" in schema:
-        yield name, schema
-    for key in _NAMED:
-        for inner, each in schema.get(key, {}).items():
-            yield from objects(f"{name}.{key}.{inner}", each)
-    for key in _LISTED:
-        for number, each in enumerate(schema.get(key, ())):
-            yield from objects(f"{name}.{key}.{number}", each)
-    yield from objects(f"{name}.items", schema.get("items"))
 
 
 def _fields(payload: dict[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from .openai_chat import open_schema
+from .schemas import open_schema
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _IMAGE: Final = re.compile(r"https?://|data:image/(?:png|jpeg|gif|webp);base64,.")
