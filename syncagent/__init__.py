@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .__version__ import __version__
 from .cancel import (
+    CancelMode,
     CancelReason,
     CancelToken,
     Origin,
@@ -22,6 +23,9 @@ from .exceptions import (
     ContextTooLong,
     FirstEventTimeout,
     HeadersTimeout,
+    InterruptPending,
+    LimitReached,
+    OutputInvalid,
     ProtocolError,
     ProviderError,
     ProviderUnavailable,
@@ -30,10 +34,13 @@ from .exceptions import (
     RequestRejected,
     RequestTimeout,
     ResponseTooLarge,
+    RunCancelled,
+    RunStopped,
     SendTimeout,
     StallTimeout,
     StreamBroken,
     SyncAgentError,
+    ToolError,
     TotalTimeout,
     TransportError,
     WrongThread,
@@ -41,25 +48,50 @@ from .exceptions import (
 
 if TYPE_CHECKING:
     from . import logs as logs
+    from .agent import Agent
+    from .cancel_policy import CancelPolicy
+    from .interrupts import Approval, ApprovalRequest, AuthRequest
+    from .limits import Limits
+    from .messages import File, Image
+    from .outcomes import ToolOutcome
+    from .result import Cancellation, RunFinished, RunResult
     from .retry import Retries
+    from .run_stream import RunStream
     from .sse import ServerSentEvent
     from .timeouts import Timeouts
+    from .tools.abandoned import abandoned
+    from .tools.context import ToolContext
+    from .tools.tool import Tool, tool
     from .transport import CancellableSession, Transport
+    from .usage import Usage
 
 __all__ = [
+    "Agent",
     "AgentBusy",
+    "Approval",
+    "ApprovalRequest",
+    "AuthRequest",
     "AuthenticationFailed",
+    "CancelMode",
+    "CancelPolicy",
     "CancelReason",
     "CancelToken",
     "CancellableSession",
+    "Cancellation",
     "Cancelled",
     "ConfigurationError",
     "ConnectTimeout",
     "ConnectionFailed",
     "ContextTooLong",
+    "File",
     "FirstEventTimeout",
     "HeadersTimeout",
+    "Image",
+    "InterruptPending",
+    "LimitReached",
+    "Limits",
     "Origin",
+    "OutputInvalid",
     "ProtocolError",
     "ProviderError",
     "ProviderUnavailable",
@@ -71,28 +103,58 @@ __all__ = [
     "RequestTimeout",
     "ResponseTooLarge",
     "Retries",
+    "RunCancelled",
+    "RunFinished",
+    "RunResult",
+    "RunStopped",
+    "RunStream",
     "SendTimeout",
     "ServerSentEvent",
     "StallTimeout",
     "StreamBroken",
     "SyncAgentError",
     "Timeouts",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolOutcome",
     "TotalTimeout",
     "Transport",
     "TransportError",
+    "Usage",
     "WrongThread",
     "__version__",
+    "abandoned",
     "cancel_on_signals",
     "logs",
+    "tool",
 ]
 
-#: What is loaded when it is first used, and from where: it brings requests along.
+#: What is loaded when it is first used, and from where: much of it brings requests.
 _LATER = {
+    "Agent": ".agent",
+    "Approval": ".interrupts",
+    "ApprovalRequest": ".interrupts",
+    "AuthRequest": ".interrupts",
+    "CancelPolicy": ".cancel_policy",
     "CancellableSession": ".transport",
+    "Cancellation": ".result",
+    "File": ".messages",
+    "Image": ".messages",
+    "Limits": ".limits",
     "Retries": ".retry",
+    "RunFinished": ".result",
+    "RunResult": ".result",
+    "RunStream": ".run_stream",
     "ServerSentEvent": ".sse",
     "Timeouts": ".timeouts",
+    "Tool": ".tools.tool",
+    "ToolContext": ".tools.context",
+    "ToolOutcome": ".outcomes",
     "Transport": ".transport",
+    "Usage": ".usage",
+    "abandoned": ".tools.abandoned",
+    "tool": ".tools.tool",
 }
 
 

@@ -1,21 +1,30 @@
-"""What a model's answer yields as it comes."""
+"""What a model's answer yields as it comes, and what a run yields beside that."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from .messages import AssistantMessage, ToolCall
+from .messages import AssistantMessage, ToolCall, ToolResult
+from .outcomes import Outcome
 from .usage import Usage
 
 __all__ = [
     "Event",
     "MessageFinished",
     "MessageStarted",
+    "RunEvent",
+    "StateChanged",
     "TextDelta",
     "ThinkingDelta",
     "ToolCallDelta",
     "ToolCallReady",
     "ToolCallStarted",
+    "ToolFinished",
+    "ToolProgress",
+    "ToolStarted",
+    "TurnFinished",
     "UsageUpdated",
 ]
 
@@ -86,4 +95,69 @@ Event = (
     | ToolCallReady
     | UsageUpdated
     | MessageFinished
+)
+
+
+class ToolStarted(_Event, frozen=True, tag="tool_started"):
+    """A tool is called."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class ToolProgress(_Event, frozen=True, tag="tool_progress"):
+    """A tool says how far it is.
+
+    One that runs on the run's own thread is heard when it has ended; a hook's
+    ``on_event`` hears it at once.
+    """
+
+    call_id: str
+    name: str
+    #: Whatever the tool gives to ``ctx.progress()``.
+    value: Any = None
+
+
+class ToolFinished(_Event, frozen=True, tag="tool_finished"):
+    """A tool has ended, or will not be called."""
+
+    call_id: str
+    outcome: Outcome
+    name: str
+    #: What the model is told.
+    result: ToolResult
+
+
+class TurnFinished(_Event, frozen=True, tag="turn_finished"):
+    """The model has answered; if it calls tools, those come next."""
+
+    message: AssistantMessage
+    usage: Usage
+
+
+class StateChanged(_Event, frozen=True, tag="state_changed"):
+    """The run does something else now."""
+
+    #: One of the states of :attr:`syncagent.Agent.state`.
+    state: str
+    #: The tool that it is about, if it is about one.
+    tool: str = ""
+    call_id: str = ""
+
+
+#: What a run yields; the last one is :class:`syncagent.result.RunFinished`.
+RunEvent = (
+    MessageStarted
+    | TextDelta
+    | ThinkingDelta
+    | ToolCallStarted
+    | ToolCallDelta
+    | ToolCallReady
+    | UsageUpdated
+    | TurnFinished
+    | ToolStarted
+    | ToolProgress
+    | ToolFinished
+    | StateChanged
 )

@@ -6,6 +6,12 @@
     ├─ ConfigurationError(ValueError)    a setting or an argument cannot work
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
+    ├─ InterruptPending(RuntimeError)    the agent waits for answers
+    ├─ RunStopped()                      a run did not come to its end
+    │  ├─ RunCancelled()                 it was cancelled
+    │  ├─ LimitReached()                 a limit ended it
+    │  └─ OutputInvalid(ValueError)      its answer is not of the type asked for
+    ├─ ToolError()                       for tools: tell the model what is wrong
     ├─ TransportError(OSError)           no complete answer came
     │  ├─ ConnectionFailed(ConnectionError)   none began
     │  ├─ StreamBroken(ConnectionError)       it ended before its end
@@ -45,7 +51,10 @@ __all__ = [
     "ContextTooLong",
     "FirstEventTimeout",
     "HeadersTimeout",
+    "InterruptPending",
+    "LimitReached",
     "Origin",
+    "OutputInvalid",
     "ProtocolError",
     "ProviderError",
     "ProviderUnavailable",
@@ -54,10 +63,13 @@ __all__ = [
     "RequestRejected",
     "RequestTimeout",
     "ResponseTooLarge",
+    "RunCancelled",
+    "RunStopped",
     "SendTimeout",
     "StallTimeout",
     "StreamBroken",
     "SyncAgentError",
+    "ToolError",
     "TotalTimeout",
     "TransportError",
     "WrongThread",
@@ -95,6 +107,37 @@ class WrongThread(ConfigurationError, RuntimeError):
 
 class AgentBusy(SyncAgentError, RuntimeError):
     """The agent has a live run already."""
+
+
+class InterruptPending(SyncAgentError, RuntimeError):
+    """The agent waits for answers, and cannot do anything else meanwhile."""
+
+
+class RunStopped(SyncAgentError):
+    """A run did not come to its end.
+
+    :param result: what there is, a :class:`~syncagent.result.RunResult`.
+    """
+
+    def __init__(self, message: str = "", *, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class RunCancelled(RunStopped):
+    """The run was cancelled; ``result.cancellation`` tells by whom, and where."""
+
+
+class LimitReached(RunStopped):
+    """A limit ended the run; ``result.limit`` names it."""
+
+
+class OutputInvalid(RunStopped, ValueError):
+    """The model's answer is not of the type that was asked for."""
+
+
+class ToolError(SyncAgentError):
+    """Raise it in a tool to tell the model, in these words, what is wrong."""
 
 
 class TransportError(SyncAgentError, OSError):
@@ -254,6 +297,8 @@ class Cancelled(BaseException):
 
     #: What a model had used when it was cancelled, a :class:`~syncagent.usage.Usage`.
     usage: object = None
+    #: What there was by then, if whoever was cancelled could keep it.
+    partial: object = None
 
     def __str__(self) -> str:
         said = f": {self.reason}" if len(self.reason) else ""

@@ -26,13 +26,12 @@ from .messages import (
     UserBlock,
     UserMessage,
 )
+from .repair import NO_RESULT, SILENCE, repaired
 
 __all__ = ["AssistantTurn", "Piece", "Transcript", "Turn", "UserTurn", "turns"]
 
-#: What stands for a result that is not there.
-NO_RESULT: Final = "Interrupted: this call has no result."
 #: What stands for a user who has not said anything.
-_SILENCE: Final = (Text("(continue)"),)
+_SILENCE: Final = (Text(SILENCE),)
 
 #: What not every provider takes in the id of a call; and how long one may be, with a
 #: number behind it.
@@ -183,6 +182,13 @@ class _Memo:
         #: The turns behind those, which may still grow, and what they were made into.
         self.open: dict[int, tuple[Turn, bytes]] = {}
 
+    def copy(self) -> _Memo:
+        """Return one of its own."""
+        other = _Memo()
+        other.count, other.settled = self.count, self.settled.copy()
+        other.ids, other.open = self.ids.copy(), self.open.copy()
+        return other
+
 
 class Transcript(Sequence[Message]):
     """The messages of a conversation, in order. It belongs to one thread.
@@ -199,6 +205,8 @@ class Transcript(Sequence[Message]):
             messages = [UserMessage.of(messages)]
         self._messages = [_checked(message) for message in messages]
         self._memos: dict[str, _Memo] = {}
+        #: What is before this number was found to be right.
+        self._sound = 0
 
     def append(self, message: Message) -> None:
         """Add a message.
@@ -211,6 +219,37 @@ class Transcript(Sequence[Message]):
         """Drop all messages but the first so many."""
         del self._messages[length:]
         self._memos.clear()
+        self._sound = 0
+
+    def validate(self) -> list[str]:
+        """Return what keeps it from being sent as it is, in words; nothing is best."""
+        problems: list[str] = []
+        repaired(self._messages, note=problems.append)
+        return problems
+
+    def repair(self) -> None:
+        """Make it valid to send; changes nothing that is right.
+
+        It looks only at what is new since the last time.
+        """
+        begin = self._sound
+        should = repaired(self._messages, begin)
+        if should != self._messages[begin:]:
+            self._messages[begin:] = should
+            self._memos.clear()
+        # What follows the last answer may still change.
+        for number in range(len(self._messages) - 1, begin, -1):
+            if isinstance(self._messages[number], AssistantMessage):
+                self._sound = number
+                break
+
+    def copy(self) -> Transcript:
+        """Return one of its own, with the same messages and what is known of them."""
+        other = Transcript()
+        other._messages = self._messages.copy()
+        other._memos = {name: memo.copy() for name, memo in self._memos.items()}
+        other._sound = self._sound
+        return other
 
     def encode(
         self,

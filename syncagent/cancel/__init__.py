@@ -17,6 +17,9 @@ lifted out as a library of its own. From the inside out:
 :mod:`~.token`            the token itself
 :mod:`~.signal_event`     the token as a :class:`threading.Event`
 :mod:`~.alarm`            a deadline that moves
+:mod:`~.mailbox`          what threads say to one that waits for them, or for a cancel
+:mod:`~.following`        a plain :class:`threading.Event` that cancels a token
+:mod:`~.modes`            cancels that let a run go on for a while
 :mod:`~.claim`            the first of "cancelled" and "finished" wins
 :mod:`~.on_signals`       Ctrl+C and SIGTERM
 ========================  ============================================================
@@ -26,7 +29,10 @@ from ..exceptions import Origin
 from .alarm import Alarm
 from .callbacks import Registration
 from .claim import Receipt, RunClaim, RunSlot, live_runs
+from .following import follow
 from .links import Bell, Killable
+from .mailbox import Mailbox
+from .modes import CancelMode
 from .on_signals import Cancellable, cancel_on_signals
 from .reason import CancelReason
 from .signal_event import CancelSignal
@@ -35,16 +41,19 @@ from .token import CancelToken
 __all__ = [
     "Alarm",
     "Bell",
+    "CancelMode",
     "CancelReason",
     "CancelSignal",
     "CancelToken",
     "Cancellable",
     "Killable",
+    "Mailbox",
     "Origin",
     "Receipt",
     "Registration",
     "RunClaim",
     "RunSlot",
     "cancel_on_signals",
+    "follow",
     "live_runs",
 ]

@@ -10,6 +10,7 @@ from ..exceptions import AgentBusy, ConfigurationError, Origin
 from . import services
 from .again import until_done
 from .generation import FINISHED, RESET, Generation
+from .modes import CancelMode, Later
 from .reason import CancelReason, Cause, make_cause
 from .token import CancelToken
 
@@ -37,27 +38,76 @@ class RunClaim:
     :raises ConfigurationError: the token is, or was, that of another run.
     """
 
-    __slots__ = ("__weakref__", "_ended", "_generation", "phase", "token")
+    __slots__ = (
+        "__weakref__",
+        "_ended",
+        "_generation",
+        "forced",
+        "later",
+        "phase",
+        "token",
+    )
 
     def __init__(self, token: CancelToken | None = None) -> None:
         self.token: Final = CancelToken() if token is None else token
+        #: Cancelled when nothing is to be waited for any more.
+        self.forced: Final = CancelToken()
+        #: Cancels that let the run go on for a while.
+        self.later: Final = Later()
         #: What the run is doing, for receipts; only the run's thread writes it.
         self.phase = ""
         end = _End()
         self._generation = _own(self.token, end)
         self._ended: Final = end
 
-    def hit(self, mine: Cause) -> Receipt:
+    @property
+    def ended(self) -> CancelToken:
+        """Cancelled when nothing of the run is left."""
+        return self._ended
+
+    @property
+    def is_own_thread(self) -> bool:
+        """Is this the thread that claimed the run?"""
+        return self._ended.thread == threading.get_ident()
+
+    def hit(
+        self, mine: Cause, mode: CancelMode = "now", *, force: bool = False
+    ) -> Receipt:
         """Cancel this run for *mine* unless it has finished."""
         phase = self.phase
+        if mode != "now" and not force:
+            earlier = self._generation.cause
+            standing = self.later.put(mode, mine) if earlier is None else earlier
+            if standing is not None:
+                is_first = standing is mine
+                return Receipt(self._ended, standing, first=is_first, phase=phase)
         standing = self._generation.strike(mine)
         if standing is FINISHED:
             return Receipt(None, mine)
+        if force:
+            self.forced.cancel()
         return Receipt(self._ended, standing, first=standing is mine, phase=phase)
 
-    def cancel(self, reason: str = "", origin: Origin = "user") -> Receipt:
+    def cancel(
+        self,
+        reason: str = "",
+        origin: Origin = "user",
+        *,
+        mode: CancelMode = "now",
+        force: bool = False,
+    ) -> Receipt:
         """Cancel this run unless it has finished."""
-        return self.hit(make_cause(reason, origin))
+        return self.hit(make_cause(reason, origin), mode, force=force)
+
+    def come_due(self, *modes: CancelMode) -> None:
+        """Cancel now what was to be cancelled at one of these points.
+
+        :raises Cancelled: the run is cancelled.
+        """
+        cause = self.later.due(modes)
+        if cause is not None:
+            self._generation.strike(cause)
+        self.token.checkpoint()
 
     def finish(self) -> CancelReason | None:
         """Settle how the run ends.
@@ -65,6 +115,9 @@ class RunClaim:
         :return: why it was cancelled; ``None`` if it has finished, and then every
             later cancel misses.
         """
+        cause = self.later.close()
+        if cause is not None:
+            self._generation.strike(cause)
         standing = self._generation.stop.put(FINISHED)
         return None if standing is FINISHED else CancelReason(*standing)
 
@@ -187,14 +240,20 @@ class RunSlot:
 
         :raises AgentBusy: there is a live run.
         """
-        home = services.current
-        mine = weakref.ref(claim, self._forget)
-        if self._claims.setdefault(home, mine) is not mine:
+        if not self.try_begin(claim):
             raise AgentBusy(
                 "the agent has a live run; wait for it, cancel it, or use an agent "
                 "of its own for each thread"
             )
+
+    def try_begin(self, claim: RunClaim) -> bool:
+        """Claim the place for a run on this thread, if it is free."""
+        home = services.current
+        mine = weakref.ref(claim, self._forget)
+        if self._claims.setdefault(home, mine) is not mine:
+            return False
         home.runs[id(claim)] = mine
+        return True
 
     def end(self, claim: RunClaim) -> None:
         """Free the place if it is *claim*'s, and end the claim. Safe to do again."""
@@ -216,11 +275,20 @@ class RunSlot:
         ref = self._claims.get(services.current)
         return None if ref is None else ref()
 
-    def cancel(self, reason: str = "", origin: Origin = "user") -> Receipt:
+    def cancel(
+        self,
+        reason: str = "",
+        origin: Origin = "user",
+        *,
+        mode: CancelMode = "now",
+        force: bool = False,
+    ) -> Receipt:
         """Cancel the live run, if there is one. As safe as a token's ``cancel()``."""
         mine = make_cause(reason, origin)
         claim = self.live
-        return Receipt(None, mine) if claim is None else claim.hit(mine)
+        return (
+            Receipt(None, mine) if claim is None else claim.hit(mine, mode, force=force)
+        )
 
 
 def live_runs() -> list[RunClaim]:

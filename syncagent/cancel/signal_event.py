@@ -21,6 +21,11 @@ class CancelSignal(threading.Event):
         # Not Event.__init__: it would make the lock and the flag we do not have.
         self._token = token
 
+    @property
+    def token(self) -> CancelToken:
+        """The token that this is."""
+        return self._token
+
     def is_set(self) -> bool:
         """Is the token cancelled?"""
         return self._token._cause() is not None

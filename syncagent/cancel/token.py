@@ -85,11 +85,17 @@ class CancelToken:
         return token
 
     @staticmethod
-    def any_of(*tokens: CancelToken) -> CancelToken:
+    def any_of(
+        *tokens: CancelToken,
+        timeout: float | None = None,
+        deadline: float | None = None,
+    ) -> CancelToken:
         """Return a token that is cancelled with the first of *tokens*.
 
         Unlike a child it takes reason and origin over as they are.
 
+        :param timeout: as for the class; the earliest of all counts.
+        :param deadline: the same as an absolute time.
         :raises TypeError: one of them is not a token, or there is none.
         """
         if not tokens:
@@ -98,7 +104,7 @@ class CancelToken:
             if not isinstance(token, CancelToken):
                 raise TypeError(f"any_of() takes CancelTokens, got {token!r}")
         linked = _LinkedToken.__new__(_LinkedToken)
-        linked._set_up(tokens, None)
+        linked._set_up(tokens, absolute(timeout, deadline))
         return linked
 
     # -- cancelling ----------------------------------------------------------------

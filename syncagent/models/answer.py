@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing
+from types import TracebackType
 
 import msgspec
 
@@ -18,6 +19,7 @@ from ..events import (
 )
 from ..exceptions import Cancelled, SyncAgentError
 from ..messages import AssistantMessage, Text
+from ..providers.draft import Draft
 from ..usage import Usage
 
 __all__ = ["Answer", "Events"]
@@ -26,24 +28,70 @@ __all__ = ["Answer", "Events"]
 Events = Generator[Event, None, None]
 
 
-class Answer:
-    """What comes between a dialect and the caller.
+class Answer(Iterator[Event]):
+    """The events of an answer: iterate over it, and close it if you stop early.
 
-    :param payload: what was sent.
-    :param prefill: how the answer was told to begin, which no provider repeats.
+    The request is made when the first event is asked for.
+
+    :param sent: the size of what is sent, in bytes.
+    :param prefill: how the answer is told to begin, which no provider repeats.
     """
 
-    def __init__(self, payload: bytes, prefill: str) -> None:
-        self._sent = len(payload)
+    def __init__(self, sent: int = 0, prefill: str = "") -> None:
+        #: What has come, as far as it can be kept when no more does.
+        self.draft = Draft("")
+        self._sent = sent
         self._prefill = prefill
         self._received = 0
         self._told = Usage()
+        self._has_begun = False
+        self._events: Events = _nothing()
 
-    def follow(self, events: Events) -> Events:
-        """Yield *events*, as they come.
+    def __iter__(self) -> Events:
+        return self._events
+
+    def __next__(self) -> Event:
+        return next(self._events)
+
+    def close(self) -> None:
+        """End it; the connection is closed unless the answer was complete."""
+        self._events.close()
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def partial(self) -> AssistantMessage | None:
+        """Return what has come of a message that is cut off; ``None`` if nothing has.
+
+        See :meth:`~syncagent.providers.draft.Draft.partial`.
+        """
+        if not self._has_begun:
+            return None
+        message = self._begun(self.draft.partial())
+        return message if message.content else None
+
+    @property
+    def usage(self) -> Usage:
+        """What it has cost up to here, which nobody knows for sure."""
+        return self._so_far()
+
+    def follow(self, events: Events) -> Answer:
+        """Make *events*, of a dialect, the events of this answer.
 
         Whatever ends them early carries, as its ``usage``, what they have cost.
         """
+        self._events = self._follow(events)
+        return self
+
+    def _follow(self, events: Events) -> Events:
         try:
             with closing(events):
                 for event in events:
@@ -57,7 +105,6 @@ class Answer:
             raise
 
     def _so_far(self) -> Usage:
-        """Return what it has cost up to here, which nobody knows for sure."""
         guess = Usage.estimate(self._sent, self._received)
         told = self._told
         return msgspec.structs.replace(
@@ -77,8 +124,10 @@ class Answer:
             yield MessageFinished(self._begun(event.message), usage)
             return
         yield event
-        if isinstance(event, MessageStarted) and self._prefill:
-            yield TextDelta(self._prefill)
+        if isinstance(event, MessageStarted):
+            self._has_begun = True
+            if self._prefill:
+                yield TextDelta(self._prefill)
 
     def _begun(self, message: AssistantMessage) -> AssistantMessage:
         """Return *message* with its beginning."""
@@ -91,3 +140,7 @@ class Answer:
         else:
             content = (Text(self._prefill), *message.content)
         return msgspec.structs.replace(message, content=content)
+
+
+def _nothing() -> Events:
+    yield from ()

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from typing import IO, Any, Final
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
-from .answer import Events
+from .answer import Answer, Events
 from .dialects import OpenAIChat
 from .endpoints import IMITATED, Endpoint
 
@@ -60,15 +59,10 @@ class Local(OpenAIChat):
             settings["transport"] = Transport(trust_env=False, **how)
         super().__init__(name, endpoint=_ENDPOINT, **settings)
 
-    def _events(
-        self,
-        payload: bytes,
-        token: CancelToken,
-        on_phase: Callable[[str], object] | None,
-    ) -> Events:
+    def _events(self, answer: Answer, how: dict[str, Any]) -> Events:
         # Each time: in a forked child, or after the server has died, it is another one.
-        self.base_url = local_server(token)
-        yield from super()._events(payload, token, on_phase)
+        self.base_url = local_server(how["token"])
+        yield from super()._events(answer, how)
 
 
 class LocalServer:

@@ -18,11 +18,14 @@ from ..exceptions import AuthenticationFailed, ConfigurationError, ProviderError
 from ..messages import Message
 from ..options import Options, ToolSpec
 from ..providers.dialect import Dialect
+from ..providers.draft import Draft
 from ..retry import Retries
 from ..timeouts import Timeout, Timeouts
 from ..transport import Transport
+from ..usage import Usage
 from .answer import Answer, Events
 from .endpoints import ENDPOINTS, Endpoint
+from .prices import Price, cost
 
 __all__ = ["Credentials", "Model"]
 
@@ -69,6 +72,7 @@ class Model(ABC):
     :param transport: in place of *timeout*: one with proxies, certificates or a
         session; it does its own retries.
     :param endpoint: which provider it is at, for those that share a dialect.
+    :param price: what its tokens cost, if ``syncagent.models.prices`` does not know.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
     :raises ConfigurationError: there is no key, or no such option.
     """
@@ -88,12 +92,14 @@ class Model(ABC):
         stream: bool = True,
         transport: Transport | None = None,
         endpoint: Endpoint | None = None,
+        price: Price | None = None,
         **options: Any,
     ) -> None:
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
         self.name = name
         self.base_url = (base_url or self.endpoint.find_url()).rstrip("/")
         self.stream = stream
+        self.price = price
         self.options = _options(options)
         if not name.strip():
             raise ConfigurationError(f"a model has a name; got {name!r}")
@@ -112,9 +118,10 @@ class Model(ABC):
         *,
         token: CancelToken | None = None,
         options: Options | None = None,
+        timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
-    ) -> Events:
-        """Ask for the next message, and yield what comes of it.
+    ) -> Answer:
+        """Ask for the next message, and return what comes of it, in events.
 
         The request is made when the first event is asked for. The last one is
         :class:`~syncagent.events.MessageFinished`. Close it if you stop before that.
@@ -125,6 +132,7 @@ class Model(ABC):
             what the user says.
         :param token: what to cancel it by.
         :param options: in place of the model's own.
+        :param timeouts: the same.
         :param on_phase: called with the name of each phase as it begins.
         :raises Cancelled: *token* was cancelled; its ``usage`` says what came before.
         :raises ConfigurationError: the provider has no word for one of the options.
@@ -133,9 +141,16 @@ class Model(ABC):
         payload = self.dialect.build_payload(
             self.name, messages, tools, options or self.options, stream=self.stream
         )
-        prefill = (options or self.options).prefill
-        answer = self._attempts(payload, token or CancelToken(), on_phase)
-        return Answer(payload, prefill).follow(answer)
+        how: dict[str, Any] = {
+            "token": token or CancelToken(),
+            "data": payload,
+            "auth": self._auth,
+            "headers": self._headers(),
+            "timeouts": timeouts,
+            "on_phase": on_phase,
+        }
+        answer = Answer(len(payload), (options or self.options).prefill)
+        return answer.follow(self._attempts(answer, how))
 
     def reply(
         self,
@@ -161,12 +176,17 @@ class Model(ABC):
                     return event
         raise AssertionError("an answer without an end")
 
-    def _attempts(
-        self,
-        payload: bytes,
-        token: CancelToken,
-        on_phase: Callable[[str], object] | None,
-    ) -> Events:
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long each part of a call may take."""
+        return self._transport.timeouts
+
+    def cost(self, usage: Usage) -> float | None:
+        """Return what *usage* has cost in US dollars, ``None`` if nobody knows."""
+        prices = None if self.price is None else {self.name: self.price}
+        return cost(usage, self.name, prices)
+
+    def _attempts(self, answer: Answer, how: dict[str, Any]) -> Events:
         """Yield an answer; try again if it is an error from its first word on.
 
         The transport tries again what fails before that.
@@ -174,7 +194,7 @@ class Model(ABC):
         for failures in count(1):
             has_begun = False
             try:
-                with closing(self._events(payload, token, on_phase)) as events:
+                with closing(self._events(answer, how)) as events:
                     for event in events:
                         has_begun = True
                         yield event
@@ -186,27 +206,16 @@ class Model(ABC):
                     raise self._explained(error) from error.__cause__
             else:
                 return
-            token.sleep(delay)
+            how["token"].sleep(delay)
 
-    def _events(
-        self,
-        payload: bytes,
-        token: CancelToken,
-        on_phase: Callable[[str], object] | None,
-    ) -> Events:
-        how: dict[str, Any] = {
-            "token": token,
-            "data": payload,
-            "auth": self._auth,
-            "headers": self._headers(),
-            "on_phase": on_phase,
-        }
+    def _events(self, answer: Answer, how: dict[str, Any]) -> Events:
         url = self._url()
+        answer.draft = Draft(self.dialect.name)
         if not self.stream:
             yield from self.dialect.decode_reply(self._transport.post(url, **how).body)
             return
         with self._transport.stream(url, is_end=self.dialect.is_end, **how) as events:
-            yield from self.dialect.decode(events)
+            yield from self.dialect.decode(events, answer.draft)
 
     def _explained(self, error: ProviderError) -> ProviderError:
         explained = self.dialect.explain(error)

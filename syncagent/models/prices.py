@@ -61,7 +61,7 @@ def cost(
     :param model: its name, with or without its provider before a colon or slash.
     :param prices: count before ``PRICES``.
     """
-    price = _find(model, {**PRICES, **(prices or {})})
+    price = _find(model, {**PRICES, **prices} if prices else PRICES)
     if price is None:
         return None
     cached, written = usage.cached_tokens, usage.cache_write_tokens

@@ -124,8 +124,11 @@ class AnthropicDialect(Dialect):
         # The words may be a part of the answer; then it takes a closer look.
         return '"message_stop"' in event.data and kind_of(event) == "message_stop"
 
-    def decode(self, stream: Iterable[ServerSentEvent]) -> Iterator[Event]:
-        draft, finish, has_begun, is_done = Draft(self.name), "", False, False
+    def decode(
+        self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
+    ) -> Iterator[Event]:
+        draft = draft or Draft(self.name)
+        finish, has_begun, is_done = "", False, False
         blocks, counts = Blocks(draft), dict[str, int]()
         for event in stream:
             said = read_event(event)

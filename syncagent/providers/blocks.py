@@ -104,4 +104,6 @@ def name_of(call: ToolCall | ToolResult, length: int) -> str:
     :param length: how many of them there may be.
     """
     # Models make names up.
-    return _ODD.sub("_", call.name)[:length] or "unknown"
+    name = _ODD.sub("_", call.name) or "unknown"
+    # Not every provider takes one that begins with anything but a letter.
+    return (name if name[0].isalpha() or name[0] == "_" else f"_{name}")[:length]

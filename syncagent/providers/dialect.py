@@ -16,6 +16,7 @@ from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
 from .blocks import encoded
+from .draft import Draft
 from .refusals import explain
 
 T = TypeVar("T")
@@ -84,11 +85,15 @@ class Dialect(ABC):
         """Return the name of the field with the conversation, and what is in it."""
 
     @abstractmethod
-    def decode(self, stream: Iterable[ServerSentEvent]) -> Iterator[Event]:
+    def decode(
+        self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
+    ) -> Iterator[Event]:
         """Yield our events for those of a stream, as they come.
 
         The last one is :class:`~syncagent.events.MessageFinished`.
 
+        :param draft: an empty one, for those who want to see what has come when the
+            stream does not come to its end.
         :raises StreamBroken: the stream ends before the answer does.
         :raises ProviderError: the stream carries an error, or makes no sense.
         """

@@ -18,6 +18,7 @@ from ..messages import (
     AssistantBlock,
     AssistantMessage,
     Citation,
+    ProviderBlock,
     Refusal,
     StopReason,
     Text,
@@ -153,6 +154,27 @@ class Draft:
         if not call.is_ready:
             call.is_ready = True
             yield ToolCallReady(call.close())
+
+    def partial(self) -> AssistantMessage:
+        """Return what has come so far, of a message that is cut off.
+
+        Words are kept, and thinking that is complete. Tool calls are not, as nobody
+        will call them, nor what only the provider knows, as it may be half of
+        something.
+        """
+        blocks: list[AssistantBlock] = []
+        last = self.blocks[-1] if self.blocks else None
+        for block in self.blocks:
+            if isinstance(block, OpenText):
+                is_open = block.kind is Thinking and block is last
+                whole = None if is_open and not block.signature else block.close()
+                if whole is not None:
+                    blocks.append(whole)
+            elif not isinstance(block, (OpenCall, ToolCall, ProviderBlock)):
+                blocks.append(block)
+        return AssistantMessage(
+            tuple(blocks), "other", "", self.provider, self.model, is_cut=True
+        )
 
     def finish(self, stop_reason: StopReason, raw: str) -> Iterator[Event]:
         """Say that all is written."""

@@ -18,6 +18,7 @@ from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
 from .blocks import encoded
 from .dialect import Dialect, given, read
+from .draft import Draft
 from .gemini_answer import Answer, chunks, is_last, split
 from .gemini_turns import NAME, encode
 from .refusals import retold
@@ -75,8 +76,10 @@ class GeminiDialect(Dialect):
             return False
         return any(found)
 
-    def decode(self, stream: Iterable[ServerSentEvent]) -> Iterator[Event]:
-        answer = Answer()
+    def decode(
+        self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
+    ) -> Iterator[Event]:
+        answer = Answer(draft)
         for event in stream:
             if event.data.startswith("["):
                 for piece in split(event.data):

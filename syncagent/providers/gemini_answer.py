@@ -114,8 +114,8 @@ def is_last(chunk: Chunk) -> bool:
 class Answer:
     """An answer of which there is more with every chunk."""
 
-    def __init__(self) -> None:
-        self._draft = Draft(NAME)
+    def __init__(self, draft: Draft | None = None) -> None:
+        self._draft = draft or Draft(NAME)
         self._has_begun = False
         self._tokens: _Tokens | None = None
         self._finish = ""

@@ -123,8 +123,11 @@ class OpenAIChatDialect(Dialect):
             or data == "[DONE]"
         )
 
-    def decode(self, stream: Iterable[ServerSentEvent]) -> Iterator[Event]:
-        draft, finish, has_begun, is_done = Draft(self.name), "", False, False
+    def decode(
+        self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
+    ) -> Iterator[Event]:
+        draft = draft or Draft(self.name)
+        finish, has_begun, is_done = "", False, False
         calls = Calls(draft)
         for event in stream:
             if event.data == "[DONE]":

@@ -11,6 +11,7 @@ from ..options import Options, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
 from .dialect import Dialect, cut_off, given, read
+from .draft import Draft
 from .openai_responses_answer import ENDS, Answer, said_in
 from .openai_responses_turns import NAME, encode
 from .refusals import error_in_answer
@@ -73,8 +74,10 @@ class OpenAIResponsesDialect(Dialect):
     def is_end(self, event: ServerSentEvent) -> bool:
         return event.event in ENDS or _END.search(event.data) is not None
 
-    def decode(self, stream: Iterable[ServerSentEvent]) -> Iterator[Event]:
-        answer = Answer()
+    def decode(
+        self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
+    ) -> Iterator[Event]:
+        answer = Answer(draft)
         for event in stream:
             if event.data == "[DONE]":  # some imitators say so
                 continue

@@ -80,8 +80,8 @@ class _Item:
 class Answer:
     """Collect the items of an answer, and say them in events."""
 
-    def __init__(self) -> None:
-        self.draft = Draft(NAME)
+    def __init__(self, draft: Draft | None = None) -> None:
+        self.draft = draft or Draft(NAME)
         self.has_begun = False
         self.items: list[_Item] = []
         #: Which of them an index means now; some hosts use one again.

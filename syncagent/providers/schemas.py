@@ -28,7 +28,8 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
     """
     closed = {name: _inner(name, value) for name, value in schema.items()}
     properties = closed.get("properties")
-    if "additionalProperties" in closed:
+    others = closed.get("additionalProperties")
+    if others not in (None, False) or (others is False and properties is None):
         return closed
     if properties is None and closed.get("type") == "object":
         properties = {}

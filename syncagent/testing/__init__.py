@@ -8,6 +8,7 @@ from .gate import Gate
 from .leaks import no_leaks
 
 if TYPE_CHECKING:
+    from .accepted import complaints
     from .fake_server import FakeServer
     from .script import (
         Broken,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         say,
     )
     from .scripted_model import ScriptedModel
+    from .sweep import Point, Sweep, cancel_everywhere
 
 __all__ = [
     "Broken",
@@ -32,19 +34,30 @@ __all__ = [
     "FakeClock",
     "FakeServer",
     "Gate",
+    "Point",
     "Reply",
     "ScriptedModel",
     "Send",
     "Split",
     "Stall",
     "Status",
+    "Sweep",
     "call",
+    "cancel_everywhere",
+    "complaints",
     "no_leaks",
     "say",
 ]
 
 #: What is loaded when it is first used: it brings models and transport along.
-_LATER = {"FakeServer": ".fake_server", "ScriptedModel": ".scripted_model"}
+_LATER = {
+    "FakeServer": ".fake_server",
+    "Point": ".sweep",
+    "ScriptedModel": ".scripted_model",
+    "Sweep": ".sweep",
+    "cancel_everywhere": ".sweep",
+    "complaints": ".accepted",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -79,14 +79,20 @@ class FakeServer:
     reject is answered with its complaint, status 400, or 401 if there is no key, and
     uses none up. After the last reply the answer is status 501.
 
-    :param script: replies, or strings to say.
+    :param script: replies, or strings to say; or a function that is given each
+        request and returns what to reply, for as many as there may be.
     :param context: for TLS.
     """
 
     def __init__(
-        self, script: Iterable[Reply | str] = (), context: ssl.SSLContext | None = None
+        self,
+        script: Iterable[Reply | str] | Callable[[SeenRequest], Reply | str] = (),
+        context: ssl.SSLContext | None = None,
     ) -> None:
-        self._script = [say(r) if isinstance(r, str) else r for r in script]
+        self._decide = script if callable(script) else None
+        self._script: list[Reply] = []
+        if not callable(script):
+            self.add(*script)
         self._context = context
         self._listener: socket.socket | None = None
         self._base_url = ""
@@ -201,7 +207,10 @@ class FakeServer:
                     self._changed.notify_all()
                 _Answer(self, sock, request).give()
 
-    def _next_reply(self) -> Reply | None:
+    def _next_reply(self, request: SeenRequest) -> Reply | None:
+        if self._decide is not None:
+            reply = self._decide(request)
+            return say(reply) if isinstance(reply, str) else reply
         with self._changed:
             if self._turn == len(self._script):
                 return None
@@ -252,7 +261,7 @@ class _Answer:
         wrong = rules.complaint(self._request.payload)
         if wrong is not None:
             return self._error(400, wrong)
-        reply = self._server._next_reply()
+        reply = self._server._next_reply(self._request)
         if reply is None:  # the header is for clients that repeat whatever is above 500
             return self._error(501, "the script is over", {"x-should-retry": "false"})
         for act in reply.acts:

@@ -17,10 +17,11 @@ from ..messages import (
     ToolCall,
     UserMessage,
 )
-from ..models.answer import Events
+from ..models.answer import Answer, Events
 from ..models.dialects import OpenAIChat
 from ..options import Options, ToolSpec
 from ..providers.draft import Draft
+from ..timeouts import Timeouts
 from .gate import Gate
 from .script import Reply, say
 
@@ -34,20 +35,26 @@ class ScriptedModel(OpenAIChat):
 
     A gate holds up the answer after it, until it is opened or the token is cancelled.
 
-    :param script: one entry for each answer; a string alone is the only one.
+    :param script: one entry for each answer; a string alone is the only one. Or a
+        function that is given the messages and returns the entry, for a model that
+        never runs out of answers.
     :param piece: how many characters come at once.
     :raises ConfigurationError: something in the script is nothing of the kind.
     """
 
-    def __init__(self, script: Iterable[_Entry] = (), *, piece: int = 5) -> None:
+    def __init__(
+        self,
+        script: Iterable[_Entry] | Callable[[list[Message]], _Entry] = (),
+        *,
+        piece: int = 5,
+    ) -> None:
         super().__init__("scripted", base_url="http://127.0.0.1:9", api_key="none")
-        self._script = [script] if isinstance(script, str) else list(script)
-        for number, entry in enumerate(self._script, 1):
-            if not isinstance(entry, _Entry):
-                raise ConfigurationError(
-                    f"entry number {number} of the script is {entry!r}; it takes "
-                    "strings, messages, replies, errors and gates"
-                )
+        self._script: list[_Entry] | Callable[[list[Message]], _Entry]
+        if callable(script):
+            self._script = script
+        else:
+            self._script = [script] if isinstance(script, str) else list(script)
+            _check(self._script)
         self._piece = piece
         #: What it was asked, in order: the messages of each request.
         self.asked: list[list[Message]] = []
@@ -59,22 +66,39 @@ class ScriptedModel(OpenAIChat):
         *,
         token: CancelToken | None = None,
         options: Options | None = None,
+        timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
-    ) -> Events:
-        """Yield the next answer of the script."""
-        token = token or CancelToken()
+    ) -> Answer:
+        """Return the next answer of the script."""
         said = [UserMessage.of(messages)] if isinstance(messages, str) else messages
-        self.asked.append(list(said))
+        answer = Answer()
+        return answer.follow(
+            self._answer(answer, list(said), token or CancelToken(), on_phase)
+        )
+
+    def _answer(
+        self,
+        answer: Answer,
+        said: list[Message],
+        token: CancelToken,
+        on_phase: Callable[[str], object] | None,
+    ) -> Events:
+        self.asked.append(said)
         token.checkpoint()
-        entry = self._next(token)
+        entry = self._next(said, token)
         if isinstance(entry, BaseException):
             raise entry
+        if on_phase is not None:
+            on_phase("stream")
         reply = entry if isinstance(entry, Reply) else _reply(entry)
-        for event in self._say(reply):
-            token.checkpoint()
+        token.checkpoint()
+        for event in self._say(answer, reply):
             yield event
+            token.checkpoint()  # before the next is said: what is kept was heard
 
-    def _next(self, token: CancelToken) -> _Entry:
+    def _next(self, said: list[Message], token: CancelToken) -> _Entry:
+        if callable(self._script):
+            return self._script(said)
         while self._script:
             entry = self._script.pop(0)
             if not isinstance(entry, Gate):
@@ -85,9 +109,9 @@ class ScriptedModel(OpenAIChat):
             "one for every time that it is asked"
         )
 
-    def _say(self, reply: Reply) -> Iterator[Event]:
+    def _say(self, answer: Answer, reply: Reply) -> Iterator[Event]:
         message = reply.message
-        draft = Draft(message.provider or "scripted")
+        draft = answer.draft = Draft(message.provider or "scripted")
         draft.model = message.model or self.name
         yield MessageStarted(draft.model)
         for number, block in enumerate(message.content):
@@ -130,3 +154,12 @@ def _reply(entry: AssistantMessage | str | Gate) -> Reply:
         return Reply(entry)
     assert isinstance(entry, str)
     return say(entry)
+
+
+def _check(script: list[_Entry]) -> None:
+    for number, entry in enumerate(script, 1):
+        if not isinstance(entry, _Entry):
+            raise ConfigurationError(
+                f"entry number {number} of the script is {entry!r}; it takes "
+                "strings, messages, replies, errors and gates"
+            )

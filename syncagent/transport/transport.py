@@ -76,7 +76,7 @@ class Transport:
     ) -> None:
         sizes = (max_response_bytes, max_event_bytes, max_event_lines)
         _check(session, proxies, cert, sizes)
-        self._timeouts = Timeouts.of(timeout)
+        self.timeouts = Timeouts.of(timeout)
         self._retries = Retries.of(retries)
         self._resolver = resolver
         self._max_bytes = max_response_bytes
@@ -115,6 +115,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         auth: Auth = None,
         is_end: IsEnd | None = None,
+        timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
     ) -> EventStream:
         """Post, and return the events of the answer as they come.
@@ -133,6 +134,7 @@ class Transport:
         :param is_end: tells whether an event says that the answer is complete. Without
             it an answer is complete where HTTP says that it ends, and never if the
             connection just closes.
+        :param timeouts: in place of the transport's own.
         :param on_phase: called with the name of each phase as it begins.
         :raises Cancelled: *token* was cancelled.
         :raises StreamBroken: it ended before it was complete.
@@ -145,6 +147,7 @@ class Transport:
             _body(json, data),
             {**_FOR_A_STREAM, **(headers or {})},
             auth,
+            timeouts,
             on_phase,
         )
         return EventStream(call, is_end, self._make_decoder)
@@ -158,6 +161,7 @@ class Transport:
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         auth: Auth = None,
+        timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
     ) -> Reply:
         """Post, and return the whole answer.
@@ -173,6 +177,7 @@ class Transport:
             _body(json, data),
             {**_FOR_A_REPLY, **(headers or {})},
             auth,
+            timeouts,
             on_phase,
         )
         for attempt in call.attempts():
@@ -188,6 +193,7 @@ class Transport:
         data: bytes,
         headers: Mapping[str, str],
         auth: Auth,
+        timeouts: Timeouts | None,
         on_phase: Callable[[str], object] | None,
     ) -> Call:
         if not isinstance(url, str):
@@ -204,7 +210,7 @@ class Transport:
             lambda: self._settings.prepare(url, data, headers, auth),
             self._settings.adapter_for(url),
             CancelToken() if token is None else token,
-            timeouts=self._timeouts,
+            timeouts=timeouts or self.timeouts,
             retries=self._retries,
             resolver=self._resolver,
             max_bytes=self._max_bytes,

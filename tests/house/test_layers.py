@@ -9,14 +9,20 @@ from source import MODULES, package_imports, parse
 #: DESIGN, section 3: a module may use lower layers, and its own without a circle.
 LAYERS = [
     {"exceptions", "_clock", "_redaction", "_run_id", "__version__"},
-    {"cancel", "messages", "events", "interrupts", "limits", "options", "usage"},
+    {
+        *{"cancel", "messages", "events", "interrupts", "limits", "options", "usage"},
+        *{"cancel_policy", "hooks", "outcomes"},
+    },
     {
         *{"transport", "_sockets", "_resolver", "sse", "timeouts", "retry"},
-        *{"transcript", "tools", "stores"},
+        *{"output", "repair", "shapes", "transcript", "tools", "stores"},
     },
     {"providers", "models"},
-    {"loop", "run"},
-    {"agent", "handle", "driver", "runtime", "functions", "result", "logs"},
+    {"loop", "run", "rounds", "settle"},
+    {
+        *{"agent", "handle", "driver", "runtime", "functions", "result", "logs"},
+        *{"agent_settings", "pause", "queueing", "run_stream"},
+    },
     {"integrations", "cli", "testing", "__main__"},
 ]
 

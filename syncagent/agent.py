@@ -1,0 +1,432 @@
+"""The agent: a model, tools and a conversation, and a blocking loop that stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from .agent_settings import (
+    Cancel,
+    Prompt,
+    check_busy,
+    check_settings,
+    compose,
+    tools_by_name,
+    user_message,
+)
+from .cancel import (
+    CancelMode,
+    CancelSignal,
+    CancelToken,
+    Receipt,
+    RunClaim,
+    RunSlot,
+)
+from .cancel.following import Following
+from .cancel_policy import CancelPolicy
+from .driver import Approve, Authenticate, GivenAnswers, Handlers
+from .exceptions import (
+    AgentBusy,
+    ConfigurationError,
+    InterruptPending,
+    Origin,
+)
+from .hooks import HookSet
+from .interrupts import Interrupt
+from .limits import Limits
+from .messages import Message, UserMessage
+from .models.model import Model
+from .models.names import find_model
+from .output import Output
+from .pause import Pause
+from .queueing import Line, wait_for_turn
+from .result import OnBusy, RunResult
+from .run import Run, Setup, State
+from .run_stream import RunStream
+from .tools.context import ToolContext
+from .tools.tool import Tool
+from .transcript import Transcript
+
+__all__ = ["Agent"]
+
+_NO_POLICY: Final = CancelPolicy()
+_NO_LIMITS: Final = Limits()
+
+
+class Agent:
+    """A model, tools and a conversation.
+
+    Making one costs microseconds: make one for each request, conversation or thread. It
+    has one run at a time, on the thread that calls :meth:`run` or iterates over
+    :meth:`stream`; :meth:`cancel` ends that from any thread.
+
+    :param model: a model, or the name of one, such as ``"openai:gpt-5"``.
+    :param tools: functions, :class:`~syncagent.tools.tool.Tool` objects, other agents.
+    :param system: what the model is told about its task.
+    :param name: what it is called where it is a tool of another agent.
+    :param messages: a conversation to go on with; it is repaired if need be.
+    :param limits: how much each run may take.
+    :param cancel_policy: what a cancelled run leaves in the conversation.
+    :param hooks: objects that look on, and may interfere; see :mod:`syncagent.hooks`.
+    :param parallel_tools: how many tools may run at once.
+    :param approve: answers whether a tool may be called.
+    :param authenticate: gives the credentials that a tool asks for.
+    :param ask: answers what a tool asks the user. All three are called on a thread of
+        their own, as a cancel must not wait for a person.
+    :param on_busy: what a second run does while one is live.
+    :raises ConfigurationError: something of it cannot work; the message says what.
+    """
+
+    def __init__(
+        self,
+        model: Model | str,
+        *,
+        tools: Iterable[Any] = (),
+        system: str | None = None,
+        name: str | None = None,
+        messages: Iterable[Message] = (),
+        limits: Limits = _NO_LIMITS,
+        cancel_policy: CancelPolicy = _NO_POLICY,
+        hooks: Sequence[object] = (),
+        parallel_tools: int = 1,
+        approve: Approve | None = None,
+        authenticate: Authenticate | None = None,
+        ask: Callable[[str], str] | None = None,
+        on_busy: OnBusy = "raise",
+    ) -> None:
+        model = find_model(model) if isinstance(model, str) else model
+        check_settings(model, limits, cancel_policy, parallel_tools, on_busy)
+        options = model.options
+        if system is not None:
+            options = msgspec.structs.replace(options, system=system)
+        self._setup = Setup(
+            *(model, tools_by_name(tools), options, limits, cancel_policy),
+            *(HookSet(hooks), parallel_tools, ask),
+        )
+        self.name = name
+        self._handlers = Handlers(approve, authenticate)
+        self._on_busy: OnBusy = on_busy
+        self._transcript = Transcript(messages)
+        self._transcript.repair()
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self._slot = RunSlot()
+        self._line = Line()
+        self._pause: Pause | None = None
+        self._run: Run | None = None
+        self._failure = ""
+
+    # -- running -------------------------------------------------------------------
+
+    def run(
+        self,
+        prompt: Prompt,
+        *,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+        output: Any = None,
+        on_busy: OnBusy | None = None,
+    ) -> RunResult:
+        """Say something to the model, and return what comes of it.
+
+        Cancellation: ends at once, wherever it waits; the result says so.
+
+        :param prompt: what the user says.
+        :param timeout: seconds after which it is cancelled, with origin ``deadline``.
+        :param cancel: what else cancels it, an event or a token of yours; it is never
+            cleared. One that is set already ends the run before any request is made.
+        :param output: the type that the answer is to be of.
+        :param on_busy: in place of the agent's own.
+        :raises AgentBusy: there is a live run.
+        :raises InterruptPending: the agent waits for answers.
+        :raises SyncAgentError: there is no answer; the conversation is valid.
+        """
+        stream = self.stream(
+            prompt, timeout=timeout, cancel=cancel, output=output, on_busy=on_busy
+        )
+        return _exhaust(stream)
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+        output: Any = None,
+        on_busy: OnBusy | None = None,
+    ) -> RunStream:
+        """Say something to the model, and return what happens, as it happens.
+
+        Cancellation: ends at once, wherever it waits; the last event says so.
+
+        Parameters and errors are those of :meth:`run`; errors of the model come where
+        the next event would.
+        """
+        said = user_message(prompt)
+        return self._begin(said, timeout, cancel, output, on_busy)
+
+    def resume(
+        self,
+        answers: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> RunResult:
+        """Go on with a run that waits for answers.
+
+        Cancellation: as for :meth:`run`.
+
+        :param answers: by the ids of :attr:`interrupts`: true, false or an
+            :class:`~syncagent.interrupts.Approval`; credentials.
+        :raises ConfigurationError: nothing waits for them, or one is missing.
+        """
+        pause = self._pause
+        open_ids = {asked.id for asked in pause.interrupts} if pause else set()
+        if pause is None or not open_ids:
+            raise ConfigurationError("the agent does not wait for answers")
+        if open_ids != set(answers):
+            raise ConfigurationError(
+                f"the agent waits for answers to {', '.join(sorted(open_ids))}; got "
+                f"{', '.join(map(str, answers)) or 'none'}"
+            )
+        stream = self._begin(None, timeout, cancel, None, "raise", answers)
+        return _exhaust(stream)
+
+    def _begin(
+        self,
+        said: UserMessage | None,
+        timeout: float | None,
+        cancel: Cancel | None,
+        output: Any,
+        on_busy: OnBusy | None,
+        answers: Mapping[str, Any] | None = None,
+    ) -> RunStream:
+        """Claim the agent for a run, and make it."""
+        wanted = None if output is None else Output(output)
+        token, following = compose(timeout, self._setup.limits.seconds, cancel)
+        claim = RunClaim(token)
+        begun = False
+        try:
+            how = self._on_busy if on_busy is None else check_busy(on_busy)
+            begun = wait_for_turn(self._slot, self._line, claim, how)
+            if not begun:
+                return RunStream.never_begun(uuid4().hex, claim)
+            run = self._make_run(said, claim, wanted, answers is not None)
+            handlers = (
+                self._handlers
+                if answers is None
+                else GivenAnswers(answers, self._handlers)
+            )
+            return RunStream(run, handlers, self._keep_pause, _Release(self, following))
+        except BaseException:
+            if following is not None:
+                following.close()
+            if begun:
+                self._slot.end(claim)
+            raise
+
+    def _make_run(
+        self,
+        said: UserMessage | None,
+        claim: RunClaim,
+        output: Output | None,
+        resumes: bool,
+    ) -> Run:
+        """Make the run; the agent is claimed, and the transcript is ours."""
+        pause = self._pause
+        claim.phase = "begin"
+        transcript = self._transcript
+        if resumes:
+            if pause is None or not pause.take():
+                raise ConfigurationError("the calls were cancelled meanwhile")
+            run = Run(uuid4().hex, self._setup, transcript, claim, pause.run.output)
+            run.continue_round(pause.run)
+            self._pause = None
+        else:
+            self._close_pause(pause)
+            transcript.repair()
+            run = Run(uuid4().hex, self._setup, transcript, claim, output)
+            assert said is not None
+            transcript.append(said)
+        self._run, self._failure = run, ""
+        return run
+
+    def _close_pause(self, pause: Pause | None) -> None:
+        if pause is None:
+            return
+        if not pause.is_cancelled:
+            ids = ", ".join(asked.id for asked in pause.interrupts)
+            raise InterruptPending(
+                f"the agent waits for answers to {ids}; give them to resume(), or let "
+                "the calls go with cancel()"
+            )
+        for message in pause.leftovers():
+            self._transcript.append(message)
+        self._pause = None
+
+    def _keep_pause(self, run: Run) -> None:
+        self._pause = Pause(run)
+
+    def _ended(self, run: Run, result: RunResult | None) -> None:
+        if result is None or result.stop_reason != "interrupt":
+            self._pause = None
+        if result is None:
+            self._failure = "failed"
+        self._run = None
+        self._slot.end(run.claim)
+
+    # -- stopping ------------------------------------------------------------------
+
+    def cancel(
+        self,
+        reason: str = "",
+        origin: Origin = "user",
+        *,
+        mode: CancelMode = "now",
+        force: bool = False,
+    ) -> Receipt:
+        """End the live run, if there is one.
+
+        Call it from any thread, a signal handler, a tool, a hook, twice: it never
+        blocks, takes no lock, runs no user code and logs nothing. An agent that waits
+        for answers lets those calls go.
+
+        :param reason: what to say about it.
+        :param mode: ``now``; ``after_tools``: an answer ends now, tools that run may
+            end first; ``after_turn``: the answer, and the tools that it calls, may.
+            A stronger one may follow.
+        :param force: do not wait for tools: leave threads behind, kill processes
+            without grace. A tool on the run's own thread cannot be left.
+        :return: true if and only if a run was live, which is then cancelled; it can be
+            waited for.
+        """
+        receipt = self._slot.cancel(reason, origin, mode=mode, force=force)
+        pause = self._pause
+        if not receipt and pause is not None:
+            pause.cancel()
+        return receipt
+
+    @property
+    def cancel_signal(self) -> CancelSignal:
+        """The live run's signal, a :class:`threading.Event`; clear when there is none.
+
+        To set it is to cancel that run.
+        """
+        live = self._slot.live
+        return (CancelToken() if live is None else live.token).signal
+
+    # -- looking -------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Is there a live run?"""
+        return self._slot.live is not None
+
+    @property
+    def state(self) -> State:
+        """What it is doing: ``idle``, ``processing``, ``executing_tool``, ..."""
+        run = self._run
+        if run is not None and self.is_running:
+            return run.state[0]
+        if self.interrupts:
+            is_auth = self.interrupts[0].id.startswith("auth:")
+            return "waiting_for_auth" if is_auth else "waiting_for_approval"
+        return "failed" if self._failure else "idle"
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._setup.model
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools."""
+        return tuple(self._setup.tools.values())
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation up to now."""
+        pause = self._pause
+        messages = self._transcript[:]
+        if pause is not None and pause.is_cancelled:
+            messages += pause.leftovers()
+        return tuple(messages)
+
+    @property
+    def interrupts(self) -> tuple[Interrupt, ...]:
+        """What is to be answered before it can go on."""
+        pause = self._pause
+        return () if pause is None or self.is_running else pause.interrupts
+
+    # -- more of it ----------------------------------------------------------------
+
+    def fork(self) -> Agent:
+        """Return another agent with the same conversation, which goes its own way.
+
+        :raises AgentBusy: there is a live run, whose conversation is half said.
+        """
+        if self.is_running:
+            raise AgentBusy("the agent has a live run; fork it when that has ended")
+        other = Agent.__new__(type(self))
+        other._setup = self._setup
+        other.name = self.name
+        other._handlers = self._handlers
+        other._on_busy = self._on_busy
+        other._transcript = self._transcript.copy()
+        other._set_up()
+        for message in self.messages[len(other._transcript) :]:
+            other._transcript.append(message)
+        other._transcript.repair()
+        return other
+
+    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
+        """Return a tool that runs this agent, for another one.
+
+        Each call goes its own way from the conversation as it is then. It is cancelled
+        with the run that calls it, whose usage includes what it uses.
+        """
+        called = name or self.name
+        if called is None:
+            raise ConfigurationError(
+                "an agent that is a tool needs a name: Agent(..., name='researcher')"
+            )
+
+        def ask_agent(prompt: str, ctx: ToolContext) -> str:
+            """Ask another agent, which has tools and a task of its own.
+
+            :param prompt: everything that it needs to know, as it knows nothing else.
+            """
+            result: RunResult = ctx.agent(self.fork(), prompt)
+            return result.text
+
+        told = description or self._setup.options.system or None
+        return Tool(ask_agent, name=called, description=told)
+
+    def __repr__(self) -> str:
+        named = f" {self.name}" if self.name else ""
+        return f"<Agent{named}: {self.model!r}, {len(self._transcript)} messages>"
+
+
+class _Release:
+    """Frees an agent when its run has ended."""
+
+    def __init__(self, agent: Agent, following: Following | None) -> None:
+        self._agent = agent
+        self._following = following
+
+    def __call__(self, run: Run, result: RunResult | None) -> None:
+        if self._following is not None:
+            self._following.close()
+        self._agent._ended(run, result)
+
+
+def _exhaust(stream: RunStream) -> RunResult:
+    """Drive a run to its end on this thread."""
+    with stream:
+        for _ in stream:
+            pass
+        return stream.result

@@ -1,0 +1,152 @@
+"""What is given to an agent and to its runs, checked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+
+from .cancel import CancelSignal, CancelToken, follow
+from .cancel.following import Following
+from .cancel_policy import CancelPolicy
+from .exceptions import ConfigurationError
+from .limits import Limits
+from .messages import UserBlock, UserMessage
+from .models.model import Model
+from .result import OnBusy
+from .tools.tool import Tool, as_tool
+from .usage import Usage
+
+__all__ = [
+    "Cancel",
+    "Prompt",
+    "check_busy",
+    "check_settings",
+    "compose",
+    "tools_by_name",
+    "user_message",
+]
+
+#: What the user says: words, a picture or a file, or several of them.
+Prompt = str | UserBlock | Sequence[str | UserBlock]
+#: What else may cancel a run.
+Cancel = CancelToken | threading.Event
+
+
+def user_message(prompt: Any) -> UserMessage:
+    """Return what the user says.
+
+    :raises ConfigurationError: it is nothing.
+    """
+    parts = list(prompt) if isinstance(prompt, (list, tuple)) else [prompt]
+    for part in parts:
+        if not isinstance(part, (str, *get_args(UserBlock))):
+            raise ConfigurationError(
+                "a prompt is a string, an Image, a File, or a list of those; got "
+                f"{part!r:.80}"
+            )
+        _check_words(part if isinstance(part, str) else getattr(part, "text", ""))
+    message = UserMessage.of(parts)
+    if not any(getattr(block, "text", "x").strip() for block in message.content):
+        raise ConfigurationError("the prompt is empty; say something to the model")
+    return message
+
+
+def _check_words(text: str) -> None:
+    # It would stay in the conversation, and no request could be made of that any more.
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"the prompt cannot be sent, as it is no text: {error}; decode it with "
+            "errors='replace'"
+        ) from None
+
+
+def compose(
+    timeout: float | None, seconds: float | None, cancel: Cancel | None
+) -> tuple[CancelToken, Following | None]:
+    """Return the token of a run, and its hold on somebody's event.
+
+    :raises ConfigurationError: one of them is nothing of the kind.
+    """
+    _check_timeout(timeout)
+    given = [limit for limit in (timeout, seconds) if limit is not None]
+    shortest = min(given, default=None)
+    if isinstance(cancel, CancelSignal):
+        cancel = cancel.token
+    if isinstance(cancel, CancelToken):
+        return CancelToken.any_of(cancel, timeout=shortest), None
+    token = CancelToken(shortest)
+    if cancel is None:
+        return token, None
+    if not isinstance(cancel, threading.Event):
+        raise ConfigurationError(
+            f"cancel takes a CancelToken or a threading.Event; got {cancel!r:.80}"
+        )
+    return token, follow(cancel, token)
+
+
+def _check_timeout(timeout: Any) -> None:
+    if timeout is None:
+        return
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if not is_number or not timeout >= 0:
+        raise ConfigurationError(
+            f"timeout is a number of seconds, from 0 on; got {timeout!r:.80}"
+        )
+
+
+def tools_by_name(tools: Iterable[Any]) -> dict[str, Tool]:
+    is_one = callable(tools) or isinstance(tools, (str, Tool))
+    if is_one or not isinstance(tools, Iterable):
+        raise ConfigurationError(f"tools is a list; got {tools!r:.80}")
+    found: dict[str, Tool] = {}
+    for given in tools:
+        made = as_tool(given)
+        if found.setdefault(made.name, made) is not made:
+            raise ConfigurationError(
+                f"two tools are called {made.name!r}; give one another name with "
+                "@tool(name=...)"
+            )
+    return found
+
+
+def check_settings(
+    model: Any, limits: Any, policy: Any, parallel_tools: Any, on_busy: Any
+) -> None:
+    if not isinstance(model, Model):
+        raise ConfigurationError(
+            "model is the name of a model, such as 'openai:gpt-5', or an object of "
+            f"syncagent.models; got {model!r:.80}"
+        )
+    if not isinstance(limits, Limits):
+        raise ConfigurationError(f"limits takes Limits(...); got {limits!r:.80}")
+    if not isinstance(policy, CancelPolicy):
+        raise ConfigurationError(
+            f"cancel_policy takes CancelPolicy(...); got {policy!r:.80}"
+        )
+    is_number = isinstance(parallel_tools, int) and not isinstance(parallel_tools, bool)
+    if not is_number or parallel_tools < 1:
+        raise ConfigurationError(
+            f"parallel_tools is a number from 1 on; got {parallel_tools!r}"
+        )
+    check_busy(on_busy)
+    _check_price(model, limits)
+
+
+def check_busy(on_busy: Any) -> OnBusy:
+    if on_busy not in get_args(OnBusy):
+        raise ConfigurationError(
+            f"on_busy is one of {', '.join(get_args(OnBusy))}; got {on_busy!r}"
+        )
+    busy: OnBusy = on_busy
+    return busy
+
+
+def _check_price(model: Model, limits: Limits) -> None:
+    if limits.cost is not None and model.cost(Usage()) is None:
+        raise ConfigurationError(
+            f"nobody knows what {model.name} costs, so Limits(cost=...) would never "
+            "end a run; give the model a price="
+        )

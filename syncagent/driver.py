@@ -1,0 +1,108 @@
+"""Drive a run: pump its loop, and answer what it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from ._run_id import run_id
+from .events import RunEvent
+from .interrupts import Approval, ApprovalRequest, AuthRequest, Interrupt
+from .loop import Answers, StopReason, run_loop
+from .run import Run
+from .tools.threads import call_on_thread
+
+__all__ = ["Approve", "Authenticate", "GivenAnswers", "Handlers", "drive"]
+
+Approve = Callable[[ApprovalRequest], bool | Approval]
+Authenticate = Callable[[AuthRequest], Any]
+
+
+class Handlers:
+    """Who answers what a run asks.
+
+    They are called on a thread of their own, with the context variables of the run: a
+    person may take for ever, and a cancel must not wait for that.
+    """
+
+    def __init__(
+        self, approve: Approve | None = None, authenticate: Authenticate | None = None
+    ) -> None:
+        self._approve = approve
+        self._authenticate = authenticate
+
+    def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
+        """Have all *questions* answered; nothing if there is nobody for one of them.
+
+        Cancellation: ends at once.
+        """
+        found = [(question, self._handler(question)) for question in questions]
+        if any(handler is None for _, handler in found):
+            return None
+        answers: dict[str, Any] = {}
+        for question, handler in found:
+            assert handler is not None
+            answer = _call(handler, question, run)
+            if isinstance(question, ApprovalRequest):
+                answer = Approval.of(answer)
+            answers[question.id] = answer
+        return answers
+
+    def _handler(self, question: Interrupt) -> Callable[[Any], Any] | None:
+        is_approval = isinstance(question, ApprovalRequest)
+        return self._approve if is_approval else self._authenticate
+
+
+class GivenAnswers(Handlers):
+    """Answers that are there already; what else is asked goes to *others*."""
+
+    def __init__(self, answers: Mapping[str, Any], others: Handlers) -> None:
+        super().__init__()
+        self._answers = answers
+        self._others = others
+
+    def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
+        if all(question.id in self._answers for question in questions):
+            return self._answers
+        return self._others.answer(questions, run)
+
+
+def _call(handler: Callable[[Any], Any], question: Interrupt, run: Run) -> Any:
+    name = "approve" if isinstance(question, ApprovalRequest) else "authenticate"
+    return call_on_thread(name, run.id, lambda: handler(question), run.token)
+
+
+def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]:
+    """Pump the loop of *run* and answer what it asks, until it has ended.
+
+    Cancellation: ends at once.
+    """
+    loop = run_loop(run)
+    on_event = run.setup.hooks.on_event
+    answers: Answers = None
+    try:
+        while True:
+            mark = run_id.set(run.id)
+            try:
+                step = loop.send(answers)
+                answers = None
+                if isinstance(step, tuple):
+                    answers = handlers.answer(step, run)
+                    continue
+            except StopIteration as end:
+                stop: StopReason = end.value
+                return stop
+            finally:
+                run_id.reset(mark)
+            if on_event:
+                if run.early and run.early[0] is step:
+                    run.early.popleft()
+                else:
+                    for hook in on_event:
+                        hook(step)
+            yield step
+    except GeneratorExit:
+        run.claim.cancel("the stream was closed", "closed")
+        raise
+    finally:
+        loop.close()

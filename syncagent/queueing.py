@@ -1,0 +1,76 @@
+"""When an agent is busy: not at all, later, or in the place of what runs."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .cancel import CancelToken, RunClaim, RunSlot
+from .exceptions import AgentBusy
+from .result import OnBusy
+
+__all__ = ["Line", "wait_for_turn"]
+
+#: Those who wait for an agent, in order; each is cancelled when it waits no more.
+Line = deque[CancelToken]
+
+
+def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -> bool:
+    """Claim the agent's one place for a run.
+
+    Cancellation: ends at once, with the token of *claim*.
+
+    :return: false if that token was cancelled while it waited.
+    :raises AgentBusy: it is taken, and *on_busy* says to raise then, or it would have
+        to wait for its own thread.
+    """
+    if on_busy == "raise":
+        slot.begin(claim)
+        return True
+    claim.phase = "queue"
+    _refuse_own_thread(slot)
+    place = CancelToken()
+    line.append(place)
+    try:
+        while True:
+            ahead = _ahead_of(place, line)
+            if ahead is None:
+                if slot.try_begin(claim):
+                    return True
+                ahead = _end_of_live(slot, on_busy)
+            if ahead is not None:
+                either_token = CancelToken.any_of(claim.token, ahead)
+                either_token.wait()
+            if claim.token.cancelled:
+                return False
+    finally:
+        line.remove(place)
+        place.cancel()
+
+
+def _refuse_own_thread(slot: RunSlot) -> None:
+    # Before it stands in line: whoever is ahead waits for that very run as well.
+    live = slot.live
+    if live is not None and live.is_own_thread:
+        raise AgentBusy(
+            "the agent has a live run on this very thread, which would wait for "
+            "itself; use a fork() of it"
+        )
+
+
+def _ahead_of(place: CancelToken, line: Line) -> CancelToken | None:
+    """Return whoever comes before *place*, if anybody does."""
+    before = None
+    for other in list(line):
+        if other is place:
+            return before
+        before = other
+    return None
+
+
+def _end_of_live(slot: RunSlot, on_busy: OnBusy) -> CancelToken | None:
+    live = slot.live
+    if live is None:
+        return None
+    if on_busy == "interrupt":
+        live.cancel("another run takes its place")
+    return live.ended

@@ -1,0 +1,220 @@
+"""Run the calls of a tool round: one after the other, or several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from .. import _clock
+from ..cancel import CancelToken, Mailbox
+from ..events import RunEvent, ToolProgress
+from .invocation import Ending, Host, Invocation
+from .threads import Errand
+
+__all__ = ["Executor"]
+
+#: How long a tool that is told to stop by its timeout has to do so, in seconds, before
+#: it is left behind.
+_UNWINDING: Final = 0.05
+
+
+class Executor:
+    """Run calls on the run's own thread, on others, or in processes, as they want.
+
+    Nothing that it has started is there when it has ended, but for what is left behind
+    on purpose; and that is noted.
+
+    :param token: the run's.
+    :param width: how many may run at once.
+    :param after: looks at a call that has ended; returns whether to make it again.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        token: CancelToken,
+        *,
+        width: int,
+        after: Callable[[Invocation], bool],
+    ) -> None:
+        self._host = host
+        self._token = token
+        #: Cancelled with the run, and when anything else ends the round.
+        self._stop = token.child()
+        self._width = width
+        self._after = after
+        self._mail: Mailbox[tuple[Invocation, Ending] | RunEvent] = Mailbox()
+        self._running: dict[Invocation, tuple[Errand[Ending], CancelToken]] = {}
+        self._is_alone = True
+
+    def run(self, invocations: Sequence[Invocation]) -> Iterator[RunEvent]:
+        """Make the calls, and yield what happens.
+
+        Cancellation: no further one begins; those that run are ended by their policies.
+
+        :raises Cancelled: the run was cancelled; all calls that had begun are settled.
+        """
+        self._is_alone = self._width == 1 or len(invocations) == 1
+        try:
+            for invocation in invocations:
+                while not self._has_room(invocation):
+                    yield from self._receive()
+                yield from self._begin(invocation)
+            while self._running:
+                yield from self._receive()
+        except BaseException:
+            self._stop.cancel("the round has ended", "closed")
+            self._wind_down()
+            raise
+
+    def emit(self, invocation: Invocation, value: Any) -> ToolProgress:
+        """Take what a tool says about its progress, on any thread."""
+        event = ToolProgress(invocation.call.call_id, invocation.call.name, value)
+        self._mail.put(event)
+        return event
+
+    def _has_room(self, invocation: Invocation) -> bool:
+        if not self._running:
+            return True
+        assert invocation.tool is not None
+        running = [other.tool for other in self._running]
+        is_shared = all(tool is not None and tool.parallel for tool in running)
+        is_free = len(running) < self._width
+        return is_free and is_shared and invocation.tool.parallel
+
+    def _begin(self, invocation: Invocation) -> Iterator[RunEvent]:
+        tool = invocation.tool
+        assert tool is not None
+        self._token.checkpoint()
+        yield invocation.started()
+        self._token.checkpoint()
+        if tool.needs_thread or not (self._is_alone or not tool.parallel):
+            self._start(invocation)
+            return
+        while True:
+            token = self._stop.child(tool.timeout)
+            invocation.end(invocation.perform(self._host, token))
+            while (event := self._mail.take()) is not None:
+                assert not isinstance(event, tuple)
+                yield event
+            if not self._wants_again(invocation):
+                yield invocation.finished()
+                return
+
+    def _wants_again(self, invocation: Invocation) -> bool:
+        """Look at a call that has ended, and tell whether it is made again."""
+        ending = invocation.ending
+        if ending is not None and ending.raised is not None:
+            raise ending.raised
+        if not self._after(invocation) or self._token.cancelled:
+            return False
+        invocation.ending = None
+        return True
+
+    def _start(self, invocation: Invocation) -> None:
+        """Begin a call on a thread of its own."""
+        assert invocation.tool is not None
+        token = self._stop.child(invocation.tool.timeout)
+        call, mail, host = invocation.call, self._mail, self._host
+        errand = Errand(
+            *(call.name, call.call_id, host.run_id),
+            lambda: invocation.perform(host, token),
+            lambda ending: mail.put((invocation, ending)),
+        )
+        self._running[invocation] = (errand, token)
+        try:
+            errand.start()
+        except RuntimeError as error:  # no thread to be had
+            words = f"there is no thread for it: {error}"
+            mail.put((invocation, Ending.badly("failed", words)))
+
+    def _receive(self) -> Iterator[RunEvent]:
+        """Wait until something happens, and yield it."""
+        limits = [at for call in self._running if (at := self._late_at(call))]
+        item = self._mail.get(self._token, min(limits, default=None))
+        if item is None:
+            self._token.checkpoint()
+            for invocation in list(self._running):
+                # Unless it has just ended: then its mail is on the way.
+                if _is_past(self._late_at(invocation)) and self._leave(
+                    invocation, timed_out=True
+                ):
+                    yield from self._ended(invocation)
+        elif isinstance(item, tuple):
+            self._take(item)
+            yield from self._ended(item[0])
+        else:
+            yield item
+
+    def _take(self, item: tuple[Invocation, Ending]) -> None:
+        invocation, ending = item
+        self._running.pop(invocation, None)
+        invocation.end(ending)
+
+    def _ended(self, invocation: Invocation) -> Iterator[RunEvent]:
+        if not self._wants_again(invocation):
+            yield invocation.finished()
+            return
+        yield invocation.started()
+        self._token.checkpoint()
+        self._start(invocation)
+
+    def _late_at(self, invocation: Invocation) -> float | None:
+        """Return when a call on a thread is left behind for being late."""
+        tool, (_, token) = invocation.tool, self._running[invocation]
+        assert tool is not None
+        deadline = token.deadline
+        if tool.timeout is None or tool.runs_in_process or deadline is None:
+            return None
+        return deadline + _UNWINDING
+
+    def _leave(self, invocation: Invocation, *, timed_out: bool = False) -> bool:
+        """Leave a call behind, unless it has ended."""
+        errand, _ = self._running[invocation]
+        if not errand.leave():
+            return False
+        self._running.pop(invocation)
+        invocation.leave(timed_out=timed_out)
+        return True
+
+    # -- the end -------------------------------------------------------------------
+
+    def _wind_down(self) -> None:
+        """Wait for what runs as its policy says, and leave the rest behind."""
+        ended: list[Invocation] = []
+        try:
+            since = _clock.now()
+            while self._running:
+                limits = [at for call in self._running if (at := _end(call, since))]
+                until = min(limits, default=None)
+                item = self._mail.get(self._host.forced, until)
+                if isinstance(item, tuple):
+                    self._take(item)
+                    ended.append(item[0])
+                elif item is None:
+                    for invocation in list(self._running):
+                        is_due = _is_past(_end(invocation, since))
+                        if is_due or self._host.forced.cancelled:
+                            self._leave(invocation)
+        finally:
+            for invocation in list(self._running):
+                if not self._leave(invocation):
+                    invocation.lose()
+        for invocation in ended:
+            self._after(invocation)  # to look at; it is not made again
+
+
+def _end(invocation: Invocation, since: float) -> float | None:
+    """Return when a call is left behind that was told to stop at *since*."""
+    tool = invocation.tool
+    assert tool is not None
+    if tool.on_cancel == "abandon":
+        return since + tool.grace
+    if tool.timeout is not None and not tool.runs_in_process:
+        began = since if invocation.began is None else invocation.began
+        return began + tool.timeout + _UNWINDING
+    return None
+
+
+def _is_past(at: float | None) -> bool:
+    return at is not None and at <= _clock.now()

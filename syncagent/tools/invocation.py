@@ -1,0 +1,276 @@
+"""One call of a tool, from the model's wish to the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from .. import _clock
+from .._run_id import run_id as run_id_variable
+from ..cancel import CancelToken
+from ..events import ToolFinished, ToolStarted
+from ..exceptions import Cancelled
+from ..messages import ResultBlock, Text, ToolCall, ToolResult
+from ..outcomes import Outcome, ToolOutcome
+from .context import ToolContext
+from .results import content_of, words_for
+from .tool import Tool
+
+__all__ = ["Ending", "Host", "Invocation"]
+
+#: What the model is told about a call that nobody will make.
+NOT_STARTED: Final = "Interrupted: this call was not started."
+_INTERRUPTED: Final = (
+    "Interrupted: this call was stopped while it ran; its effects are unknown."
+)
+_ABANDONED: Final = (
+    "Interrupted: this call was still running when it was left behind; its effects "
+    "are unknown."
+)
+#: What is nobody's mistake, and goes up out of the run.
+GOES_UP: Final = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError)
+
+
+class Host:
+    """What a run lends to its tools.
+
+    :param emit: takes what a tool says about its progress, on any thread.
+    :param ask: asks the user, if there is one.
+    :param run_agent: runs a sub-agent.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        forced: CancelToken,
+        *,
+        emit: Callable[[Invocation, Any], None],
+        ask: Callable[[ToolContext, str], str] | None = None,
+        run_agent: Callable[..., Any] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.forced = forced
+        self.emit = emit
+        self.ask = ask
+        self.run_agent = run_agent
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """What became of a call."""
+
+    outcome: Outcome
+    #: What the model is told.
+    content: tuple[ResultBlock, ...]
+    #: What went wrong, if something did.
+    error: str = ""
+    timed_out: bool = False
+    #: What goes up out of the run.
+    raised: BaseException | None = None
+
+    @classmethod
+    def badly(cls, outcome: Outcome, words: str, **more: Any) -> Ending:
+        """Return one that *words* say enough about."""
+        return cls(outcome, (Text(words),), more.pop("error", words), **more)
+
+
+#: What became of a call if nothing did.
+_NOT_STARTED: Final = Ending("not_started", (Text(NOT_STARTED),))
+
+
+class Invocation:
+    """One call, and what became of it.
+
+    It belongs to the run's thread. Another one, on which the tool runs, only reads it.
+    """
+
+    def __init__(self, call: ToolCall, key: str = "") -> None:
+        self.call = call
+        self.key = key
+        self.tool: Tool | None = None
+        #: As the tool will get them, and as they came.
+        self.bound: tuple[list[Any], dict[str, Any]] = ([], {})
+        self.arguments: dict[str, Any] = {}
+        self.is_approved = False
+        self.credentials: Any = None
+        self.ending: Ending | None = None
+        self.began: float | None = None
+        self.seconds = 0.0
+        #: Was it told to whoever follows the run?
+        self.is_announced = False
+
+    # -- before it runs ------------------------------------------------------------
+
+    def bind(self, arguments: dict[str, Any]) -> None:
+        """Have it called with *arguments*.
+
+        :raises ValueError: they do not fit; the message is for the model.
+        """
+        assert self.tool is not None
+        self.bound = self.tool.signature.bind(arguments)
+        self.arguments = arguments
+
+    def end(self, ending: Ending) -> None:
+        """Note what became of it."""
+        self.ending = ending
+        if self.began is not None:
+            self.seconds = _clock.now() - self.began
+
+    def refuse(self, words: str, outcome: Outcome = "failed") -> None:
+        """Note that it will not run, and why."""
+        self.end(Ending.badly(outcome, words))
+
+    def replace(self, value: Any) -> None:
+        """Note what is used in place of what the tool returns.
+
+        :raises ToolError: it cannot be said in JSON.
+        """
+        self.end(Ending("done", self._content(value)))
+
+    @property
+    def is_open(self) -> bool:
+        """Is it still to be decided what becomes of it?"""
+        return self.ending is None
+
+    # -- while it runs -------------------------------------------------------------
+
+    def perform(self, host: Host, token: CancelToken) -> Ending:
+        """Call the tool on this thread, and return what comes of it. Never raises.
+
+        :param token: what the tool is to be stopped by.
+        """
+        assert self.tool is not None
+        mark = run_id_variable.set(host.run_id)
+        try:
+            with self.context(host, token) as context:
+                # The last moment: from here on the tool has begun.
+                if token.cancelled:
+                    return _NOT_STARTED
+                value = self._call(self.tool, context, host)
+            return Ending("done", self._content(value))
+        except BaseException as error:
+            return self._ending(error, token)
+        finally:
+            run_id_variable.reset(mark)
+
+    def _content(self, value: Any) -> tuple[ResultBlock, ...]:
+        assert self.tool is not None
+        return content_of(value, self.tool.result_limit)
+
+    def context(self, host: Host, token: CancelToken) -> ToolContext:
+        """Return what the tool gets to know."""
+        assert self.tool is not None
+        ask = host.ask
+        context = ToolContext(
+            token=token,
+            forced=host.forced,
+            run_id=host.run_id,
+            call_id=self.call.call_id,
+            tool_name=self.tool.name,
+            idempotency_key=self.key,
+            grace=self.tool.grace,
+            emit=lambda value: host.emit(self, value),
+            ask=None if ask is None else lambda question: ask(context, question),
+            run_agent=host.run_agent,
+            credentials=self.credentials,
+        )
+        return context
+
+    def _call(self, tool: Tool, context: ToolContext, host: Host) -> Any:
+        args, kwargs = self.bound
+        if tool.runs_in_process:
+            from .isolation import call_in_process
+
+            return call_in_process(tool, args, kwargs, context, host.forced)
+        name = tool.signature.context_name
+        if name is not None:
+            kwargs = {**kwargs, name: context}
+        return tool.function(*args, **kwargs)
+
+    def _ending(self, error: BaseException, token: CancelToken) -> Ending:
+        """Say what an exception means: by the token first, never by its type."""
+        words = words_for(error)
+        is_usual = isinstance(error, (Exception, Cancelled))
+        if isinstance(error, GOES_UP) or not is_usual:
+            return Ending.badly("failed", words, raised=error)
+        if not token.cancelled:
+            return Ending.badly("failed", words)
+        if getattr(error, "started", True) is False:  # of a worker: nothing was sent
+            return _NOT_STARTED
+        # A deadline is its own: the run's comes as the parent's.
+        timed_out = token.origin == "deadline"
+        told = self._timed_out("this call was stopped") if timed_out else _INTERRUPTED
+        said = _partial(error)
+        return Ending.badly(
+            "interrupted",
+            f"{told}\n{said}" if said else told,
+            error=told if isinstance(error, Cancelled) else words,
+            timed_out=timed_out,
+        )
+
+    def leave(self, *, timed_out: bool = False) -> None:
+        """Note that it is still running, and nobody waits for it any more."""
+        still = "this call is still running, and was left behind"
+        words = self._timed_out(still) if timed_out else _ABANDONED
+        self.end(Ending.badly("abandoned", words, timed_out=timed_out))
+
+    def lose(self) -> None:
+        """Note that it has ended, and nobody knows how."""
+        self.end(Ending.badly("interrupted", _INTERRUPTED))
+
+    def _timed_out(self, what: str) -> str:
+        assert self.tool is not None
+        limit = self.tool.timeout
+        return f"Timed out after {limit:g} s: {what}; its effects are unknown."
+
+    # -- afterwards ----------------------------------------------------------------
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of it, in a word."""
+        return (self.ending or _NOT_STARTED).outcome
+
+    @property
+    def has_timed_out(self) -> bool:
+        """Was it stopped because it took too long?"""
+        ending = self.ending
+        is_over = ending is not None and ending.outcome == "interrupted"
+        return is_over and ending is not None and ending.timed_out
+
+    @property
+    def result(self) -> ToolResult:
+        """What the model is told."""
+        ending = self.ending or _NOT_STARTED
+        is_error = ending.outcome != "done"
+        return ToolResult(
+            self.call.call_id, ending.content, is_error, name=self.call.name
+        )
+
+    def report(self) -> ToolOutcome:
+        """Return what became of it."""
+        ending = self.ending or _NOT_STARTED
+        return ToolOutcome(
+            *(self.call.call_id, self.call.name, ending.outcome),
+            *(self.seconds, ending.error, ending.timed_out),
+        )
+
+    def started(self) -> ToolStarted:
+        """Return the event for its begin."""
+        self.began = _clock.now()
+        return ToolStarted(self.call.call_id, self.call.name, self.arguments)
+
+    def finished(self) -> ToolFinished:
+        """Return the event for its end, which is then announced."""
+        self.is_announced = True
+        return ToolFinished(
+            self.call.call_id, self.outcome, self.call.name, self.result
+        )
+
+
+def _partial(error: BaseException) -> str:
+    """Return what a process had said when it was stopped."""
+    partial = getattr(error, "partial", None)
+    parts = (getattr(partial, "stdout", ""), getattr(partial, "stderr", ""))
+    said = "\n".join(part.strip() for part in parts if part and part.strip())
+    return f"What it had said until then:\n{said}" if said else ""

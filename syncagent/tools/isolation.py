@@ -1,0 +1,63 @@
+"""A tool in a process of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..cancel import CancelToken
+from ..exceptions import ToolError
+from .context import ToolContext
+from .tool import Tool
+from .workers import WorkerDied, WorkerKilled, call, find_target
+
+__all__ = ["call_in_process"]
+
+
+def call_in_process(
+    tool: Tool,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    context: ToolContext,
+    forced: CancelToken,
+) -> Any:
+    """Call *tool* in a worker process.
+
+    Cancellation: by the tool's policy; ``kill`` ends it, with all that it has started,
+    at once, and so does its timeout, or force, whatever the policy.
+    """
+    kill_on = [forced]
+    if tool.on_cancel == "kill":
+        kill_on.append(context.token)
+    elif tool.timeout is not None:
+        kill_on.append(CancelToken(tool.timeout))
+    name = tool.signature.context_name
+
+    def serve(kind: str, value: Any) -> Any:
+        return context.ask(value) if kind == "ask" else context.progress(value)
+
+    known = {
+        "parameter": name,
+        "run_id": context.run_id,
+        "call_id": context.call_id,
+        "tool_name": context.tool_name,
+        "idempotency_key": context.idempotency_key,
+        "grace": tool.grace,
+        "credentials": context.credentials,
+        "timeout": tool.timeout,
+    }
+    try:
+        return call(
+            find_target(tool.function),
+            tuple(args),
+            kwargs,
+            context=None if name is None else known,
+            kill_on=kill_on,
+            serve=serve,
+        )
+    except WorkerKilled:
+        raise
+    except WorkerDied as error:
+        raise ToolError(str(error)) from error
+    except (SystemExit, KeyboardInterrupt) as error:
+        # In a process of its own, that is a tool's end, and not ours.
+        raise ToolError(f"it ended its process: {error!r}") from None

@@ -1,0 +1,196 @@
+"""The sweep: cancel at every point where a run looks or waits."""
+
+import threading
+
+import pytest
+from workshop import AGAIN, CLASSES, LAST, make_agent, on_server
+
+from syncagent import Agent, CancelPolicy, CancelToken, tool
+from syncagent.exceptions import ProviderUnavailable
+from syncagent.retry import Retries
+from syncagent.testing import (
+    FakeServer,
+    ScriptedModel,
+    Status,
+    call,
+    cancel_everywhere,
+    say,
+)
+from syncagent.testing.script import Send
+from syncagent.transport import close_idle
+
+WAYS = ["inside", "thread", "meanwhile"]
+#: What the run of the workshop does, and can be cancelled in.
+PHASES = {"begin", "model", "stream", "turn", "before tools", "approval", "tool"}
+
+
+def consume(agent, prompt):
+    """Run an agent as somebody does who reads its stream."""
+    with agent.stream(prompt) as stream:
+        for _ in stream:
+            pass
+    return stream.result
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("run", [None, consume], ids=["run", "stream"])
+def test_every_point(way, width, run):
+    """Promises 3 to 8 hold wherever a run is cancelled, and from wherever."""
+    swept = cancel_everywhere(
+        lambda: make_agent(parallel_tools=width), "Do it.", way=way, run=run
+    )
+    assert len(swept.points) > 50
+    assert swept.phases == PHASES
+    assert {point.stop_reason for point in swept.points} <= {"cancelled", "end_turn"}
+
+
+@pytest.mark.parametrize("partial_text", ["keep", "discard", "rollback"])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_point_with_every_policy(way, partial_text):
+    """Promise 4: whatever the policy leaves can be sent to any provider."""
+    policy = CancelPolicy(partial_text=partial_text)
+    cancel_everywhere(lambda: make_agent(cancel_policy=policy), "Do it.", way=way)
+
+
+@pytest.mark.parametrize("origin", ["user", "signal", "disconnect", "shutdown"])
+def test_every_point_with_every_origin(origin):
+    """Promise 5: the result names whoever cancelled."""
+
+    def cancel(agent):
+        return agent.cancel("because", origin)
+
+    seen = []
+
+    def run(agent, prompt):
+        result = agent.run(prompt)
+        if result.cancelled:
+            seen.append((result.cancellation.reason, result.cancellation.origin))
+        return result
+
+    cancel_everywhere(make_agent, "Do it.", cancel=cancel, run=run)
+    assert set(seen) == {("because", origin)}
+
+
+@pytest.mark.parametrize("kind", [threading.Event, CancelToken])
+def test_every_point_by_something_of_the_callers_own(kind):
+    """Promise 3: an event or token that is brought along hits as exactly."""
+    brought = []
+
+    def run(agent, prompt):
+        brought.append(kind())
+        return agent.run(prompt, cancel=brought[-1])
+
+    def cancel(agent):
+        own = brought[-1]
+        own.set() if isinstance(own, threading.Event) else own.cancel("mine")
+        return agent.cancel()  # hit already, so this is only for its receipt
+
+    cancel_everywhere(make_agent, "Do it.", cancel=cancel, run=run)
+
+
+@pytest.mark.parametrize("mode", ["after_tools", "after_turn"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_every_point_for_later(mode, width):
+    """Promise 3: a cancel for later is honoured too, and never lost."""
+
+    def cancel(agent):
+        return agent.cancel(mode=mode)
+
+    # Tools may begin after such a cancel, so "meanwhile" looks at all but that.
+    swept = cancel_everywhere(
+        lambda: make_agent(parallel_tools=width),
+        "Do it.",
+        way="meanwhile",
+        cancel=cancel,
+    )
+    assert {point.stop_reason for point in swept.points} <= {"cancelled", "end_turn"}
+
+
+def test_every_point_of_a_retry():
+    """Promise 6: a back-off that is cancelled makes no further attempt."""
+    asked = []
+
+    def reply(messages):
+        asked.append(messages)
+        is_next = messages[-1].content[-1].text == AGAIN
+        return LAST if is_next or len(asked) > 1 else ProviderUnavailable("busy")
+
+    def make():
+        asked.clear()
+        return Agent(_Retrying(reply))
+
+    swept = cancel_everywhere(make, "Do it.")
+    assert "retry" in swept.phases
+
+
+class _Retrying(ScriptedModel):
+    """A scripted model that tries again, after a while that can be cancelled."""
+
+    def _answer(self, answer, said, token, on_phase):
+        try:
+            yield from super()._answer(answer, said, token, on_phase)
+        except ProviderUnavailable:
+            on_phase("retry")
+            token.sleep(0.001)
+            yield from super()._answer(answer, said, token, on_phase)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("stream", [True, False])
+def test_every_point_over_a_socket(kind, stream):
+    """Promise 9: real connections, a retry and a tool round, streaming or not."""
+    turns = {}
+
+    def reply(request):
+        number = turns[""] = turns.get("", 0) + 1
+        if number == 1:
+            return say("x", acts=[Status(503, headers={"retry-after": "0"})])
+        if number == 2:
+            return say("Let me see.", call("noop", {}, "call_1"), acts=[Send()])
+        return LAST
+
+    with FakeServer(reply) as server:
+
+        def make():
+            turns.clear()
+            retries = Retries(limit=3, first_delay=0.001)
+            model = on_server(kind, server, stream=stream, retries=retries)
+            return Agent(model, tools=[noop])
+
+        swept = cancel_everywhere(make, "Do it.", way="thread")
+        close_idle()
+    assert {"connect", "headers", "retry", "tool"} <= swept.phases
+
+
+@tool
+def noop() -> str:
+    """Do nothing."""
+    return "nothing"
+
+
+def test_a_sweep_finds_what_ignores_a_cancel():
+    """The sweep can fail: a run that begins something after a cancel is found."""
+
+    class Deaf(ScriptedModel):
+        def _answer(self, answer, said, token, on_phase):
+            yield from super()._answer(answer, said, CancelToken(), None)
+
+    def make():
+        agent = Agent(Deaf(lambda messages: LAST))
+        agent._setup.hooks.on_finish = ()
+        return agent
+
+    def lie(agent):
+        receipt = agent.cancel()
+        agent._slot.live.token._generation.stop.clear()  # forget it again
+        return receipt
+
+    with pytest.raises(AssertionError, match="point 1"):
+        cancel_everywhere(make, "Do it.", cancel=lie)
+
+
+def test_a_sweep_has_an_end():
+    """A run with more points than were expected is a mistake, and said to be one."""
+    with pytest.raises(ValueError, match="more than 3 points"):
+        cancel_everywhere(make_agent, "Do it.", most=3)
