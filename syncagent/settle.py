@@ -20,9 +20,11 @@ def settle_cancelled(run: Run) -> None:
     """Leave what a cancel leaves, by the policy of the agent."""
     policy = run.setup.policy
     run.spend_on_answer()
+    partial = None if run.answer is None else run.answer.partial()
+    if partial is not None:
+        run.text = partial.text
     if policy.partial_text == "rollback":
         run.answer = run.round = None
-        run.text = ""
         run.transcript.truncate(run.start)
         return
     if run.round is not None:
@@ -31,7 +33,11 @@ def settle_cancelled(run: Run) -> None:
         if was_waiting:
             run.transcript.append(marked(policy.marker))
     elif run.answer is not None:
-        _close_answer(run, policy.marker, policy.notice)
+        run.answer = None
+        if policy.partial_text == "discard":
+            run.transcript.append(marked(policy.notice))
+        else:
+            run.transcript.append(_cut(partial, policy.marker))
 
 
 def settle_failed(run: Run, marker: str = _CUT_BY_ERROR) -> None:
@@ -39,26 +45,19 @@ def settle_failed(run: Run, marker: str = _CUT_BY_ERROR) -> None:
     run.spend_on_answer()
     if run.round is not None:
         finish_round(run)
-    elif run.answer is not None and run.answer.partial() is not None:
-        _close_answer(run, marker)
-    run.answer = None
+    elif run.answer is not None:
+        answer, run.answer = run.answer, None
+        partial = answer.partial()
+        if partial is not None:
+            run.transcript.append(_cut(partial, marker))
 
 
-def _close_answer(run: Run, marker: str, notice: str = "") -> None:
-    answer, run.answer = run.answer, None
-    assert answer is not None
-    partial = answer.partial()
-    is_discarded = notice and run.setup.policy.partial_text == "discard"
-    if is_discarded:
-        run.transcript.append(marked(notice))
-    elif partial is None:
-        run.transcript.append(marked(marker))
-    else:
-        run.text = partial.text
-        cut = msgspec.structs.replace(
-            partial, content=(*partial.content, Text(marker)), is_cut=True
-        )
-        run.transcript.append(cut)
+def _cut(partial: AssistantMessage | None, marker: str) -> AssistantMessage:
+    """Return what came of a message, marked as cut off."""
+    if partial is None:
+        return marked(marker)
+    content = (*partial.content, Text(marker))
+    return msgspec.structs.replace(partial, content=content, is_cut=True)
 
 
 def marked(marker: str) -> AssistantMessage:
