@@ -38,6 +38,8 @@ nitpick_ignore_regex = [
         "py:.*",
         r"syncagent\.(_clock|cancel\.\w+|logs\._\w+|transport\.\w+)\..*",
     ),
-    ("py:.*", r"syncagent\.(messages|events)\._\w+"),
+    ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
+    ("py:.*", r"syncagent\.(run\.Run|driver\.Handlers|tools\.\w+\.\w*Signature)"),
+    ("py:.*", r"abc\.ABC"),
     ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
@@ -44,7 +44,7 @@ from .output import Output
 from .pause import Pause
 from .queueing import Line, wait_for_turn
 from .result import OnBusy, RunResult
-from .run import Run, Setup, State
+from .run import Ask, Run, Setup, State
 from .run_stream import RunStream
 from .tools.context import ToolContext
 from .tools.tool import Tool
@@ -75,7 +75,8 @@ class Agent:
     :param approve: answers whether a tool may be called.
     :param authenticate: gives the credentials that a tool asks for.
     :param ask: answers what a tool asks the user. All three are called on a thread of
-        their own, as a cancel must not wait for a person.
+        their own, as a cancel must not wait for a person; with a second parameter they
+        are given the run's token, and can end by themselves.
     :param on_busy: what a second run does while one is live.
     :raises ConfigurationError: something of it cannot work; the message says what.
     """
@@ -94,7 +95,7 @@ class Agent:
         parallel_tools: int = 1,
         approve: Approve | None = None,
         authenticate: Authenticate | None = None,
-        ask: Callable[[str], str] | None = None,
+        ask: Ask | None = None,
         on_busy: OnBusy = "raise",
     ) -> None:
         model = find_model(model) if isinstance(model, str) else model

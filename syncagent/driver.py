@@ -6,23 +6,29 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from ._run_id import run_id
+from .cancel import CancelToken
 from .events import RunEvent
 from .interrupts import Approval, ApprovalRequest, AuthRequest, Interrupt
 from .loop import Answers, StopReason, run_loop
 from .run import Run
-from .tools.threads import call_on_thread
+from .tools.handlers import ask_handler
 
 __all__ = ["Approve", "Authenticate", "GivenAnswers", "Handlers", "drive"]
 
-Approve = Callable[[ApprovalRequest], bool | Approval]
-Authenticate = Callable[[AuthRequest], Any]
+#: They may take the run's token as a second argument, to hear of a cancel.
+Approve = (
+    Callable[[ApprovalRequest], bool | Approval]
+    | Callable[[ApprovalRequest, CancelToken], bool | Approval]
+)
+Authenticate = Callable[[AuthRequest], Any] | Callable[[AuthRequest, CancelToken], Any]
 
 
 class Handlers:
     """Who answers what a run asks.
 
     They are called on a thread of their own, with the context variables of the run: a
-    person may take for ever, and a cancel must not wait for that.
+    person may take for ever, and a cancel must not wait for that. A handler with a
+    second parameter is given the token, and can end by itself.
     """
 
     def __init__(
@@ -48,7 +54,7 @@ class Handlers:
             answers[question.id] = answer
         return answers
 
-    def _handler(self, question: Interrupt) -> Callable[[Any], Any] | None:
+    def _handler(self, question: Interrupt) -> Callable[..., Any] | None:
         is_approval = isinstance(question, ApprovalRequest)
         return self._approve if is_approval else self._authenticate
 
@@ -67,9 +73,9 @@ class GivenAnswers(Handlers):
         return self._others.answer(questions, run)
 
 
-def _call(handler: Callable[[Any], Any], question: Interrupt, run: Run) -> Any:
+def _call(handler: Callable[..., Any], question: Interrupt, run: Run) -> Any:
     name = "approve" if isinstance(question, ApprovalRequest) else "authenticate"
-    return call_on_thread(name, run.id, lambda: handler(question), run.token)
+    return ask_handler(name, run.id, handler, question, run.token)
 
 
 def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]:

@@ -24,13 +24,13 @@ from .output import Output
 from .shapes import ShapeError
 from .timeouts import Timeouts
 from .tools.context import ToolContext
+from .tools.handlers import ask_handler
 from .tools.invocation import Host, Invocation
-from .tools.threads import call_on_thread
 from .tools.tool import Tool
 from .transcript import Transcript
 from .usage import Usage
 
-__all__ = ["Run", "Setup", "State", "ToolRound"]
+__all__ = ["Ask", "Run", "Setup", "State", "ToolRound"]
 
 #: What a run is doing, for those who look on.
 State = Literal[
@@ -44,6 +44,9 @@ State = Literal[
     "done",
     "failed",
 ]
+
+#: Answers what a tool asks the user; it may take the token as a second argument.
+Ask = Callable[[str], str] | Callable[[str, CancelToken], str]
 
 #: How often a model may try to say its answer in the form that was asked for.
 _ATTEMPTS: Final = 3
@@ -63,7 +66,7 @@ class Setup:
         policy: CancelPolicy,
         hooks: HookSet,
         width: int,
-        ask: Callable[[str], str] | None,
+        ask: Ask | None,
     ) -> None:
         self.model = model
         self.tools = tools
@@ -327,9 +330,10 @@ class Run:
         before, self.state = self.state, ("waiting_for_input", "", context.call_id)
         phase, self.claim.phase = self.claim.phase, "input"
         try:
-            return call_on_thread("ask", self.id, lambda: ask(question), context.token)
+            answer = ask_handler("ask", self.id, ask, question, context.token)
         finally:
             self.state, self.claim.phase = before, phase
+        return str(answer)
 
     def _run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, settings: dict[str, Any]

@@ -15,7 +15,7 @@ def test_demo_cancels_every_job(capsys):
     """Each job that would block for ever ends, and says after how many milliseconds."""
     assert main(["demo"]) == 0
     ended = re.findall(r"ended +([0-9.]+) ms after cancel\(\)", capsys.readouterr().out)
-    assert len(ended) == 5
+    assert len(ended) == 6
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

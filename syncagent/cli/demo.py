@@ -1,134 +1,128 @@
-"""Blocking jobs, cancelled from another thread before your eyes."""
+"""An agent that is stopped wherever it can be stuck, before your eyes."""
 
 from __future__ import annotations
 
-import socket
-import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
 from typing import Final
 
-from .. import __version__, _clock
-from ..cancel import CancelToken
-from ..exceptions import Cancelled
-from ..transport import Transport
+import msgspec
 
-SUMMARY: Final = "run blocking jobs and cancel each from another thread"
+from .. import __version__
+from ..agent import Agent
+from ..cancel import CancelToken, Receipt
+from ..interrupts import ApprovalRequest
+from ..models.dialects import OpenAIChat
+from ..result import RunResult
+from ..retry import Retries
+from ..testing import FakeServer, Reply, Send, Stall, Status, call, say
+from ..tools.context import ToolContext
+from ..tools.tool import tool
 
-#: Seconds for which each job blocks before the other thread cancels it.
-BLOCKED: Final = 0.3
+SUMMARY: Final = "stop an agent wherever it can be stuck, and go on with it"
 
-_BEGINNING: Final = (
-    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-    "data: Hello\n\ndata: , I was just\n\n"
-)
+#: Seconds for which the agent is stuck before the other thread cancels it.
+STUCK: Final = 0.3
 
-_COUNT_FOR_EVER: Final = (
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
-    "SELECT max(i) FROM n"
+_STORY: Final = "Once upon a time there was a thread that waited for a token, and "
+
+
+@tool
+def wait_for_news(ctx: ToolContext) -> str:
+    """Wait for something that never comes, and stop when the run does."""
+    ctx.sleep(3600)
+    return "news"
+
+
+@tool(on_cancel="kill")
+def count_for_ever() -> int:
+    """Count, look at nothing, and listen to nobody; in a process of its own."""
+    number = 0
+    while True:
+        number += 1
+
+
+@tool(requires_approval=True)
+def delete_everything() -> str:
+    """Delete everything, if somebody says so."""
+    return "gone"
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """One place to be stuck in."""
+
+    title: str
+    reply: Reply
+
+
+SCENES: Final = (
+    Scene("waiting for an answer to begin", say("never", acts=[Stall()])),
+    Scene("in the middle of an answer", say(_STORY * 3, acts=[Send(18), Stall()])),
+    Scene(
+        "waiting to try again after an error",
+        say("never", acts=[Status(503, headers={"retry-after": "60"})]),
+    ),
+    Scene("in a tool that waits", say("Let me see.", call("wait_for_news"))),
+    Scene("in a tool that loops for ever", say("I count.", call("count_for_ever"))),
+    Scene("waiting for an approval", say("May I?", call("delete_everything"))),
 )
 
 
 def run(token: CancelToken) -> int:
     """Run the demo; return the exit code."""
-    jobs: list[tuple[str, Callable[[CancelToken], object]]] = [
-        ("sleep for an hour", sleep),
-        ("wait for a server that says nothing", call_a_silent_server),
-        ("read a stream of events that stalls", read_a_stalled_stream),
-        ("a database query that never ends", query_without_end),
-        ("wait for a process that never ends", wait_for_a_process),
-    ]
+    print(f"syncagent {__version__}: one agent, on a real server on this machine.")
+    print("Another thread calls agent.cancel() wherever the agent is stuck:\n")
+    with FakeServer() as server:
+        agent = _agent(server)
+        for scene in SCENES:
+            server.add(scene.reply)
+            print(f"  {scene.title:<37}", end="", flush=True)
+            receipt, result = cancel_from_another_thread(agent, token)
+            token.checkpoint()  # it was Ctrl+C
+            print(f"ended {1000 * (receipt.latency or 0):6.2f} ms after cancel()")
+            for line in _kept(result):
+                print(f"      {line}")
+        server.add("I am still here, and remember all of it.")
+        print("\nThen the same agent is asked whether it is well:\n")
+        print(f"  {agent.run('Are you well?', cancel=token).text}")
     print(
-        f"syncagent {__version__}: jobs that block this thread, cancelled by another\n"
+        f"\n{len(agent.messages)} messages, valid for every provider; nothing is left "
+        "running: no process, no socket, no thread.\n"
+        "Read on: docs/agents.rst (how do I stop it?), docs/tools.rst, examples/."
     )
-    for title, job in jobs:
-        print(f"  {title:<38}", end="", flush=True)
-        waited = cancel_from_another_thread(job, token.child())
-        token.checkpoint()  # it was Ctrl+C
-        print(f"ended {waited * 1000:6.2f} ms after cancel()")
-    print("\nNothing is left running: no process, no socket, no thread of a job.")
     return 0
 
 
+def _agent(server: FakeServer) -> Agent:
+    def approve(request: ApprovalRequest, token: CancelToken) -> bool:
+        return token.wait(3600)  # a person who has gone for lunch
+
+    model = OpenAIChat(
+        "demo", base_url=server.base_url, api_key="none", retries=Retries(limit=1)
+    )
+    tools = [wait_for_news, count_for_ever, delete_everything]
+    return Agent(model, tools=tools, approve=approve)
+
+
 def cancel_from_another_thread(
-    job: Callable[[CancelToken], object], token: CancelToken
-) -> float:
-    """Run *job* here, cancel it from there; return the seconds it took to end."""
-    watchdog = threading.Timer(BLOCKED, token.cancel, ("watchdog",))
+    agent: Agent, token: CancelToken
+) -> tuple[Receipt, RunResult]:
+    """Run *agent* here, cancel it from there, when it has been stuck for a while."""
+    receipts: list[Receipt] = []
+    watchdog = threading.Timer(STUCK, lambda: receipts.append(agent.cancel("watchdog")))
     watchdog.start()
     try:
-        job(token)
-        token.checkpoint()
-    except Cancelled:
-        pass
-    ended = _clock.now()
-    watchdog.cancel()
-    reason = token.reason
-    if reason is None:
-        raise RuntimeError("the job ended by itself, which it should never do")
-    return ended - reason.at
+        result = agent.run("Go on.", cancel=token)
+    finally:
+        watchdog.cancel()
+        watchdog.join(timeout=STUCK + 1)
+    if not receipts and not token.cancelled:
+        raise RuntimeError("the run ended by itself, which it should never do")
+    return (receipts or [agent.cancel()])[0], result
 
 
-def sleep(token: CancelToken) -> None:
-    """Sleep on the token: the simplest thing that a cancel ends."""
-    token.sleep(3600)
-
-
-def call_a_silent_server(token: CancelToken) -> None:
-    """Block in an HTTP request whose answer never begins."""
-    with _server("") as url:
-        Transport().post(url, json={"prompt": "Hello?"}, token=token)
-
-
-def read_a_stalled_stream(token: CancelToken) -> None:
-    """Block in an answer that comes event by event, and then no more."""
-    with _server(_BEGINNING) as url:
-        for _ in Transport().stream(url, json={"prompt": "Hello!"}, token=token):
-            pass
-
-
-@contextmanager
-def _server(answer: str) -> Iterator[str]:
-    """Run a server that says *answer* and then nothing; give its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            connection, _ = listener.accept()
-            with connection, suppress(ConnectionError):
-                connection.sendall(answer.encode())
-                while connection.recv(65536):  # until the client hangs up
-                    pass
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        finally:
-            thread.join(timeout=1)
-
-
-def query_without_end(token: CancelToken) -> None:
-    """Block in SQLite; the cancel interrupts the query."""
-    with (
-        closing(sqlite3.connect(":memory:", check_same_thread=False)) as database,
-        token.on_cancel(database.interrupt),
-    ):
-        try:
-            database.execute(_COUNT_FOR_EVER).fetchall()
-        except sqlite3.OperationalError:
-            token.checkpoint()  # whatever ended it, ask the token first
-            raise
-
-
-def wait_for_a_process(token: CancelToken) -> None:
-    """Block until a process ends; the cancel kills it."""
-    forever = [sys.executable, "-c", "import threading; threading.Event().wait()"]
-    with (
-        subprocess.Popen(forever, stdout=subprocess.PIPE) as process,
-        token.on_cancel(process.kill),
-    ):
-        assert process.stdout is not None
-        process.stdout.read()  # ends with the process, and unlike wait() never polls
+def _kept(result: RunResult) -> list[str]:
+    """Say what is left of a run."""
+    lines = [f"kept: {result.text!r:.60}"] if result.text else []
+    for tool_outcome in result.tool_outcomes:
+        lines.append(f"tool {tool_outcome.name}: {tool_outcome.outcome}")
+    return lines

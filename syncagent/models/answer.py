@@ -71,7 +71,7 @@ class Answer(Iterator[Event]):
     def partial(self) -> AssistantMessage | None:
         """Return what has come of a message that is cut off; ``None`` if nothing has.
 
-        See :meth:`~syncagent.providers.draft.Draft.partial`.
+        Words are kept, and thinking that is complete; tool calls are not.
         """
         if not self._has_begun:
             return None
