@@ -14,7 +14,17 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import latency, models, sse, token, transport
+from benchmarks import (
+    agent,
+    agent_cancel,
+    agent_crowd,
+    agent_loop,
+    latency,
+    models,
+    sse,
+    token,
+    transport,
+)
 from benchmarks.measure import Row
 
 AREAS = {
@@ -23,6 +33,10 @@ AREAS = {
     "transport": transport.rows,
     "latency": latency.rows,
     "models": models.rows,
+    "agent": agent.rows,
+    "agent_loop": agent_loop.rows,
+    "agent_crowd": agent_crowd.rows,
+    "agent_cancel": agent_cancel.rows,
 }
 
 

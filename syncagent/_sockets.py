@@ -52,8 +52,8 @@ _NAP: Final = 1.0
 #: and the handler that is to cancel it never runs.
 FOREVER: Final = 2_000_000.0
 
-#: Enough for the largest TLS record, and for many small chunks at once, in bytes.
-_BUFFER: Final = 16 * 1024
+#: Enough for many small chunks at once, in bytes; each open stream has one.
+_BUFFER: Final = 12 * 1024
 
 #: Does a shutdown end the wait for a connection that is not made yet? Where nobody has
 #: found out, that wait looks at its token every so many seconds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
@@ -45,7 +46,7 @@ from .pause import Pause
 from .queueing import Line, wait_for_turn
 from .result import OnBusy, RunResult
 from .run import Ask, Run, Setup, State
-from .run_stream import RunStream
+from .run_stream import RunEnd, RunStream
 from .tools.context import ToolContext
 from .tools.tool import Tool
 from .transcript import Transcript
@@ -118,7 +119,8 @@ class Agent:
         self._slot = RunSlot()
         self._line = Line()
         self._pause: Pause | None = None
-        self._run: Run | None = None
+        #: Weak: a run is live for as long as somebody drives it, or still may.
+        self._run: weakref.ref[Run] | None = None
         self._failure = ""
 
     # -- running -------------------------------------------------------------------
@@ -222,7 +224,8 @@ class Agent:
                 if answers is None
                 else GivenAnswers(answers, self._handlers)
             )
-            return RunStream(run, handlers, self._keep_pause, _Release(self, following))
+            end = RunEnd(run, self._keep_pause, _Release(self, following))
+            return RunStream(end, handlers)
         except BaseException:
             if following is not None:
                 following.close()
@@ -253,7 +256,7 @@ class Agent:
             run = Run(uuid4().hex, self._setup, transcript, claim, output)
             assert said is not None
             transcript.append(said)
-        self._run, self._failure = run, ""
+        self._run, self._failure = weakref.ref(run), ""
         return run
 
     def _close_pause(self, pause: Pause | None) -> None:
@@ -330,7 +333,7 @@ class Agent:
     @property
     def state(self) -> State:
         """What it is doing: ``idle``, ``processing``, ``executing_tool``, ..."""
-        run = self._run
+        run = None if self._run is None else self._run()
         if run is not None and self.is_running:
             return run.state[0]
         if self.interrupts:

@@ -15,6 +15,7 @@ from which :mod:`~syncagent.settle` makes a valid transcript.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from contextlib import closing
 from typing import Any, Final, Literal
 
 from .events import MessageFinished, RunEvent, ToolStarted
@@ -189,13 +190,14 @@ def make_calls(run: Run) -> Generator[RunEvent, Any, None]:
     )
     run.emit = executor.emit
     run.enter("tool")
-    for event in executor.run([call for call in run.round.invocations if call.is_open]):
-        if event.__class__ is ToolStarted:
-            assert isinstance(event, ToolStarted)
-            run.tool_calls += 1
-            yield from run.change_state("executing_tool", event.name, event.call_id)
-            run.token.checkpoint()
-        yield event
+    waiting = [call for call in run.round.invocations if call.is_open]
+    with closing(executor.run(waiting)) as events:  # what runs ends with it
+        for event in events:
+            if event.__class__ is ToolStarted:
+                assert isinstance(event, ToolStarted)
+                run.tool_calls += 1
+                yield from run.change_state("executing_tool", event.name, event.call_id)
+            yield event
     finish_round(run)
 
 

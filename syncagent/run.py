@@ -332,7 +332,8 @@ class Run:
         try:
             answer = ask_handler("ask", self.id, ask, question, context.token)
         finally:
-            self.state, self.claim.phase = before, phase
+            if not self.token.cancelled:  # else that is what it was doing then
+                self.state, self.claim.phase = before, phase
         return str(answer)
 
     def _run_agent(

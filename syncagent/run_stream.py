@@ -1,10 +1,11 @@
-"""The events of a run, as they happen."""
+"""The events of a run, as they happen, and how it ends."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
+from typing import Final
 
 from . import _clock
 from .cancel import CancelMode, CancelReason, Receipt, RunClaim
@@ -15,9 +16,11 @@ from .result import Cancellation, RunEvents, RunFinished, RunResult, make_result
 from .run import Run
 from .settle import settle_cancelled, settle_failed
 
-__all__ = ["RunStream"]
+__all__ = ["RunEnd", "RunStream"]
 
 _log = logging.getLogger("syncagent.run")
+
+_CLOSED: Final = "the stream was closed"
 
 
 class RunStream(Iterator[RunEvents]):
@@ -26,45 +29,36 @@ class RunStream(Iterator[RunEvents]):
     Each step of the run is made when its event is asked for, on the thread that asks.
     Whoever stops early closes it, which cancels the run with origin ``closed``; so does
     dropping it.
-
-    :param pause: called when the run has to wait for answers, before it ends.
-    :param release: frees the agent; called once, when the run has ended.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        handlers: Handlers,
-        pause: Callable[[Run], object],
-        release: Callable[[Run, RunResult | None], object],
-    ) -> None:
-        self._run = run
-        self._claim = run.claim
-        self.run_id = run.id
-        self._pause = pause
-        self._release = release
-        self._result: RunResult | None = None
-        self._has_begun = False
-        self._events = self._follow(drive(run, handlers))
+    def __init__(self, end: RunEnd, handlers: Handlers) -> None:
+        self.run_id = end.run.id
+        self._claim = end.run.claim
+        self._end: RunEnd | None = end
+        self._over: RunResult | None = None
+        # It knows the end, and not this object: without a circle, what is dropped is
+        # closed at once.
+        self._events = _follow(end, drive(end.run, handlers))
 
     @classmethod
     def never_begun(cls, run_id: str, claim: RunClaim) -> RunStream:
         """Return one of a run that was cancelled before it had its turn."""
-        self = cls.__new__(cls)
-        self._claim, self.run_id, self._has_begun = claim, run_id, True
         cause = claim.token.reason
         assert cause is not None
-        self._result = RunResult(
+        cancellation = Cancellation(
+            str(cause), cause.origin, claim.phase, _seconds_since(cause)
+        )
+        claim.end()
+        self = cls.__new__(cls)
+        self.run_id, self._claim, self._end = run_id, claim, None
+        self._over = result = RunResult(
             text="",
             stop_reason="cancelled",
             run_id=run_id,
             messages=(),
-            cancellation=Cancellation(
-                str(cause), cause.origin, claim.phase, _seconds_since(cause)
-            ),
+            cancellation=cancellation,
         )
-        claim.end()
-        self._events = (RunFinished(result) for result in (self._result,))
+        self._events = (event for event in (RunFinished(result),))
         return self
 
     @property
@@ -73,12 +67,13 @@ class RunStream(Iterator[RunEvents]):
 
         :raises ConfigurationError: it has not ended, or has ended with an error.
         """
-        if self._result is None:
+        result = self._over if self._end is None else self._end.result
+        if result is None:
             raise ConfigurationError(
                 "the run has no result yet; iterate over the stream to its end, or "
                 "close it"
             )
-        return self._result
+        return result
 
     def cancel(
         self,
@@ -93,10 +88,10 @@ class RunStream(Iterator[RunEvents]):
 
     def close(self) -> None:
         """End the run if it has not ended."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._claim.cancel("the stream was closed", "closed")
-            self._conclude(GeneratorExit())
+        end = self._end
+        if end is not None and not end.has_begun:
+            self._claim.cancel(_CLOSED, "closed")
+            end.conclude(GeneratorExit())
         self._events.close()
 
     def __iter__(self) -> Iterator[RunEvents]:
@@ -119,36 +114,46 @@ class RunStream(Iterator[RunEvents]):
     def __repr__(self) -> str:
         return f"<RunStream of run {self.run_id}>"
 
-    # -- from begin to end ---------------------------------------------------------
 
-    def _follow(
-        self, events: Generator[RunEvents, None, StopReason]
-    ) -> Generator[RunEvents, None, None]:
-        self._has_begun = True
-        try:
-            stop = yield from events
-            self._conclude(stop)
-        except BaseException as error:
-            if self._result is not None or not self._conclude(error):
-                raise
-        run = self._run
-        for invocation in run.invocations:
-            if not invocation.is_announced and not self.result.interrupts:
-                yield invocation.finished()
-        yield RunFinished(self.result)
+class RunEnd:
+    """How a run ends, whatever ends it: settled, with a result, and the agent free.
 
-    def _conclude(self, end: StopReason | BaseException) -> bool:
+    :param pause: called when the run has to wait for answers, before it ends.
+    :param release: frees the agent; called when the run has ended.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        pause: Callable[[Run], object],
+        release: Callable[[Run, RunResult | None], object],
+    ) -> None:
+        self.run = run
+        self.has_begun = False
+        self.result: RunResult | None = None
+        self._is_over = False
+        self._pause = pause
+        self._release = release
+
+    def conclude(self, end: StopReason | BaseException) -> bool:
         """Settle the run, make its result, and free the agent.
 
         :return: whether there is nothing to be raised.
         """
-        run = self._run
+        self.has_begun = self._is_over = True
         try:
-            return self._settle(run, end)
+            return self._settle(end)
         finally:
-            self._release(run, self._result)
+            self._release(self.run, self.result)
 
-    def _settle(self, run: Run, end: StopReason | BaseException) -> bool:
+    def __del__(self) -> None:
+        # Only of a stream that nobody has begun, or closed.
+        if not self._is_over:
+            self.run.claim.cancel(_CLOSED, "closed")
+            self._release(self.run, None)
+
+    def _settle(self, end: StopReason | BaseException) -> bool:
+        run = self.run
         phase = run.claim.phase
         if isinstance(end, Cancelled) and not run.token.cancelled:
             run.claim.cancel(end.reason, end.origin)  # somebody's own: it is ours now
@@ -158,26 +163,47 @@ class RunStream(Iterator[RunEvents]):
         if isinstance(end, BaseException):
             is_cancel = isinstance(end, (Exception, Cancelled)) and cause is not None
             if not is_cancel and not isinstance(end, GeneratorExit):
-                self._settle_raised(run, end)
+                _settle_raised(run, end)
                 return False
             _report(run, end)
         if cause is not None:
             settle_cancelled(run)
         stop = "cancelled" if isinstance(end, BaseException) or cause else end
-        self._result = make_result(
+        self.result = make_result(
             run, stop, cause, phase=phase, latency=_seconds_since(cause)
         )
         for hook in run.setup.hooks.on_finish:
-            hook(self._result)
+            hook(self.result)
         return not isinstance(end, GeneratorExit)
 
-    def _settle_raised(self, run: Run, error: BaseException) -> None:
-        if isinstance(error, Exception):
-            settle_failed(run)
-        else:
-            settle_failed(run, run.setup.policy.marker)
-        if isinstance(error, SyncAgentError):
-            error.usage = run.usage
+
+def _follow(
+    end: RunEnd, events: Generator[RunEvents, None, StopReason]
+) -> Generator[RunEvents, None, None]:
+    """Yield the events of a run from its begin to its end."""
+    end.has_begun = True
+    try:
+        stop = yield from events
+        end.conclude(stop)
+    except BaseException as error:
+        if end.result is not None or not end.conclude(error):
+            raise
+    result = end.result
+    assert result is not None
+    if not result.interrupts:
+        for invocation in end.run.invocations:
+            if not invocation.is_announced:
+                yield invocation.finished()
+    yield RunFinished(result)
+
+
+def _settle_raised(run: Run, error: BaseException) -> None:
+    if isinstance(error, Exception):
+        settle_failed(run)
+    else:
+        settle_failed(run, run.setup.policy.marker)
+    if isinstance(error, SyncAgentError):
+        error.usage = run.usage
 
 
 def _seconds_since(cause: CancelReason | None) -> float:

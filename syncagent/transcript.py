@@ -319,6 +319,9 @@ class Transcript(Sequence[Message]):
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
         return self._messages[index]
 
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages)
+
     def __len__(self) -> int:
         return len(self._messages)
 

@@ -176,13 +176,13 @@ class Blocks:
         if kind == "text_delta":
             text = delta.text
             if text and type(block) is OpenText and block.kind is Text:
-                block.pieces.append(text)
+                block.add(text)
                 return TextDelta(text)
             return self._draft.text(text) if text and block is None else None
         if kind == "thinking_delta":
             text = delta.thinking
             if text and type(block) is OpenText and block.kind is Thinking:
-                block.pieces.append(text)
+                block.add(text)
                 return ThinkingDelta(text)
             return self._draft.thinking(text) if text and block is None else None
         if kind == "input_json_delta" and delta.partial_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 from uuid import uuid4
 
 from ..events import (
@@ -27,6 +28,9 @@ from ..messages import (
 )
 from ..usage import Usage
 
+#: How many pieces are joined at once.
+_MANY: Final = 128
+
 
 class OpenText:
     """Words that are still coming."""
@@ -34,8 +38,18 @@ class OpenText:
     def __init__(self, kind: type[Text | Thinking | Refusal]) -> None:
         self.kind = kind
         self.pieces: list[str] = []
+        #: How many of them are many, joined.
+        self._joined = 0
         self.citations: list[Citation] = []
         self.signature = ""
+
+    def add(self, text: str) -> None:
+        """Add words; many small pieces would take more room than all that they say."""
+        pieces = self.pieces
+        pieces.append(text)
+        if len(pieces) - self._joined >= _MANY:
+            pieces[self._joined :] = ["".join(pieces[self._joined :])]
+            self._joined += 1
 
     def close(self) -> AssistantBlock | None:
         """Return the block that they are, None if there is nothing in it."""
@@ -86,17 +100,17 @@ class Draft:
 
     def text(self, text: str) -> TextDelta:
         """Add words."""
-        self.open(Text).pieces.append(text)
+        self.open(Text).add(text)
         return TextDelta(text)
 
     def thinking(self, text: str) -> ThinkingDelta:
         """Add thinking."""
-        self.open(Thinking).pieces.append(text)
+        self.open(Thinking).add(text)
         return ThinkingDelta(text)
 
     def refusal(self, text: str) -> None:
         """Add to what it says in place of an answer."""
-        self.open(Refusal).pieces.append(text)
+        self.open(Refusal).add(text)
 
     def open(self, kind: type[Text | Thinking | Refusal]) -> OpenText:
         """Return the block of that kind that is being written, a new one if need be."""

@@ -111,7 +111,7 @@ class Answer:
         """Add words."""
         if delta := string(said.delta):
             item = self._item(said.output_index, _MESSAGE)
-            self._words(item, said.content_index, Text).pieces.append(delta)
+            self._words(item, said.content_index, Text).add(delta)
         return (TextDelta(delta),) if delta else ()
 
     def aside(self, said: Said) -> Iterable[Event]:
@@ -119,7 +119,7 @@ class Answer:
         item = self._item(said.output_index, _MESSAGE)
         kind = Refusal if said.annotation is None else Text
         words = self._words(item, said.content_index, kind)
-        words.pieces.append(string(said.delta))
+        words.add(string(said.delta))
         words.citations += _citations([said.annotation])
         return ()
 
@@ -131,7 +131,7 @@ class Answer:
         if delta := string(said.delta):
             is_next = bool(words.pieces) and part != item.thought
             item.thought = part
-            words.pieces.append(delta := "\n\n" * is_next + delta)
+            words.add(delta := "\n\n" * is_next + delta)
             yield ThinkingDelta(delta)
 
     def arguments(self, said: Said) -> Iterator[Event]:
@@ -285,7 +285,7 @@ def _rest(words: OpenText, whole: str) -> str:
     """Add what has not come of *whole*, and return it; nothing if others have come."""
     come = "".join(words.pieces)
     rest = whole[len(come) :] if whole.startswith(come) else ""
-    words.pieces.append(rest)
+    words.add(rest)
     return rest
 
 

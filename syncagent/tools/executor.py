@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final
 
 from .. import _clock
 from ..cancel import CancelToken, Mailbox
 from ..events import RunEvent, ToolProgress
+from ..exceptions import Cancelled
 from .invocation import Ending, Host, Invocation
 from .threads import Errand
 
 __all__ = ["Executor"]
 
 #: How long a tool that is told to stop by its timeout has to do so, in seconds, before
-#: it is left behind.
-_UNWINDING: Final = 0.05
+#: it is left behind. On a busy machine, a thread that wakes may need some of it.
+_UNWINDING: Final = 0.25
+#: How long a process that force has killed may take to be gone, in seconds, before
+#: nobody waits for it any more. It takes a moment.
+_DYING: Final = 2.0
+
+#: What a call has come to, or what happens meanwhile.
+_Mail = tuple[Invocation, Ending] | RunEvent
 
 
 class Executor:
@@ -43,11 +50,13 @@ class Executor:
         self._stop = token.child()
         self._width = width
         self._after = after
-        self._mail: Mailbox[tuple[Invocation, Ending] | RunEvent] = Mailbox()
+        self._mail: Mailbox[_Mail] = Mailbox()
         self._running: dict[Invocation, tuple[Errand[Ending], CancelToken]] = {}
         self._is_alone = True
 
-    def run(self, invocations: Sequence[Invocation]) -> Iterator[RunEvent]:
+    def run(
+        self, invocations: Sequence[Invocation]
+    ) -> Generator[RunEvent, None, None]:
         """Make the calls, and yield what happens.
 
         Cancellation: no further one begins; those that run are ended by their policies.
@@ -62,9 +71,11 @@ class Executor:
                 yield from self._begin(invocation)
             while self._running:
                 yield from self._receive()
-        except BaseException:
+        except BaseException as error:
             self._stop.cancel("the round has ended", "closed")
-            self._wind_down()
+            raised = self._wind_down()
+            if raised is not None and isinstance(error, Cancelled):
+                raise raised from None
             raise
 
     def emit(self, invocation: Invocation, value: Any) -> ToolProgress:
@@ -93,23 +104,31 @@ class Executor:
             return
         while True:
             token = self._stop.child(tool.timeout)
-            invocation.end(invocation.perform(self._host, token))
+            try:
+                invocation.end(invocation.perform(self._host, token))
+            except BaseException:  # a signal handler's, just before or after the tool
+                invocation.lose()
+                raise
             while (event := self._mail.take()) is not None:
                 assert not isinstance(event, tuple)
                 yield event
             if not self._wants_again(invocation):
                 yield invocation.finished()
                 return
+            yield from self._begin_again(invocation)
 
     def _wants_again(self, invocation: Invocation) -> bool:
         """Look at a call that has ended, and tell whether it is made again."""
         ending = invocation.ending
         if ending is not None and ending.raised is not None:
             raise ending.raised
-        if not self._after(invocation) or self._token.cancelled:
-            return False
-        invocation.ending = None
-        return True
+        return self._after(invocation) and not self._token.cancelled
+
+    def _begin_again(self, invocation: Invocation) -> Iterator[RunEvent]:
+        """Announce that a call is made again; until then it has ended as it has."""
+        yield invocation.started()
+        self._token.checkpoint()
+        invocation.begin_again()
 
     def _start(self, invocation: Invocation) -> None:
         """Begin a call on a thread of its own."""
@@ -148,15 +167,14 @@ class Executor:
 
     def _take(self, item: tuple[Invocation, Ending]) -> None:
         invocation, ending = item
+        invocation.end(ending)  # first, as what a signal handler raises may come next
         self._running.pop(invocation, None)
-        invocation.end(ending)
 
     def _ended(self, invocation: Invocation) -> Iterator[RunEvent]:
         if not self._wants_again(invocation):
             yield invocation.finished()
             return
-        yield invocation.started()
-        self._token.checkpoint()
+        yield from self._begin_again(invocation)
         self._start(invocation)
 
     def _late_at(self, invocation: Invocation) -> float | None:
@@ -173,47 +191,82 @@ class Executor:
         errand, _ = self._running[invocation]
         if not errand.leave():
             return False
-        self._running.pop(invocation)
         invocation.leave(timed_out=timed_out)
+        self._running.pop(invocation)
         return True
 
     # -- the end -------------------------------------------------------------------
 
-    def _wind_down(self) -> None:
-        """Wait for what runs as its policy says, and leave the rest behind."""
+    def _wind_down(self) -> BaseException | None:
+        """Wait for what runs as its policy says, and leave the rest behind.
+
+        :return: what a tool has raised meanwhile that has to go up.
+        """
         ended: list[Invocation] = []
         try:
             since = _clock.now()
+            ended += self._collect()
             while self._running:
-                limits = [at for call in self._running if (at := _end(call, since))]
-                until = min(limits, default=None)
-                item = self._mail.get(self._host.forced, until)
-                if isinstance(item, tuple):
+                item = self._wait_for_end(since)
+                if isinstance(item, tuple) and item[0] in self._running:
                     self._take(item)
                     ended.append(item[0])
                 elif item is None:
-                    for invocation in list(self._running):
-                        is_due = _is_past(_end(invocation, since))
-                        if is_due or self._host.forced.cancelled:
-                            self._leave(invocation)
+                    self._leave_late(since)
         finally:
-            for invocation in list(self._running):
-                if not self._leave(invocation):
-                    invocation.lose()
+            self._let_go()
         for invocation in ended:
             self._after(invocation)  # to look at; it is not made again
+        endings = [call.ending for call in ended if call.ending is not None]
+        return next((each.raised for each in endings if each.raised is not None), None)
 
+    def _wait_for_end(self, since: float) -> _Mail | None:
+        forced = self._host.forced
+        limits = [at for call in self._running if (at := self._left_at(call, since))]
+        # Nothing but the end of what it has killed can follow force.
+        token = CancelToken() if forced.cancelled else forced
+        return self._mail.get(token, min(limits, default=None))
 
-def _end(invocation: Invocation, since: float) -> float | None:
-    """Return when a call is left behind that was told to stop at *since*."""
-    tool = invocation.tool
-    assert tool is not None
-    if tool.on_cancel == "abandon":
-        return since + tool.grace
-    if tool.timeout is not None and not tool.runs_in_process:
-        began = since if invocation.began is None else invocation.began
-        return began + tool.timeout + _UNWINDING
-    return None
+    def _leave_late(self, since: float) -> None:
+        for invocation in list(self._running):
+            if _is_past(self._left_at(invocation, since)):
+                timed_out = _is_past(self._late_at(invocation))
+                self._leave(invocation, timed_out=timed_out)
+
+    def _left_at(self, invocation: Invocation, since: float) -> float | None:
+        """Return when a call is left behind that was told to stop at *since*."""
+        tool = invocation.tool
+        assert tool is not None
+        forced = self._host.forced.reason
+        if forced is not None:
+            return forced.at + (_DYING if tool.runs_in_process else 0.0)
+        limits = [since + tool.grace] if tool.on_cancel == "abandon" else []
+        late_at = self._late_at(invocation)
+        if late_at is not None:
+            limits.append(late_at)
+        return min(limits, default=None)
+
+    def _collect(self) -> list[Invocation]:
+        """Take what has ended, and take back what has not begun.
+
+        A signal handler may have raised between two steps of ours: then the thread was
+        never started, or its mail was taken out of the box and is lost.
+        """
+        ended: list[Invocation] = []
+        for invocation, (errand, _) in list(self._running.items()):
+            if errand.withdraw():
+                self._running.pop(invocation)
+            elif errand.done is not None:
+                self._take((invocation, errand.done))
+                ended.append(invocation)
+        return ended
+
+    def _let_go(self) -> None:
+        """Settle what is left when nobody can wait any more."""
+        self._collect()
+        for invocation in list(self._running):
+            if not self._leave(invocation):
+                invocation.lose()
 
 
 def _is_past(at: float | None) -> bool:

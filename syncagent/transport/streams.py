@@ -106,6 +106,7 @@ def _deliver(
             if not has_events:
                 if not attempt.has_delivered:
                     exchange.enter("stream")
+                    beginning = b""
                 has_events = attempt.has_delivered = True
                 exchange.stop_clock()  # the caller's time is not the server's
             if is_end is not None and call_outside(is_end, event):
@@ -113,6 +114,7 @@ def _deliver(
             if cancelled:  # what came before it may still be in our hands
                 exchange.token.checkpoint()
             yield event
+        piece = b""  # not to be kept while we wait for the next
         if has_events:
             attempt.before = sys.exc_info()[1]  # the caller may handle another by now
             exchange.enter("stream")

@@ -1,0 +1,235 @@
+"""How long after cancel() a run has returned, wherever it was stuck."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from benchmarks.agent_server import agent_server
+from benchmarks.agent_stuck import Place, Stuck, places
+from benchmarks.latency import delay, percentile_99
+from benchmarks.measure import Row
+from syncagent import Agent, Cancelled, CancelToken
+from syncagent.models import OpenAIChat
+from syncagent.tools import workers
+from syncagent.transport import Transport, close_idle
+
+#: How often a run is cancelled in each place, and where a process is killed.
+TIMES: Final = 120
+KILLS: Final = 40
+#: How many runs are cancelled at once, and how often.
+MANY: Final = 200
+CROWDS: Final = 5
+#: How many times the transport's own figure a median may be, and how many microseconds.
+LIMIT: Final = 3.0
+MOST: Final = 1000.0
+
+#: Returns the seconds from a cancel, or a kill, until a thread has returned.
+Floor = Callable[[random.Random], float]
+
+
+def rows() -> Iterator[Row]:
+    """Measure everything, one row after the other."""
+    randomly = random.Random(TIMES)
+    # Who is asked and does not answer is left behind, and that is logged.
+    logging.getLogger("syncagent").addHandler(logging.NullHandler())
+    with agent_server() as server:
+        for place in places(server):
+            yield one_place(place, FLOORS[place.floor][1](server, place), randomly)
+        yield from all_at_once(server)
+    workers.close_idle()
+    close_idle()
+
+
+def one_place(place: Place, floor: Floor, randomly: random.Random) -> Row:
+    """Cancel a run and its floor, in turns."""
+    times: list[float] = []
+    floors: list[float] = []
+    for _ in range(KILLS if place.is_process else TIMES):
+        floors.append(floor(randomly))
+        stuck = Stuck(place)
+        times.append(delay(stuck.run, stuck.wait_until_there, stuck.cancel, randomly))
+        stuck.check()
+    is_transport = place.floor in ("transport", "sub-agent")
+    return Row(
+        f"cancel in: {place.name}",
+        FLOORS[place.floor][0],
+        statistics.median(times) * 1e6,
+        statistics.median(floors) * 1e6,
+        "us",
+        limit=LIMIT if is_transport else None,
+        most=None if place.is_process else MOST,
+        note=f"p99 {percentile_99(times) * 1e3:.2f} ms, of the floor "
+        f"{percentile_99(floors) * 1e3:.2f} ms",
+    )
+
+
+# -- what it is compared with ------------------------------------------------------
+
+
+def transport_floor(server: str, place: Place) -> Floor:
+    """The transport alone, at the same place of the same server."""
+    path, phase = (place.path, place.phase) if place.path else ("stall-3", "stream")
+    url, transport = f"{server}/{path}/v1/chat/completions", Transport()
+
+    def measure(randomly: random.Random) -> float:
+        token, there = CancelToken(), threading.Event()
+
+        def note(at: str) -> None:
+            if at == phase:
+                there.set()
+
+        def block() -> None:
+            read(transport, url, token, note)
+
+        return delay(block, there.wait, token.cancel, randomly)
+
+    return measure
+
+
+def read(
+    transport: Transport, url: str, token: CancelToken, note: Callable[[str], None]
+) -> None:
+    try:
+        for _ in transport.stream(url, token=token, json={}, on_phase=note):
+            pass
+    except Cancelled:
+        pass
+
+
+def token_floor(*_: Any) -> Floor:
+    """A token, and who waits for it."""
+
+    def measure(randomly: random.Random) -> float:
+        token = CancelToken()
+
+        def block() -> None:
+            token.wait()
+
+        return delay(block, int, token.cancel, randomly)
+
+    return measure
+
+
+def program_floor(*_: Any) -> Floor:
+    """A program that is told to end."""
+    return lambda randomly: end_of(["sleep", "600"], signal.SIGTERM, randomly)
+
+
+def python_floor(*_: Any) -> Floor:
+    """A Python that is killed, with as much in it as a worker has."""
+    code = (
+        "import benchmarks.agent_tools, syncagent.tools.worker, time; "
+        "print(flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", code]
+    return lambda randomly: end_of(command, signal.SIGKILL, randomly, says_so=True)
+
+
+def end_of(
+    command: list[str], number: int, randomly: random.Random, says_so: bool = False
+) -> float:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        if says_so:
+            process.stdout.readline()
+
+        def block() -> None:
+            process.wait()
+
+        return delay(block, int, lambda: os.killpg(process.pid, number), randomly)
+
+
+FLOORS: Final[dict[str, tuple[str, Callable[[str, Place], Floor]]]] = {
+    "transport": ("the transport's own", transport_floor),
+    "sub-agent": ("the transport's own", transport_floor),
+    "token": ("token.cancel() -> token.wait()", token_floor),
+    "program": ("killpg() -> Popen.wait(), sleep", program_floor),
+    "python": ("killpg() -> Popen.wait(), Python", python_floor),
+}
+
+
+# -- many of them ------------------------------------------------------------------
+
+
+def all_at_once(server: str) -> Iterator[Row]:
+    """Many runs, each on its thread: until the last has returned, per run."""
+    model = OpenAIChat("fake", base_url=f"{server}/stall-3/v1", api_key="none")
+    url, transport = model._url(), Transport()
+
+    def streams(token: CancelToken, there: Callable[[str], None]) -> None:
+        read(transport, url, token.child(), there)
+
+    def shared(token: CancelToken, there: Callable[[str], None]) -> None:
+        run(Agent(model), token, there)
+
+    agents: list[Agent] = []
+
+    def alone(token: CancelToken, there: Callable[[str], None]) -> None:
+        agent = Agent(model)
+        agents.append(agent)
+        run(agent, CancelToken(), there)
+
+    def cancel_each(token: CancelToken) -> None:
+        while agents:
+            agents.pop().cancel()
+
+    sides: list[tuple[Any, Any]] = [
+        (streams, CancelToken.cancel),
+        (shared, CancelToken.cancel),
+        (alone, cancel_each),
+    ]
+    rounds = [[crowd(*side) for side in sides] for _ in range(CROWDS)]
+    floor, *values = map(statistics.median, zip(*rounds, strict=True))
+    for name, value in zip(("one token", "agent.cancel()"), values, strict=True):
+        yield Row(
+            f"cancel {MANY} runs at once by {name}, each",
+            "the transport's own, one token",
+            value / MANY * 1e6,
+            floor / MANY * 1e6,
+            "us",
+            limit=LIMIT,
+            note=f"all of them: {value * 1e3:.0f} ms",
+        )
+
+
+def run(agent: Agent, token: CancelToken, there: Callable[[str], None]) -> None:
+    with agent.stream("go", cancel=token) as stream:
+        for event in stream:
+            there("stream" if type(event).__name__ == "TextDelta" else "")
+    assert stream.result.cancelled
+
+
+def crowd(
+    work: Callable[[CancelToken, Callable[[str], None]], None],
+    cancel: Callable[[CancelToken], object],
+) -> float:
+    """Return the seconds from *cancel* until many threads have returned."""
+    token, there = CancelToken(), threading.Semaphore(0)
+
+    def note(phase: str) -> None:
+        if phase == "stream":
+            there.release()
+
+    threads = [threading.Thread(target=work, args=(token, note)) for _ in range(MANY)]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        there.acquire()
+    threading.Event().wait(0.3)
+    begin = time.perf_counter()
+    cancel(token)
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - begin

@@ -1,0 +1,129 @@
+"""A process that speaks Chat Completions; the path says what it does.
+
+::
+
+    python -m benchmarks.agent_server
+
+It prints its port, and ends when its standard input does. ``/loop-50/v1/...`` calls a
+tool until 50 results are there, ``/call-NAME`` calls that tool once, ``/say-300``
+says so many pieces of text. ``/silent``, ``/head``, ``/stall-3`` stop before the
+headers, before the first event and after some; ``/flow`` never ends; ``/busy`` is
+status 503.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Final
+
+from syncagent.messages import AssistantBlock, AssistantMessage, Text, ToolCall
+from syncagent.testing.speech import openai_chat
+from syncagent.usage import Usage
+
+HEAD: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+BUSY: Final = (
+    b"HTTP/1.1 503 Busy\r\nContent-Type: application/json\r\nRetry-After: 60\r\n"
+    b"Content-Length: 2\r\n\r\n{}"
+)
+END: Final = b"0\r\n\r\n"
+#: The id of the last tool call in a payload is the number of the round.
+_ROUND: Final = re.compile(rb"call_(\d+)")
+
+
+@contextmanager
+def agent_server() -> Iterator[str]:
+    """Run it; give its address, to which what it is to do is added."""
+    command = [sys.executable, "-m", "benchmarks.agent_server"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        process.stdin.close()
+        process.wait(10)
+
+
+def chunks(*content: AssistantBlock) -> list[bytes]:
+    """Return the events of an answer, each in a chunk."""
+    is_call = any(isinstance(block, ToolCall) for block in content)
+    message = AssistantMessage(content, "tool_calls" if is_call else "end_turn")
+    frames = [frame.encode() for frame in openai_chat.frames(message, Usage(10, 10))]
+    return [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in frames]
+
+
+@cache
+def text(pieces: int) -> list[bytes]:
+    return chunks(Text("token" * pieces))
+
+
+def reply(what: str, body: bytes) -> bytes:
+    """Return a whole answer."""
+    kind, _, rest = what.partition("-")
+    if kind == "say":
+        return HEAD + b"".join(text(int(rest))) + END
+    at = body.rfind(b"call_")
+    found = _ROUND.match(body, at) if at >= 0 else None
+    number = int(found[1]) if found else 0
+    if number >= (int(rest) if kind == "loop" else 1):
+        return HEAD + b"".join(text(3)) + END
+    name, arguments = (rest, "{}")
+    if kind == "loop":
+        name, arguments = "add", f'{{"first": {number}, "second": 2}}'
+    said = chunks(Text("I add it."), ToolCall(f"call_{number + 1}", name, arguments))
+    return HEAD + b"".join(said) + END
+
+
+def converse(sock: socket.socket) -> None:
+    with suppress(OSError), sock, sock.makefile("rb") as file:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while line := file.readline().decode():
+            size = 0
+            while head := file.readline().strip().lower():
+                if head.startswith(b"content-length:"):
+                    size = int(head[15:])
+            what = line.split()[1].split("/")[1]
+            answer(sock, what, file.read(size))
+
+
+def answer(sock: socket.socket, what: str, body: bytes) -> None:
+    kind, _, number = what.partition("-")
+    if kind == "busy":
+        sock.sendall(BUSY)
+    elif kind == "flow":
+        sock.sendall(HEAD + text(1)[0])
+        while True:
+            sock.sendall(text(1)[1])
+    elif kind in ("silent", "head", "stall"):
+        begin = b"" if kind == "silent" else HEAD
+        sock.sendall(begin + b"".join(text(999)[: int(number or 0)]))
+        sock.recv(1)  # until it hangs up
+    else:
+        sock.sendall(reply(what, body))
+
+
+def serve(listener: socket.socket) -> None:
+    while True:
+        sock, _ = listener.accept()
+        threading.Thread(target=converse, args=(sock,), daemon=True).start()
+
+
+def main() -> None:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=2000)
+    print(listener.getsockname()[1], flush=True)
+    threading.Thread(target=serve, args=(listener,), daemon=True).start()
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
