@@ -14,6 +14,7 @@ from .agent_settings import (
     Prompt,
     check_busy,
     check_settings,
+    check_words,
     compose,
     tools_by_name,
     user_message,
@@ -34,9 +35,10 @@ from .exceptions import (
     ConfigurationError,
     InterruptPending,
     Origin,
+    ToolError,
 )
 from .hooks import HookSet
-from .interrupts import Interrupt
+from .interrupts import Approval, ApprovalRequest, Interrupt
 from .limits import Limits
 from .messages import Message, UserMessage
 from .models.model import Model
@@ -101,6 +103,8 @@ class Agent:
     ) -> None:
         model = find_model(model) if isinstance(model, str) else model
         check_settings(model, limits, cancel_policy, parallel_tools, on_busy)
+        handlers = {"approve": approve, "authenticate": authenticate, "ask": ask}
+        check_words(system, name, messages, **handlers)
         options = model.options
         if system is not None:
             options = msgspec.structs.replace(options, system=system)
@@ -196,6 +200,9 @@ class Agent:
                 f"the agent waits for answers to {', '.join(sorted(open_ids))}; got "
                 f"{', '.join(map(str, answers)) or 'none'}"
             )
+        for asked in pause.interrupts:
+            if isinstance(asked, ApprovalRequest):
+                Approval.of(answers[asked.id])
         stream = self._begin(None, timeout, cancel, None, "raise", answers)
         return _exhaust(stream)
 
@@ -211,13 +218,15 @@ class Agent:
         """Claim the agent for a run, and make it."""
         wanted = None if output is None else Output(output)
         token, following = compose(timeout, self._setup.limits.seconds, cancel)
-        claim = RunClaim(token)
+        claim = RunClaim(token, uuid4().hex)
         begun = False
         try:
             how = self._on_busy if on_busy is None else check_busy(on_busy)
             begun = wait_for_turn(self._slot, self._line, claim, how)
             if not begun:
-                return RunStream.never_begun(uuid4().hex, claim)
+                if following is not None:
+                    following.close()
+                return RunStream.never_begun(claim)
             run = self._make_run(said, claim, wanted, answers is not None)
             handlers = (
                 self._handlers
@@ -247,13 +256,13 @@ class Agent:
         if resumes:
             if pause is None or not pause.take():
                 raise ConfigurationError("the calls were cancelled meanwhile")
-            run = Run(uuid4().hex, self._setup, transcript, claim, pause.run.output)
-            run.continue_round(pause.run)
+            run = Run(claim.run_id, self._setup, transcript, claim, pause.output)
+            run.continue_round(pause.round, pause.text)
             self._pause = None
         else:
             self._close_pause(pause)
             transcript.repair()
-            run = Run(uuid4().hex, self._setup, transcript, claim, output)
+            run = Run(claim.run_id, self._setup, transcript, claim, output)
             assert said is not None
             transcript.append(said)
         self._run, self._failure = weakref.ref(run), ""
@@ -262,13 +271,14 @@ class Agent:
     def _close_pause(self, pause: Pause | None) -> None:
         if pause is None:
             return
-        if not pause.is_cancelled:
+        if pause.interrupts:
             ids = ", ".join(asked.id for asked in pause.interrupts)
             raise InterruptPending(
                 f"the agent waits for answers to {ids}; give them to resume(), or let "
                 "the calls go with cancel()"
             )
-        for message in pause.leftovers():
+        # One that was taken, by a resume() that never began, is repaired.
+        for message in pause.leftovers() if pause.is_cancelled else ():
             self._transcript.append(message)
         self._pause = None
 
@@ -405,6 +415,11 @@ class Agent:
             :param prompt: everything that it needs to know, as it knows nothing else.
             """
             result: RunResult = ctx.agent(self.fork(), prompt)
+            if result.stop_reason != "end_turn":
+                raise ToolError(
+                    f"{called} did not come to its end ({result.stop_reason}); it has "
+                    f"said: {result.text or 'nothing'}"
+                )
             return result.text
 
         told = description or self._setup.options.system or None

@@ -22,6 +22,7 @@ __all__ = [
     "Prompt",
     "check_busy",
     "check_settings",
+    "check_words",
     "compose",
     "tools_by_name",
     "user_message",
@@ -135,7 +136,20 @@ def check_settings(
     _check_price(model, limits)
 
 
+def check_words(system: Any, name: Any, messages: Any, **handlers: Any) -> None:
+    """Refuse what could only be misunderstood later."""
+    for word, given in (("system", system), ("name", name)):
+        if given is not None and not isinstance(given, str):
+            raise ConfigurationError(f"{word} is a string; got {given!r:.80}")
+    if not isinstance(messages, Iterable):
+        raise ConfigurationError(f"messages is a list; got {messages!r:.80}")
+    for word, given in handlers.items():
+        if given is not None and not callable(given):
+            raise ConfigurationError(f"{word} is a function; got {given!r:.80}")
+
+
 def check_busy(on_busy: Any) -> OnBusy:
+    """Return *on_busy*, if there is such a choice."""
     if on_busy not in get_args(OnBusy):
         raise ConfigurationError(
             f"on_busy is one of {', '.join(get_args(OnBusy))}; got {on_busy!r}"

@@ -69,7 +69,9 @@ class GivenAnswers(Handlers):
 
     def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
         if all(question.id in self._answers for question in questions):
-            return self._answers
+            # Once: a later call may have the same id.
+            answers, self._answers = self._answers, {}
+            return answers
         return self._others.answer(questions, run)
 
 
@@ -90,14 +92,15 @@ def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]
         while True:
             mark = run_id.set(run.id)
             try:
-                step = loop.send(answers)
+                try:
+                    step = loop.send(answers)
+                except StopIteration as end:
+                    stop: StopReason = end.value
+                    return stop
                 answers = None
                 if isinstance(step, tuple):
                     answers = handlers.answer(step, run)
                     continue
-            except StopIteration as end:
-                stop: StopReason = end.value
-                return stop
             finally:
                 run_id.reset(mark)
             if on_event:

@@ -77,10 +77,15 @@ def run_loop(run: Run) -> Steps:
             if message is None:
                 continue
             if not run.has_calls():
-                if message.stop_reason == "pause" or not run.take_output(message):
-                    run.claim.come_due("after_turn", "after_tools")
-                    continue
-                return _STOPS.get(message.stop_reason, "end_turn")
+                stop = _STOPS.get(message.stop_reason)
+                if stop is not None:
+                    return stop
+                if message.stop_reason != "pause" and run.take_output(message):
+                    return "end_turn"
+                run.claim.come_due("after_turn", "after_tools")
+                if run.limit_reached() is not None:
+                    return "limit"
+                continue
             if message.stop_reason == "max_tokens":  # the last call may be half a one
                 finish_round(run)
                 return "max_tokens"

@@ -25,7 +25,10 @@ class Pause:
     def __init__(self, run: Run) -> None:
         assert run.round is not None
         self.round: Final = run.round
-        self.run: Final = run
+        # Not the run: that would keep its claim.
+        self.text: Final = run.text
+        self.output: Final = run.output
+        self._marker: Final = run.setup.policy.marker
         self._fate: Once[str] = Once()
 
     @property
@@ -48,5 +51,4 @@ class Pause:
 
     def leftovers(self) -> list[Message]:
         """Return what a cancel leaves in the transcript."""
-        policy = self.run.setup.policy
-        return [self.round.message(), marked(policy.marker)]
+        return [self.round.message(), marked(self._marker)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from ._run_id import run_id
 from .cancel import CancelToken, RunClaim, RunSlot
 from .exceptions import AgentBusy
 from .result import OnBusy
@@ -27,7 +28,7 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
         slot.begin(claim)
         return True
     claim.phase = "queue"
-    _refuse_own_thread(slot)
+    _refuse_own_run(slot)
     place = CancelToken()
     line.append(place)
     try:
@@ -47,12 +48,15 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
         place.cancel()
 
 
-def _refuse_own_thread(slot: RunSlot) -> None:
+def _refuse_own_run(slot: RunSlot) -> None:
     # Before it stands in line: whoever is ahead waits for that very run as well.
     live = slot.live
-    if live is not None and live.is_own_thread:
+    if live is None:
+        return
+    # A tool may be on another thread; it has the context variables of its run.
+    if live.is_own_thread or live.run_id == run_id.get():
         raise AgentBusy(
-            "the agent has a live run on this very thread, which would wait for "
+            "the agent has a live run, and this is a part of it, which would wait for "
             "itself; use a fork() of it"
         )
 

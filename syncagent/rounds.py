@@ -184,6 +184,14 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
             wants_again = True
         elif wish is not None:
             raise unknown_answer("after_tool", wish)
-    left = _calls_left(run)
     may = invocation.outcome in ("done", "failed") or invocation.has_timed_out
-    return wants_again and may and (left is None or left > 0)
+    return wants_again and may and _may_repeat(run)
+
+
+def _may_repeat(run: Run) -> bool:
+    """Is there a call left, beside those of the round that have not begun?"""
+    left = _calls_left(run)
+    if left is None or run.round is None:
+        return left is None
+    calls = run.round.invocations
+    return left > sum(call.is_open and call.began is None for call in calls)

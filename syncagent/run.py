@@ -124,8 +124,12 @@ class Run:
         self.claim = claim
         self.output = output
         self.value: Any = None
-        #: The length of the transcript when it began.
-        self.start = len(transcript)
+        #: What the user has said before, and nobody has answered: it is joined with
+        #: what is said now.
+        last = transcript[-1] if transcript else None
+        self.unanswered = last if isinstance(last, UserMessage) else None
+        #: The length of the transcript when it began, without that.
+        self.start = len(transcript) - (self.unanswered is not None)
         self.turns = 0
         self.tool_calls = 0
         self.limit: LimitName | None = None
@@ -173,12 +177,11 @@ class Run:
         self.state = (state, tool, call_id)
         return [StateChanged(state, tool, call_id)]
 
-    def continue_round(self, before: Run) -> None:
+    def continue_round(self, round: ToolRound, text: str) -> None:
         """Go on with the tool calls of a run that had to wait for answers."""
-        self.round = before.round
-        assert self.round is not None
-        self.invocations = list(self.round.invocations)
-        self.text = before.text
+        self.round = round
+        self.invocations = list(round.invocations)
+        self.text = text
 
     # -- asking the model ----------------------------------------------------------
 
@@ -211,7 +214,8 @@ class Run:
         self.text = message.text
         calls = message.tool_calls
         if calls:
-            made = [Invocation(call, f"{self.id}:{call.call_id}") for call in calls]
+            key = f"{self.id}:{self.turns}"  # some models use an id again
+            made = [Invocation(call, f"{key}:{call.call_id}") for call in calls]
             self.round = ToolRound(made)
             self.invocations += made
         return message
@@ -237,8 +241,7 @@ class Run:
             if self._attempts == _ATTEMPTS:
                 raise OutputInvalid(
                     f"the model did not answer with {self.output.type!r} in "
-                    f"{_ATTEMPTS} attempts; the last one is wrong {error}",
-                    result=message.text,
+                    f"{_ATTEMPTS} attempts; the last one is wrong {error}"
                 ) from error
             said = f"Your answer does not have the form that was asked for: {error}"
         else:
@@ -344,7 +347,7 @@ class Run:
             result = agent.run(prompt, cancel=context.token, **settings)
         except SyncAgentError as error:
             if isinstance(error.usage, Usage):
-                self._spent.append((error.usage, None))
+                self._spent.append((error.usage, agent.model.cost(error.usage)))
             raise
         finally:
             self.state = before

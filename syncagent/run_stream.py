@@ -9,8 +9,15 @@ from typing import Final
 
 from . import _clock
 from .cancel import CancelMode, CancelReason, Receipt, RunClaim
+from .cancel.again import until_done
 from .driver import Handlers, drive
-from .exceptions import Cancelled, ConfigurationError, Origin, SyncAgentError
+from .exceptions import (
+    Cancelled,
+    ConfigurationError,
+    Origin,
+    RunStopped,
+    SyncAgentError,
+)
 from .loop import StopReason
 from .result import Cancellation, RunEvents, RunFinished, RunResult, make_result
 from .run import Run
@@ -41,7 +48,7 @@ class RunStream(Iterator[RunEvents]):
         self._events = _follow(end, drive(end.run, handlers))
 
     @classmethod
-    def never_begun(cls, run_id: str, claim: RunClaim) -> RunStream:
+    def never_begun(cls, claim: RunClaim) -> RunStream:
         """Return one of a run that was cancelled before it had its turn."""
         cause = claim.token.reason
         assert cause is not None
@@ -50,11 +57,11 @@ class RunStream(Iterator[RunEvents]):
         )
         claim.end()
         self = cls.__new__(cls)
-        self.run_id, self._claim, self._end = run_id, claim, None
+        self.run_id, self._claim, self._end = claim.run_id, claim, None
         self._over = result = RunResult(
             text="",
             stop_reason="cancelled",
-            run_id=run_id,
+            run_id=claim.run_id,
             messages=(),
             cancellation=cancellation,
         )
@@ -92,7 +99,10 @@ class RunStream(Iterator[RunEvents]):
         if end is not None and not end.has_begun:
             self._claim.cancel(_CLOSED, "closed")
             end.conclude(GeneratorExit())
-        self._events.close()
+        try:
+            self._events.close()
+        except ValueError:  # another thread is in the middle of a step, which ends now
+            self._claim.cancel(_CLOSED, "closed")
 
     def __iter__(self) -> Iterator[RunEvents]:
         return self._events
@@ -131,20 +141,25 @@ class RunEnd:
         self.run = run
         self.has_begun = False
         self.result: RunResult | None = None
-        self._is_over = False
         self._pause = pause
         self._release = release
+        self._is_over = False  # from here on there is something to be ended
+
+    #: Until it is made: a signal handler may raise before that.
+    _is_over = True
 
     def conclude(self, end: StopReason | BaseException) -> bool:
         """Settle the run, make its result, and free the agent.
 
         :return: whether there is nothing to be raised.
         """
+        if self._is_over:  # and something was raised on the way out
+            return False
         self.has_begun = self._is_over = True
         try:
-            return self._settle(end)
+            return self._finish(end)
         finally:
-            self._release(self.run, self.result)
+            until_done(lambda: self._release(self.run, self.result))
 
     def __del__(self) -> None:
         # Only of a stream that nobody has begun, or closed.
@@ -152,7 +167,7 @@ class RunEnd:
             self.run.claim.cancel(_CLOSED, "closed")
             self._release(self.run, None)
 
-    def _settle(self, end: StopReason | BaseException) -> bool:
+    def _finish(self, end: StopReason | BaseException) -> bool:
         run = self.run
         phase = run.claim.phase
         if isinstance(end, Cancelled) and not run.token.cancelled:
@@ -160,15 +175,16 @@ class RunEnd:
         if end == "interrupt":
             self._pause(run)  # before the last moment for a cancel: none is lost
         cause = run.claim.finish()
+        stop = "cancelled" if cause else end
+        if isinstance(end, BaseException) and not _is_cancel(end, cause):
+            until_done(lambda: _settle_raised(run, end))
+            return False
         if isinstance(end, BaseException):
-            is_cancel = isinstance(end, (Exception, Cancelled)) and cause is not None
-            if not is_cancel and not isinstance(end, GeneratorExit):
-                _settle_raised(run, end)
-                return False
             _report(run, end)
+            stop = "cancelled"
         if cause is not None:
-            settle_cancelled(run)
-        stop = "cancelled" if isinstance(end, BaseException) or cause else end
+            until_done(lambda: settle_cancelled(run))
+        assert not isinstance(stop, BaseException)
         self.result = make_result(
             run, stop, cause, phase=phase, latency=_seconds_since(cause)
         )
@@ -193,8 +209,19 @@ def _follow(
     if not result.interrupts:
         for invocation in end.run.invocations:
             if not invocation.is_announced:
-                yield invocation.finished()
+                event = invocation.finished()
+                for hook in end.run.setup.hooks.on_event:
+                    hook(event)
+                yield event
     yield RunFinished(result)
+
+
+def _is_cancel(error: BaseException, cause: CancelReason | None) -> bool:
+    """Is this what comes out of a run that was cancelled? By the token first."""
+    if isinstance(error, GeneratorExit):
+        return True
+    is_usual = isinstance(error, (Exception, Cancelled))
+    return cause is not None and is_usual and not isinstance(error, MemoryError)
 
 
 def _settle_raised(run: Run, error: BaseException) -> None:
@@ -204,6 +231,8 @@ def _settle_raised(run: Run, error: BaseException) -> None:
         settle_failed(run, run.setup.policy.marker)
     if isinstance(error, SyncAgentError):
         error.usage = run.usage
+    if isinstance(error, RunStopped):
+        error.result = make_result(run, "end_turn", None, phase="", latency=0.0)
 
 
 def _seconds_since(cause: CancelReason | None) -> float:

@@ -26,6 +26,8 @@ def settle_cancelled(run: Run) -> None:
     if policy.partial_text == "rollback":
         run.answer = run.round = None
         run.transcript.truncate(run.start)
+        if run.unanswered is not None:
+            run.transcript.append(run.unanswered)
         return
     if run.round is not None:
         was_waiting = run.round.is_waiting

@@ -35,6 +35,7 @@ class RunClaim:
     A claim that is dropped without that counts as ended.
 
     :param token: the run's token, by default a new one.
+    :param run_id: the run's own name.
     :raises ConfigurationError: the token is, or was, that of another run.
     """
 
@@ -45,11 +46,13 @@ class RunClaim:
         "forced",
         "later",
         "phase",
+        "run_id",
         "token",
     )
 
-    def __init__(self, token: CancelToken | None = None) -> None:
+    def __init__(self, token: CancelToken | None = None, run_id: str = "") -> None:
         self.token: Final = CancelToken() if token is None else token
+        self.run_id: Final = run_id
         #: Cancelled when nothing is to be waited for any more.
         self.forced: Final = CancelToken()
         #: Cancels that let the run go on for a while.

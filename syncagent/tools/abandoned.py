@@ -41,7 +41,7 @@ def abandoned() -> tuple[AbandonedTool, ...]:
     They run on daemon threads, which do not keep the interpreter from exiting. What
     they return is dropped.
     """
-    return tuple(_ledger.values())
+    return tuple(_ledger.copy().values())  # one step, whoever changes it meanwhile
 
 
 def note_abandoned(

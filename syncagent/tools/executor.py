@@ -54,9 +54,7 @@ class Executor:
         self._running: dict[Invocation, tuple[Errand[Ending], CancelToken]] = {}
         self._is_alone = True
 
-    def run(
-        self, invocations: Sequence[Invocation]
-    ) -> Generator[RunEvent, None, None]:
+    def run(self, invocations: Sequence[Invocation]) -> Generator[RunEvent, None, None]:
         """Make the calls, and yield what happens.
 
         Cancellation: no further one begins; those that run are ended by their policies.

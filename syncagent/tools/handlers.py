@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -52,8 +53,8 @@ def ask_handler(
         if done is None and can_hear:
             done = mail.get(CancelToken(), _clock.now() + _PATIENCE)
     finally:
-        if done is None:
-            errand.leave()
+        if done is None and not errand.withdraw():
+            errand.leave(logging.INFO)  # people do not stop, that is nothing new
     token.checkpoint()  # an answer that comes after a cancel is none
     assert done is not None
     answer, error = done

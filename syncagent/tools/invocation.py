@@ -11,11 +11,11 @@ from .. import _clock
 from .._run_id import run_id as run_id_variable
 from ..cancel import CancelToken
 from ..events import ToolFinished, ToolStarted
-from ..exceptions import Cancelled
+from ..exceptions import Cancelled, ToolError
 from ..messages import ResultBlock, Text, ToolCall, ToolResult
 from ..outcomes import Outcome, ToolOutcome
 from .context import ToolContext
-from .results import content_of, words_for
+from .results import RESULT_LIMIT, content_of, cut, words_for
 from .tool import Tool
 
 __all__ = ["Ending", "Host", "Invocation"]
@@ -29,8 +29,6 @@ _ABANDONED: Final = (
     "Interrupted: this call was still running when it was left behind; its effects "
     "are unknown."
 )
-#: What is nobody's mistake, and goes up out of the run.
-GOES_UP: Final = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError)
 
 
 class Host:
@@ -95,6 +93,8 @@ class Invocation:
         self.is_approved = False
         self.credentials: Any = None
         self.ending: Ending | None = None
+        #: What had become of it when it was to be made again.
+        self._before: Ending | None = None
         self.began: float | None = None
         self.seconds = 0.0
         #: Was it told to whoever follows the run?
@@ -113,6 +113,8 @@ class Invocation:
 
     def end(self, ending: Ending) -> None:
         """Note what became of it."""
+        if ending.outcome == "not_started" and self._before is not None:
+            ending = self._before  # it did run, if not again
         self.ending = ending
         if self.began is not None:
             self.seconds = _clock.now() - self.began
@@ -127,6 +129,10 @@ class Invocation:
         :raises ToolError: it cannot be said in JSON.
         """
         self.end(Ending("done", self._content(value)))
+
+    def begin_again(self) -> None:
+        """Have it made again."""
+        self._before, self.ending = self.ending, None
 
     @property
     def is_open(self) -> bool:
@@ -146,9 +152,12 @@ class Invocation:
             with self.context(host, token) as context:
                 # The last moment: from here on the tool has begun.
                 if token.cancelled:
-                    return _NOT_STARTED
+                    return self._not_begun(token)
                 value = self._call(self.tool, context, host)
-            return Ending("done", self._content(value))
+            try:
+                return Ending("done", self._content(value))
+            except ToolError as error:  # it has run to its end, so this is no cancel
+                return Ending.badly("failed", words_for(error))
         except BaseException as error:
             return self._ending(error, token)
         finally:
@@ -170,7 +179,7 @@ class Invocation:
             tool_name=self.tool.name,
             idempotency_key=self.key,
             grace=self.tool.grace,
-            emit=lambda value: host.emit(self, value),
+            emit=lambda value: host.emit(self, value) if self.is_open else None,
             ask=None if ask is None else lambda question: ask(context, question),
             run_agent=host.run_agent,
             credentials=self.credentials,
@@ -192,22 +201,31 @@ class Invocation:
         """Say what an exception means: by the token first, never by its type."""
         words = words_for(error)
         is_usual = isinstance(error, (Exception, Cancelled))
-        if isinstance(error, GOES_UP) or not is_usual:
+        if isinstance(error, MemoryError):
             return Ending.badly("failed", words, raised=error)
+        if not is_usual:  # a Ctrl+C, an exit: it was stopped while it ran
+            told = _INTERRUPTED
+            return Ending.badly("interrupted", told, error=words, raised=error)
         if not token.cancelled:
             return Ending.badly("failed", words)
         if getattr(error, "started", True) is False:  # of a worker: nothing was sent
-            return _NOT_STARTED
+            return self._not_begun(token)
         # A deadline is its own: the run's comes as the parent's.
         timed_out = token.origin == "deadline"
         told = self._timed_out("this call was stopped") if timed_out else _INTERRUPTED
-        said = _partial(error)
+        said = _partial(error, self.tool.result_limit if self.tool else RESULT_LIMIT)
         return Ending.badly(
             "interrupted",
             f"{told}\n{said}" if said else told,
             error=told if isinstance(error, Cancelled) else words,
             timed_out=timed_out,
         )
+
+    def _not_begun(self, token: CancelToken) -> Ending:
+        if token.origin != "deadline":
+            return _NOT_STARTED
+        words = self._timed_out("this call was not started", "")
+        return Ending.badly("not_started", words, timed_out=True)
 
     def leave(self, *, timed_out: bool = False) -> None:
         """Note that it is still running, and nobody waits for it any more."""
@@ -219,10 +237,9 @@ class Invocation:
         """Note that it has ended, and nobody knows how."""
         self.end(Ending.badly("interrupted", _INTERRUPTED))
 
-    def _timed_out(self, what: str) -> str:
+    def _timed_out(self, what: str, rest: str = "; its effects are unknown") -> str:
         assert self.tool is not None
-        limit = self.tool.timeout
-        return f"Timed out after {limit:g} s: {what}; its effects are unknown."
+        return f"Timed out after {self.tool.timeout:g} s: {what}{rest}."
 
     # -- afterwards ----------------------------------------------------------------
 
@@ -268,9 +285,9 @@ class Invocation:
         )
 
 
-def _partial(error: BaseException) -> str:
+def _partial(error: BaseException, limit: int) -> str:
     """Return what a process had said when it was stopped."""
     partial = getattr(error, "partial", None)
     parts = (getattr(partial, "stdout", ""), getattr(partial, "stderr", ""))
     said = "\n".join(part.strip() for part in parts if part and part.strip())
-    return f"What it had said until then:\n{said}" if said else ""
+    return f"What it had said until then:\n{cut(said, limit)}" if said else ""

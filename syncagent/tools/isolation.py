@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ..cancel import CancelToken
-from ..exceptions import ToolError
+from ..exceptions import Cancelled, ToolError
 from .context import ToolContext
 from .tool import Tool
-from .workers import WorkerDied, WorkerKilled, call, find_target
+from .workers import (
+    WorkerDied,
+    WorkerKilled,
+    _RemoteTraceback,
+    call,
+    find_target,
+)
 
 __all__ = ["call_in_process"]
 
@@ -58,6 +64,20 @@ def call_in_process(
         raise
     except WorkerDied as error:
         raise ToolError(str(error)) from error
-    except (SystemExit, KeyboardInterrupt) as error:
-        # In a process of its own, that is a tool's end, and not ours.
-        raise ToolError(f"it ended its process: {error!r}") from None
+    except (Exception, Cancelled) as error:
+        if isinstance(error, MemoryError) and _is_remote(error):
+            raise _as_tool_error(error) from error.__cause__
+        raise
+    except BaseException as error:
+        if _is_remote(error):
+            raise _as_tool_error(error) from error.__cause__
+        raise  # a signal handler's: somebody wants to leave, here
+
+
+def _is_remote(error: BaseException) -> bool:
+    return isinstance(error.__cause__, _RemoteTraceback)
+
+
+def _as_tool_error(error: BaseException) -> ToolError:
+    """In a process of its own, whatever it is is a tool's end, and not ours."""
+    return ToolError(f"it ended its process: {error!r}")

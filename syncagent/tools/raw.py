@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, Final
+
+import msgspec
 
 from ..exceptions import ConfigurationError
 from ..shapes import ShapeError
@@ -32,14 +35,18 @@ class RawSignature:
     """
 
     def __init__(
-        self, function: Callable[..., Any], schema: dict[str, Any], context_type: type
+        self, function: Callable[..., Any], schema: Any, context_type: type
     ) -> None:
-        if schema.get("type", "object") != "object":
+        if inspect.iscoroutinefunction(function):
             raise ConfigurationError(
-                "the parameters of a tool are a JSON schema of type object; got "
-                f"{schema.get('type')!r}"
+                f"{function!r} is asynchronous, and syncagent is synchronous: write it "
+                "with def, or call asyncio.run() in a function that is"
             )
-        self.parameters = {"type": "object", "properties": {}, **schema}
+        self.parameters: dict[str, Any] = {
+            "type": "object",
+            "properties": {},
+            **_checked(schema),
+        }
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self.description = read_docstring(getattr(function, "__doc__", None)).summary
         self.context_name = _find_context(function, context_type)
@@ -63,6 +70,33 @@ class RawSignature:
         return [], dict(arguments)
 
 
+def _checked(schema: Any) -> dict[str, Any]:
+    """Return a copy of *schema*, as JSON has it."""
+    try:
+        copy = msgspec.json.decode(msgspec.json.encode(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _refusal(f"it is no JSON: {error}") from None
+    if not isinstance(copy, dict):
+        raise _refusal(f"got {schema!r:.80}")
+    if copy.get("type", "object") != "object":
+        raise _refusal(f"got {copy['type']!r}")
+    if not isinstance(copy.get("properties", {}), dict):
+        raise _refusal(f"properties is an object; got {copy['properties']!r:.80}")
+    required = copy.get("required", [])
+    are_names = isinstance(required, list) and all(
+        isinstance(name, str) for name in required
+    )
+    if not are_names:
+        raise _refusal(f"required is a list of names; got {required!r:.80}")
+    return copy
+
+
+def _refusal(why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the parameters of a tool are a JSON schema of type object; {why}"
+    )
+
+
 def _check_type(name: str, value: Any, schema: Any) -> None:
     said = schema.get("type") if isinstance(schema, dict) else None
     kinds = [said] if isinstance(said, str) else said
@@ -83,8 +117,10 @@ def _find_context(function: Callable[..., Any], context_type: type) -> str | Non
         return None
     for parameter in parameters:
         hint = parameter.annotation
-        if hint in (context_type, context_type.__name__) or (
-            hint is parameter.empty and parameter.name == "ctx"
-        ):
+        if hint is parameter.empty:
+            is_context = parameter.name == "ctx"
+        else:  # perhaps in words, perhaps one of several
+            is_context = bool(re.search(rf"\b{context_type.__name__}\b", str(hint)))
+        if is_context:
             return parameter.name
     return None

@@ -6,19 +6,20 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar
 
-from ..cancel import CancelToken, Mailbox
 from ..cancel.again import start_thread
 from ..cancel.once import Once
 from .abandoned import note_abandoned, strike_out
 
-__all__ = ["Errand", "call_on_thread"]
+__all__ = ["Errand"]
 
 _T = TypeVar("_T")
 
 _log = logging.getLogger("syncagent.tools")
 
+_BEGUN: Final = "begun"
+_WITHDRAWN: Final = "withdrawn"
 _ENDED: Final = "ended"
 _LEFT: Final = "left behind"
 
@@ -44,6 +45,9 @@ class Errand(Generic[_T]):
         self._names = (name, call_id, run_id)
         self._work = work
         self._when_done = when_done
+        #: What came of it, if it has ended.
+        self.done: _T | None = None
+        self._begin: Once[str] = Once()
         self._fate: Once[str] = Once()
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
@@ -59,61 +63,42 @@ class Errand(Generic[_T]):
         """
         start_thread(self._thread)
 
+    def withdraw(self) -> bool:
+        """Have it never begin, unless it has; tell whether that was so.
+
+        A signal handler may have raised while the thread was started: nobody else
+        knows whether it ever will be.
+        """
+        return self._begin.put(_WITHDRAWN) is _WITHDRAWN
+
     def _do(self) -> None:
-        done = self._work()
+        if self._begin.put(_BEGUN) is not _BEGUN:
+            return
+        done = self.done = self._work()
         if self._fate.put(_ENDED) is _ENDED:
             self._when_done(done)
         else:
             strike_out(id(self))
 
-    def leave(self) -> bool:
-        """Leave it behind, unless it has ended; tell whether that was so."""
-        # Entered first, so that whoever ends after the decision finds the entry.
+    def leave(self, level: int = logging.WARNING) -> bool:
+        """Leave it behind, unless it has ended; tell whether that was so.
+
+        May be done again, as a signal handler may have raised in the middle of it.
+
+        :param level: how loudly to log it.
+        """
         if self._fate:
-            return False
+            return self._fate.value is _LEFT
+        # Entered first, so that whoever ends after the decision finds the entry.
         note_abandoned(id(self), *self._names, self._thread)
         if self._fate.put(_LEFT) is not _LEFT:
             strike_out(id(self), is_silent=True)
             return False
         name, _, run_id = self._names
-        _log.warning(
+        _log.log(
+            level,
             "run %s: %s did not stop and is left behind on its thread; see "
             "syncagent.abandoned()",
             *(run_id, name),
         )
         return True
-
-
-def call_on_thread(
-    name: str, run_id: str, function: Callable[[], _T], token: CancelToken
-) -> _T:
-    """Call *function*, which may take for ever, on a thread of its own.
-
-    Cancellation: ends at once; the thread is left behind.
-
-    :param name: what the thread, and the ledger, call it.
-    :raises Cancelled: *token* was cancelled.
-    """
-    mail: Mailbox[tuple[_T | None, BaseException | None]] = Mailbox()
-
-    def work() -> tuple[_T | None, BaseException | None]:
-        try:
-            return function(), None
-        except BaseException as error:  # for whoever waits
-            return None, error
-
-    token.checkpoint()
-    errand = Errand(name, "", run_id, work, mail.put)
-    done = None
-    try:
-        errand.start()
-        done = mail.get(token)
-    finally:
-        if done is None:
-            errand.leave()
-    token.checkpoint()
-    assert done is not None
-    result, error = done
-    if error is not None:
-        raise error
-    return cast(_T, result)

@@ -92,12 +92,22 @@ class Tool:
                 "a thread cannot be killed; use isolation='process', or "
                 "on_cancel='abandon'"
             )
-        for name in ("grace", "timeout", "result_limit"):
-            value = getattr(self, name)
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            is_off = value is None and name == "timeout"
-            if not is_off and (not is_number or not 0 <= value < math.inf):
-                raise ConfigurationError(f"{name} must be a number; got {value!r}")
+        if not (_is_number(self.grace) and self.grace >= 0):
+            raise ConfigurationError(
+                f"grace is a number of seconds, 0 for none; got {self.grace!r}"
+            )
+        if self.timeout is not None and not (
+            _is_number(self.timeout) and self.timeout > 0
+        ):
+            raise ConfigurationError(
+                "timeout is a number of seconds above 0, or None for no limit; got "
+                f"{self.timeout!r}"
+            )
+        is_whole = _is_number(self.result_limit) and isinstance(self.result_limit, int)
+        if not is_whole or self.result_limit < 0:
+            raise ConfigurationError(
+                f"result_limit is a number of characters; got {self.result_limit!r}"
+            )
 
     @property
     def signature(self) -> Signature | RawSignature:
@@ -109,7 +119,7 @@ class Tool:
                     self.function, context_type=ToolContext
                 )
             else:
-                self._signature = RawSignature(self.function, dict(raw), ToolContext)
+                self._signature = RawSignature(self.function, raw, ToolContext)
         return self._signature
 
     @property
@@ -222,6 +232,9 @@ def as_tool(given: Any) -> Tool:
     if isinstance(given, Tool):
         given.spec  # noqa: B018 - a method that was never bound is no tool
         return given
+    inner = getattr(given, "__func__", None)
+    if isinstance(inner, Tool):  # a class method, since Python 3.13
+        return as_tool(inner.__get__(given.__self__, None))
     make = getattr(given, "as_tool", None)
     if callable(make):
         made: Tool = make()
@@ -241,14 +254,20 @@ def as_tool(given: Any) -> Tool:
     return tool
 
 
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
 def _is_method_to_be(function: Any) -> bool:
-    """Is it a function in the body of a class, whose ``self`` is not there yet?"""
+    """Is it a function in the body of a class, not bound to ``self`` or ``cls`` yet?"""
     code = getattr(function, "__code__", None)
     name = getattr(function, "__qualname__", "")
     before, _, _ = name.rpartition(".")
     in_class = bool(before) and not before.endswith("<locals>")
     names: tuple[str, ...] = () if code is None else code.co_varnames
-    return in_class and not hasattr(function, "__self__") and names[:1] == ("self",)
+    is_bound = hasattr(function, "__self__")
+    return in_class and not is_bound and names[:1] in (("self",), ("cls",))
 
 
 def _checked_name(name: str) -> str:
