@@ -90,8 +90,10 @@ def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]
     answers: Answers = None
     try:
         while True:
-            mark = run_id.set(run.id)
+            # No reset(): a signal handler may raise before its token is in our hands.
+            before = run_id.get()
             try:
+                run_id.set(run.id)
                 try:
                     step = loop.send(answers)
                 except StopIteration as end:
@@ -102,7 +104,7 @@ def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]
                     answers = handlers.answer(step, run)
                     continue
             finally:
-                run_id.reset(mark)
+                run_id.set(before)
             if on_event:
                 if run.early and run.early[0] is step:
                     run.early.popleft()

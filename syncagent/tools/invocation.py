@@ -147,8 +147,9 @@ class Invocation:
         :param token: what the tool is to be stopped by.
         """
         assert self.tool is not None
-        mark = run_id_variable.set(host.run_id)
+        before = run_id_variable.get()
         try:
+            run_id_variable.set(host.run_id)
             with self.context(host, token) as context:
                 # The last moment: from here on the tool has begun.
                 if token.cancelled:
@@ -161,7 +162,7 @@ class Invocation:
         except BaseException as error:
             return self._ending(error, token)
         finally:
-            run_id_variable.reset(mark)
+            run_id_variable.set(before)
 
     def _content(self, value: Any) -> tuple[ResultBlock, ...]:
         assert self.tool is not None

@@ -8,23 +8,34 @@ from types import FrameType
 import requests
 
 from syncagent import (
+    Agent,
+    Approval,
+    ApprovalRequest,
     CancellableSession,
     Cancelled,
+    CancelPolicy,
     CancelReason,
     CancelToken,
+    Limits,
     Origin,
     ProviderError,
     Registration,
     Retries,
+    RunFinished,
+    RunResult,
     ServerSentEvent,
     StreamBroken,
     Timeouts,
+    ToolContext,
     Transport,
+    abandoned,
     cancel_on_signals,
     logs,
+    tool,
 )
 from syncagent.cancel import Alarm, Killable, Receipt, RunSlot
 from syncagent.events import MessageFinished, TextDelta
+from syncagent.hooks import BeforeTool, Deny
 from syncagent.messages import Image, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
 from syncagent.options import Options, ToolSpec
@@ -37,6 +48,7 @@ from syncagent.testing import (
     Send,
     Stall,
     call,
+    cancel_everywhere,
     no_leaks,
     say,
 )
@@ -158,8 +170,8 @@ def testing() -> None:
 def models(token: CancelToken) -> str:
     model: Model = find_model("anthropic:claude-sonnet-4-5", temperature=0.5)
     transcript = Transcript([UserMessage.of(["look", Image(b"x")])])
-    tool = ToolSpec("weather", "Tell it.", {"type": "object"})
-    for event in model.ask(transcript, [tool], token=token):
+    spec = ToolSpec("weather", "Tell it.", {"type": "object"})
+    for event in model.ask(transcript, [spec], token=token):
         if isinstance(event, TextDelta):
             print(event.text)
         elif isinstance(event, MessageFinished):
@@ -173,3 +185,53 @@ def scripts() -> None:
     with FakeServer([say("hi", call("f", {"a": 1}), acts=[Send(1), Stall()])]) as fake:
         OpenAIChat("any", base_url=fake.base_url, api_key="any")
     ScriptedModel(["hello", TimeoutError()])
+
+
+@tool
+def weather(city: str, ctx: ToolContext) -> str:
+    """Tell the weather."""
+    ctx.sleep(1)
+    return city
+
+
+@tool(on_cancel="kill", timeout=5)
+def count(to: int) -> int:
+    """Count."""
+    return to
+
+
+class ReadOnly:
+    def before_tool(self, event: BeforeTool) -> Deny | None:
+        return Deny("no") if event.call.name == "write" else None
+
+
+def approve(request: ApprovalRequest) -> Approval:
+    return Approval(True, arguments=request.arguments)
+
+
+def patient(request: ApprovalRequest, token: CancelToken) -> bool:
+    return not token.wait(5)
+
+
+def agents(event: threading.Event, token: CancelToken) -> str:
+    agent = Agent(
+        "anthropic:claude-sonnet-4-5",
+        tools=[weather, count],
+        limits=Limits(turns=5),
+        cancel_policy=CancelPolicy(partial_text="discard"),
+        hooks=[ReadOnly()],
+        approve=approve,
+    )
+    result: RunResult = agent.run("hello", timeout=5, cancel=event)
+    receipt: Receipt = agent.cancel("enough", mode="after_turn")
+    receipt.wait(1)
+    with agent.fork().stream(["look", Image(b"x")], cancel=token) as stream:
+        for step in stream:
+            if isinstance(step, TextDelta):
+                print(step.text)
+            elif isinstance(step, RunFinished):
+                print(step.result.usage.total_tokens)
+    Agent(ScriptedModel("x"), approve=patient, ask=input)
+    print(stream.result.tool_outcomes[0].outcome, [t.name for t in abandoned()])
+    sweep = cancel_everywhere(lambda: Agent(ScriptedModel(lambda said: "x")), "go")
+    return result.text + sweep.points[0].phase
