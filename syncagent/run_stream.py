@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
-from types import TracebackType
 from typing import Final
 
 from . import _clock
+from ._closing import Closing
 from .cancel import CancelMode, CancelReason, Receipt, RunClaim
 from .cancel.again import until_done
 from .driver import Handlers, drive
@@ -30,7 +30,7 @@ _log = logging.getLogger("syncagent.run")
 _CLOSED: Final = "the stream was closed"
 
 
-class RunStream(Iterator[RunEvents]):
+class RunStream(Closing, Iterator[RunEvents]):
     """The events of a run: iterate over it, best in a ``with`` block.
 
     Each step of the run is made when its event is asked for, on the thread that asks.
@@ -109,17 +109,6 @@ class RunStream(Iterator[RunEvents]):
 
     def __next__(self) -> RunEvents:
         return next(self._events)
-
-    def __enter__(self) -> RunStream:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<RunStream of run {self.run_id}>"

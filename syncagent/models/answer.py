@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from types import TracebackType
 
 import msgspec
 
+from .._closing import Closing
 from ..events import (
     Event,
     MessageFinished,
@@ -28,7 +28,7 @@ __all__ = ["Answer", "Events"]
 Events = Generator[Event, None, None]
 
 
-class Answer(Iterator[Event]):
+class Answer(Closing, Iterator[Event]):
     """The events of an answer: iterate over it, and close it if you stop early.
 
     The request is made when the first event is asked for.
@@ -56,17 +56,6 @@ class Answer(Iterator[Event]):
     def close(self) -> None:
         """End it; the connection is closed unless the answer was complete."""
         self._events.close()
-
-    def __enter__(self) -> Answer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def partial(self) -> AssistantMessage | None:
         """Return what has come of a message that is cut off; ``None`` if nothing has.

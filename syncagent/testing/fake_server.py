@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, Final
 
 import msgspec
 
+from .._closing import Closing
 from .rules import anthropic as anthropic_rules
 from .rules import gemini as gemini_rules
 from .rules import openai_chat as openai_chat_rules
@@ -67,7 +68,7 @@ class _HungUp(Exception):
     """The client is gone."""
 
 
-class FakeServer:
+class FakeServer(Closing):
     """Speak all four wire dialects on loopback, and do what a script says.
 
     ::
@@ -143,14 +144,6 @@ class FakeServer:
         self._base_url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/v1"
         self._spawn(self._accept, listener)
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End it, with all its connections."""

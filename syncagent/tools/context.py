@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from .._closing import Closing
 from ..cancel import CancelToken, Registration
 from ..exceptions import ToolError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ToolContext"]
 
 
-class ToolContext:
+class ToolContext(Closing):
     """What a tool knows about its run; a parameter with this type is filled in.
 
     The model does not see that parameter. Everything here that waits ends with the run,
@@ -182,17 +182,6 @@ class ToolContext:
             registration.__exit__(None, None, None)
         if self._session is not None:
             self._session.close()
-
-    def __enter__(self) -> ToolContext:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<ToolContext of {self.tool_name}, call {self.call_id}>"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import _clock
-from .._run_id import run_id as run_id_variable
+from .._run_id import run_id as current_run_id
 from ..cancel import CancelToken
 from ..events import ToolFinished, ToolStarted
 from ..exceptions import Cancelled, ToolError
@@ -147,9 +147,9 @@ class Invocation:
         :param token: what the tool is to be stopped by.
         """
         assert self.tool is not None
-        before = run_id_variable.get()
+        before = current_run_id.get()
         try:
-            run_id_variable.set(host.run_id)
+            current_run_id.set(host.run_id)
             with self.context(host, token) as context:
                 # The last moment: from here on the tool has begun.
                 if token.cancelled:
@@ -162,7 +162,7 @@ class Invocation:
         except BaseException as error:
             return self._ending(error, token)
         finally:
-            run_id_variable.set(before)
+            current_run_id.set(before)
 
     def _content(self, value: Any) -> tuple[ResultBlock, ...]:
         assert self.tool is not None

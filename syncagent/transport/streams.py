@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
-from types import TracebackType
 from typing import Final
 
+from .._closing import Closing
 from ..sse import EventDecoder, ServerSentEvent
 from .answers import Answer
 from .calls import Attempt, Call
@@ -23,7 +23,7 @@ _BEGINNING: Final = 4096
 _LAST_WORDS: Final = 2.0
 
 
-class EventStream:
+class EventStream(Closing):
     """The events of one answer: iterate over it, and close it.
 
     The request is made when the first event is asked for. Use it in a ``with`` block,
@@ -67,17 +67,6 @@ class EventStream:
             self._events.close()
         except ValueError:  # it is running
             self._call.stop()
-
-    def __enter__(self) -> EventStream:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _events(

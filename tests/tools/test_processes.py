@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 from crew import LONG, together
 from interrupting import interrupted
-from worker_jobs import Mail, is_gone
+from worker_jobs import Mail, Started, is_gone
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, ConfigurationError
@@ -43,27 +43,12 @@ def python(text):
     return [sys.executable, "-c", text]
 
 
-class Started:
-    """A call in another thread, whose program has said that it runs."""
+class Running(Started):
+    """A program, run by another thread, that has said that it runs."""
 
     def __init__(self, mail, text, **settings):
-        self.outcome = None
-        self._run = partial(run_process, shell(text.format(mail=mail.path)), **settings)
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
-        self.pids = mail.line().split()
-
-    def _work(self):
-        try:
-            self.outcome = self._run()
-        except BaseException as error:
-            self.outcome = error
-
-    def end(self, timeout=LONG):
-        """Return what it raised or returned."""
-        self._thread.join(timeout)
-        assert not self._thread.is_alive()
-        return self.outcome
+        command = shell(text.format(mail=mail.path))
+        super().__init__(mail, partial(run_process, command, **settings))
 
 
 # -- a program that ends by itself -------------------------------------------------
@@ -187,7 +172,7 @@ def test_cancelled_before(token, tmp_path):
 def test_cancel(token, mail, grace):
     """2, 7: a cancel ends the whole group at once, and the output so far is kept."""
     text = "echo out; echo err >&2; sleep 1000 & echo $$ $! > {mail}; wait"
-    started = Started(mail, text, token=token, grace=grace)
+    started = Running(mail, text, token=token, grace=grace)
     before = time.monotonic()
     token.cancel("enough")
     error = started.end()
@@ -205,7 +190,7 @@ def test_grace(token, mail):
     text = (
         "trap 'echo bye; exit 5' TERM; echo $$ > {mail}; while :; do sleep 0.01; done"
     )
-    started = Started(mail, text, token=token, grace=60)
+    started = Running(mail, text, token=token, grace=60)
     token.cancel()
     error = started.end()
     assert (error.partial.returncode, error.partial.stdout) == (5, "bye\n")
@@ -214,7 +199,7 @@ def test_grace(token, mail):
 def test_end_of_grace(token, mail):
     """SIGKILL follows when the grace is over."""
     text = "trap '' TERM; echo $$ > {mail}; while :; do sleep 0.01; done"
-    started = Started(mail, text, token=token, grace=0.1)
+    started = Running(mail, text, token=token, grace=0.1)
     token.cancel()
     assert started.end().partial.returncode == -signal.SIGKILL
 
@@ -224,7 +209,7 @@ def test_forced(token, mail, is_first):
     """A cancel of the other token ends the grace, before it or in it."""
     forced = CancelToken()
     text = "trap 'echo heard' TERM; echo $$ > {mail}; while :; do sleep 0.01; done"
-    started = Started(mail, text, token=token, grace=60, forced=forced)
+    started = Running(mail, text, token=token, grace=60, forced=forced)
     first, second = (forced, token) if is_first else (token, forced)
     first.cancel()
     assert not is_gone(started.pids[0], 0.05)
@@ -238,7 +223,7 @@ def test_grandchild_that_ignores_the_signal(token, mail):
         "(trap '' TERM; echo $$ $(exec sh -c 'echo $PPID') > {mail};"
         " while :; do sleep 0.01; done) & wait"
     )
-    started = Started(mail, text, token=token, grace=60)
+    started = Running(mail, text, token=token, grace=60)
     token.cancel()
     assert started.end(SOON * 5).partial.returncode == -signal.SIGTERM
     assert all(is_gone(pid) for pid in started.pids)
@@ -247,7 +232,7 @@ def test_grandchild_that_ignores_the_signal(token, mail):
 def test_cancel_while_the_background_talks(token, mail):
     """2: a cancel ends the wait for the last output, and the rest of the group."""
     text = "(echo $$ > {mail}; while :; do echo x; done) & exit 0"
-    started = Started(mail, text, token=token, limit=10)
+    started = Running(mail, text, token=token, limit=10)
     token.cancel()
     outcome = started.end()
     assert isinstance(outcome, (Cancelled, ProcessResult))

@@ -15,7 +15,7 @@ import pytest
 import worker_jobs as jobs
 from crew import LONG, script_environment, together
 from forking import in_child
-from worker_jobs import Mail, is_gone
+from worker_jobs import Mail, Started, is_gone
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, ConfigurationError
@@ -75,30 +75,15 @@ def context(**changes):
     }
 
 
-class Started:
-    """A call in another thread, whose function has said that it runs."""
+class Called(Started):
+    """A function in a worker, called by another thread, that has said that it runs."""
 
     def __init__(self, mail, function, *args, **settings):
         self.token = CancelToken()
-        self.outcome = None
-        self._run = functools.partial(
+        work = functools.partial(
             run, function, mail.path, *args, kill_on=[self.token], **settings
         )
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
-        self.pids = mail.line().split()
-
-    def _work(self):
-        try:
-            self.outcome = self._run()
-        except BaseException as error:
-            self.outcome = error
-
-    def end(self, timeout=LONG):
-        """Return what it raised or returned."""
-        self._thread.join(timeout)
-        assert not self._thread.is_alive()
-        return self.outcome
+        super().__init__(mail, work)
 
 
 # -- what is called ----------------------------------------------------------------
@@ -239,7 +224,7 @@ def test_result_that_does_not_unpickle():
 )
 def test_kill(mail, function):
     """2, 7: a cancel ends any function at once, with all that it has started."""
-    started = Started(mail, function)
+    started = Called(mail, function)
     before = time.monotonic()
     started.token.cancel()
     error = started.end()
@@ -251,7 +236,7 @@ def test_kill(mail, function):
 
 def test_kill_reaches_programs_of_the_function(mail):
     """7: a program in a group of its own below the worker is gone, too."""
-    started = Started(mail, jobs.run_program, context=context(grace=60.0))
+    started = Called(mail, jobs.run_program, context=context(grace=60.0))
     started.token.cancel()
     assert isinstance(started.end(), WorkerKilled)
     assert all(is_gone(pid) for pid in started.pids)
@@ -516,7 +501,7 @@ def test_close_idle():
 
 def test_fork(mail):
     """9: a forked child has workers of its own and leaves the parent's alone."""
-    started = Started(mail, jobs.loop)
+    started = Called(mail, jobs.loop)
     worker = run(jobs.pid)
 
     def work():

@@ -11,6 +11,32 @@ import threading
 LONG = 20.0
 
 
+class Started:
+    """A call in another thread, which has said, by mail, that it runs.
+
+    :param work: the call.
+    """
+
+    def __init__(self, mail, work):
+        self.outcome = None
+        self._work = work
+        self._thread = threading.Thread(target=self._do, daemon=True)
+        self._thread.start()
+        self.pids = mail.line().split()
+
+    def _do(self):
+        try:
+            self.outcome = self._work()
+        except BaseException as error:
+            self.outcome = error
+
+    def end(self, timeout=LONG):
+        """Return what it raised or returned."""
+        self._thread.join(timeout)
+        assert not self._thread.is_alive()
+        return self.outcome
+
+
 class Mail:
     """Lines that another process writes into a file, which is a named pipe.
 

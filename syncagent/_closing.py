@@ -1,0 +1,31 @@
+"""What is closed at the end of a ``with`` block."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TypeVar
+
+__all__ = ["Closing"]
+
+_T = TypeVar("_T", bound="Closing")
+
+
+class Closing:
+    """Something with a ``close()``, which a ``with`` block calls."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """End it."""
+        raise NotImplementedError
+
+    def __enter__(self: _T) -> _T:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
