@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, Final
 from uuid import uuid4
 
@@ -38,19 +39,19 @@ from .exceptions import (
     ToolError,
 )
 from .hooks import HookSet
-from .interrupts import Approval, ApprovalRequest, Interrupt
+from .interrupts import AuthRequest, Interrupt
 from .limits import Limits
 from .messages import Message, UserMessage
 from .models.model import Model
 from .models.names import find_model
 from .output import Output
 from .pause import Pause
-from .queueing import Line, wait_for_turn
-from .result import OnBusy, RunResult
+from .queueing import Line, OnBusy, wait_for_turn
+from .result import RunResult
 from .run import Ask, Run, Setup, State
 from .run_stream import RunEnd, RunStream
 from .tools.context import ToolContext
-from .tools.tool import Tool
+from .tools.tool import AnyTool, Tool
 from .transcript import Transcript
 
 __all__ = ["Agent"]
@@ -192,17 +193,11 @@ class Agent:
         :raises ConfigurationError: nothing waits for them, or one is missing.
         """
         pause = self._pause
-        open_ids = {asked.id for asked in pause.interrupts} if pause else set()
-        if pause is None or not open_ids:
-            raise ConfigurationError("the agent does not wait for answers")
-        if open_ids != set(answers):
+        if pause is None or not pause.interrupts:
             raise ConfigurationError(
-                f"the agent waits for answers to {', '.join(sorted(open_ids))}; got "
-                f"{', '.join(map(str, answers)) or 'none'}"
+                "the agent does not wait for answers; ask it something with run()"
             )
-        for asked in pause.interrupts:
-            if isinstance(asked, ApprovalRequest):
-                Approval.of(answers[asked.id])
+        pause.check(answers)
         stream = self._begin(None, timeout, cancel, None, "raise", answers)
         return _exhaust(stream)
 
@@ -218,7 +213,8 @@ class Agent:
         """Claim the agent for a run, and make it."""
         wanted = None if output is None else Output(output)
         token, following = compose(timeout, self._setup.limits.seconds, cancel)
-        claim = RunClaim(token, uuid4().hex)
+        pause = None if answers is None else self._pause
+        claim = RunClaim(token, uuid4().hex if pause is None else pause.run_id)
         begun = False
         try:
             how = self._on_busy if on_busy is None else check_busy(on_busy)
@@ -226,7 +222,7 @@ class Agent:
             if not begun:
                 if following is not None:
                     following.close()
-                return RunStream.never_begun(claim)
+                return RunStream.never_begun(claim, self.messages)
             run = self._make_run(said, claim, wanted, answers is not None)
             handlers = (
                 self._handlers
@@ -257,7 +253,7 @@ class Agent:
             if pause is None or not pause.take():
                 raise ConfigurationError("the calls were cancelled meanwhile")
             run = Run(claim.run_id, self._setup, transcript, claim, pause.output)
-            run.continue_round(pause.round, pause.text)
+            run.continue_from(pause)
             self._pause = None
         else:
             self._close_pause(pause)
@@ -285,11 +281,13 @@ class Agent:
     def _keep_pause(self, run: Run) -> None:
         self._pause = Pause(run)
 
-    def _ended(self, run: Run, result: RunResult | None) -> None:
+    def _ended(
+        self, run: Run, result: RunResult | None, error: BaseException | None
+    ) -> None:
         if result is None or result.stop_reason != "interrupt":
             self._pause = None
-        if result is None:
-            self._failure = "failed"
+        if isinstance(error, Exception) and result is None:
+            self._failure = repr(error)
         self._run = None
         self._slot.end(run.claim)
 
@@ -317,6 +315,8 @@ class Agent:
             without grace. A tool on the run's own thread cannot be left.
         :return: true if and only if a run was live, which is then cancelled; it can be
             waited for.
+        :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
+        :raises ValueError: there is no such origin or mode; nothing is cancelled.
         """
         receipt = self._slot.cancel(reason, origin, mode=mode, force=force)
         pause = self._pause
@@ -347,7 +347,7 @@ class Agent:
         if run is not None and self.is_running:
             return run.state[0]
         if self.interrupts:
-            is_auth = self.interrupts[0].id.startswith("auth:")
+            is_auth = isinstance(self.interrupts[0], AuthRequest)
             return "waiting_for_auth" if is_auth else "waiting_for_approval"
         return "failed" if self._failure else "idle"
 
@@ -357,7 +357,7 @@ class Agent:
         return self._setup.model
 
     @property
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self) -> tuple[AnyTool, ...]:
         """The tools."""
         return tuple(self._setup.tools.values())
 
@@ -385,11 +385,7 @@ class Agent:
         """
         if self.is_running:
             raise AgentBusy("the agent has a live run; fork it when that has ended")
-        other = Agent.__new__(type(self))
-        other._setup = self._setup
-        other.name = self.name
-        other._handlers = self._handlers
-        other._on_busy = self._on_busy
+        other = copy(self)
         other._transcript = self._transcript.copy()
         other._set_up()
         for message in self.messages[len(other._transcript) :]:
@@ -397,7 +393,9 @@ class Agent:
         other._transcript.repair()
         return other
 
-    def as_tool(self, name: str | None = None, description: str | None = None) -> Tool:
+    def as_tool(
+        self, name: str | None = None, description: str | None = None
+    ) -> AnyTool:
         """Return a tool that runs this agent, for another one.
 
         Each call goes its own way from the conversation as it is then. It is cancelled
@@ -437,10 +435,12 @@ class _Release:
         self._agent = agent
         self._following = following
 
-    def __call__(self, run: Run, result: RunResult | None) -> None:
+    def __call__(
+        self, run: Run, result: RunResult | None, error: BaseException | None
+    ) -> None:
         if self._following is not None:
             self._following.close()
-        self._agent._ended(run, result)
+        self._agent._ended(run, result, error)
 
 
 def _exhaust(stream: RunStream) -> RunResult:

@@ -13,8 +13,8 @@ from .exceptions import ConfigurationError
 from .limits import Limits
 from .messages import UserBlock, UserMessage
 from .models.model import Model
-from .result import OnBusy
-from .tools.tool import Tool, as_tool
+from .queueing import OnBusy
+from .tools.tool import AnyTool, Tool, as_tool
 from .usage import Usage
 
 __all__ = [
@@ -98,11 +98,11 @@ def _check_timeout(timeout: Any) -> None:
         )
 
 
-def tools_by_name(tools: Iterable[Any]) -> dict[str, Tool]:
+def tools_by_name(tools: Iterable[Any]) -> dict[str, AnyTool]:
     is_one = callable(tools) or isinstance(tools, (str, Tool))
     if is_one or not isinstance(tools, Iterable):
-        raise ConfigurationError(f"tools is a list; got {tools!r:.80}")
-    found: dict[str, Tool] = {}
+        raise ConfigurationError(f"tools is a list, as in tools=[f]; got {tools!r:.80}")
+    found: dict[str, AnyTool] = {}
     for given in tools:
         made = as_tool(given)
         if found.setdefault(made.name, made) is not made:

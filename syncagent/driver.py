@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ._run_id import run_id
 from .cancel import CancelToken
@@ -13,7 +13,17 @@ from .loop import Answers, StopReason, run_loop
 from .run import Run
 from .tools.handlers import ask_handler
 
-__all__ = ["Approve", "Authenticate", "GivenAnswers", "Handlers", "drive"]
+__all__ = [
+    "Approve",
+    "Authenticate",
+    "CLOSED",
+    "GivenAnswers",
+    "Handlers",
+    "drive",
+]
+
+#: Why a run is cancelled whose stream is closed.
+CLOSED: Final = "the stream was closed"
 
 #: They may take the run's token as a second argument, to hear of a cancel.
 Approve = (
@@ -106,14 +116,15 @@ def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]
             finally:
                 run_id.set(before)
             if on_event:
-                if run.early and run.early[0] is step:
-                    run.early.popleft()
+                early = run.lending.early
+                if early and early[0] is step:
+                    early.popleft()
                 else:
                     for hook in on_event:
                         hook(step)
             yield step
     except GeneratorExit:
-        run.claim.cancel("the stream was closed", "closed")
+        run.claim.cancel(CLOSED, "closed")
         raise
     finally:
         loop.close()

@@ -39,7 +39,7 @@ Each class carries its data as attributes and survives pickling.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = [
     "AgentBusy",
@@ -94,7 +94,7 @@ class SyncAgentError(Exception):
     """Anything that this package raises on purpose."""
 
     #: What a model had used up to there, a :class:`~syncagent.usage.Usage`.
-    usage: object = None
+    usage: Any = None
 
 
 class ConfigurationError(SyncAgentError, ValueError):
@@ -119,7 +119,7 @@ class RunStopped(SyncAgentError):
     :param result: what there is, a :class:`~syncagent.result.RunResult`.
     """
 
-    def __init__(self, message: str = "", *, result: object = None) -> None:
+    def __init__(self, message: str = "", *, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
 
@@ -296,9 +296,9 @@ class Cancelled(BaseException):
         self.origin = origin
 
     #: What a model had used when it was cancelled, a :class:`~syncagent.usage.Usage`.
-    usage: object = None
+    usage: Any = None
     #: What there was by then, if whoever was cancelled could keep it.
-    partial: object = None
+    partial: Any = None
 
     def __str__(self) -> str:
         said = f": {self.reason}" if len(self.reason) else ""

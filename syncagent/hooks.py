@@ -2,14 +2,15 @@
 
 A hook is any object with some of these methods: ``before_model(event)``,
 ``after_model(event)``, ``before_tool(event)``, ``after_tool(event)``,
-``on_event(event)``, ``on_finish(result)``. All are called on the thread of the run. One
-that raises ends the run with its error. What one asks for after a cancel is ignored.
+``on_event(event)``, ``on_finish(result)``, ``on_error(error)``. All are called on the
+thread of the run. One that raises ends the run with its error. What one asks for after
+a cancel is ignored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -99,6 +100,14 @@ class Retry(msgspec.Struct, frozen=True):
     """Do it again. A turn or call that is repeated counts for the limits."""
 
 
+#: What each method may return.
+_WISHES: Final = {
+    "after_model": ("Retry()",),
+    "before_tool": ("Deny(reason)", "Change(arguments)", "Skip(result)"),
+    "after_tool": ("Skip(result)", "Retry()"),
+}
+
+
 class HookSet:
     """The hooks of an agent, sorted by what they want to see.
 
@@ -111,6 +120,7 @@ class HookSet:
         "after_tool",
         "before_model",
         "before_tool",
+        "on_error",
         "on_event",
         "on_finish",
     )
@@ -120,6 +130,10 @@ class HookSet:
             raise ConfigurationError(f"hooks is a list; got {hooks!r:.80}")
         hooks = tuple(hooks)
         for hook in hooks:
+            if isinstance(hook, type):
+                raise ConfigurationError(
+                    f"a hook is an object, and no class; write {hook.__name__}()"
+                )
             if not any(callable(getattr(hook, name, None)) for name in self.__slots__):
                 known = ", ".join(self.__slots__)
                 raise ConfigurationError(
@@ -133,13 +147,15 @@ class HookSet:
     after_model: tuple[Callable[[AfterModel], object], ...]
     before_tool: tuple[Callable[[BeforeTool], object], ...]
     after_tool: tuple[Callable[[AfterTool], object], ...]
+    on_error: tuple[Callable[[BaseException], object], ...]
     on_event: tuple[Callable[[Any], object], ...]
     on_finish: tuple[Callable[[Any], object], ...]
 
 
 def unknown_answer(method: str, answer: object) -> ConfigurationError:
     """Return the error for a hook that returns what means nothing there."""
+    may = " or ".join(_WISHES.get(method, ()))
     return ConfigurationError(
-        f"{method}() of a hook returned {answer!r:.80}; return nothing, or what the "
-        "documentation of syncagent.hooks lists for it"
+        f"{method}() of a hook returned {answer!r:.80}; return nothing"
+        + (f", {may}" if may else "")
     )

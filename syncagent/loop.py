@@ -18,8 +18,7 @@ from collections.abc import Generator, Mapping
 from contextlib import closing
 from typing import Any, Final, Literal
 
-from .events import MessageFinished, RunEvent, ToolStarted
-from .events import TurnFinished as _TurnFinished
+from .events import MessageFinished, RunEvent, ToolStarted, TurnFinished
 from .exceptions import Cancelled, SyncAgentError
 from .hooks import AfterModel, BeforeModel, Retry, unknown_answer
 from .interrupts import AuthRequest, Interrupt
@@ -83,7 +82,7 @@ def run_loop(run: Run) -> Steps:
                 if message.stop_reason != "pause" and run.take_output(message):
                     return "end_turn"
                 run.claim.come_due("after_turn", "after_tools")
-                if run.limit_reached() is not None:
+                if run.meter.reached() is not None:
                     return "limit"
                 continue
             if message.stop_reason == "max_tokens":  # the last call may be half a one
@@ -93,7 +92,7 @@ def run_loop(run: Run) -> Steps:
         if not is_answered:
             return "interrupt"
         run.claim.come_due("after_turn", "after_tools")
-        if run.limit_reached() is not None:
+        if run.meter.reached() is not None:
             return "limit"
         run.warn()
 
@@ -105,7 +104,7 @@ def take_turn(
 
     :return: the message, or nothing if a hook wants another one.
     """
-    show(run, "before_model", BeforeModel(run.id, run.turns + 1, run.transcript))
+    show(run, "before_model", BeforeModel(run.id, run.meter.turns + 1, run.transcript))
     yield from run.change_state("processing")
     run.token.checkpoint()
     finished: MessageFinished | None = None
@@ -129,13 +128,13 @@ def take_turn(
         run.claim.later.answered()
     assert finished is not None
     run.enter("turn")
-    seen = AfterModel(run.id, run.turns, finished.message, finished.usage)
+    seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
     wants_another = show(run, "after_model", seen)
     run.token.checkpoint()
-    if wants_another and run.limit_reached() is None:
+    if wants_another and run.meter.reached() is None:
         run.forget(finished.message)
         return None
-    yield _TurnFinished(finished.message, finished.usage)
+    yield TurnFinished(finished.message, finished.usage)
     return finished.message
 
 
@@ -188,19 +187,19 @@ def make_calls(run: Run) -> Generator[RunEvent, Any, None]:
         if not invocation.is_open:  # nothing will run
             yield invocation.finished()
     executor = Executor(
-        run.host,
+        run.lending.host,
         run.token,
         width=run.setup.width,
         after=lambda invocation: after_tool(run, invocation),
     )
-    run.emit = executor.emit
+    run.lending.post = executor.post
     run.enter("tool")
     waiting = [call for call in run.round.invocations if call.is_open]
     with closing(executor.run(waiting)) as events:  # what runs ends with it
         for event in events:
             if event.__class__ is ToolStarted:
                 assert isinstance(event, ToolStarted)
-                run.tool_calls += 1
+                run.meter.tool_calls += 1
                 yield from run.change_state("executing_tool", event.name, event.call_id)
             yield event
     finish_round(run)

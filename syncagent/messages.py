@@ -276,6 +276,18 @@ def _check_content(holder: Any, kinds: tuple[type, ...]) -> None:
 
 
 def _check_source(block: Image | File) -> None:
+    data: Any = block.data
+    if not isinstance(data, bytes):
+        raise ConfigurationError(
+            f"{type(block).__name__}(data=...) takes bytes, such as those of "
+            f"Path(...).read_bytes(); got {data!r:.60}"
+        )
+    for name in ("url", "media_type"):
+        value: Any = getattr(block, name)
+        if not isinstance(value, str):
+            raise ConfigurationError(
+                f"{type(block).__name__}({name}=...) takes a string; got {value!r:.60}"
+            )
     if bool(block.data) == bool(block.url):
         raise ConfigurationError(
             f"{type(block).__name__} takes data= or url=, one of them"

@@ -51,9 +51,9 @@ class Output:
             said = f"it is no JSON: {error}"
             raise ShapeError("$", "JSON", repr(text[:60]), said) from None
         if self._is_wrapped:
-            if not isinstance(value, dict) or _WRAPPED not in value:
-                raise ShapeError("$", f"an object with {_WRAPPED!r}", repr(value)[:60])
-            value = value[_WRAPPED]
+            # Who answers with the value alone means just that.
+            is_wrapped = isinstance(value, dict) and value.keys() == {_WRAPPED}
+            value = value[_WRAPPED] if is_wrapped else value
         return self._shape.convert(value)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Literal
 
 from ._run_id import run_id
 from .cancel import CancelToken, RunClaim, RunSlot
 from .exceptions import AgentBusy
-from .result import OnBusy
 
-__all__ = ["Line", "wait_for_turn"]
+__all__ = ["Line", "OnBusy", "wait_for_turn"]
 
+#: How a second run on a busy agent begins: not at all, when the first has ended, or in
+#: its place.
+OnBusy = Literal["raise", "queue", "interrupt"]
 #: Those who wait for an agent, in order; each is cancelled when it waits no more.
 Line = deque[CancelToken]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -17,7 +17,7 @@ from .outcomes import ToolOutcome
 from .run import Run
 from .usage import Usage
 
-__all__ = ["Cancellation", "RunEvents", "RunFinished", "RunResult", "make_result"]
+__all__ = ["Cancellation", "RunFinished", "RunResult", "StreamEvent", "make_result"]
 
 
 class Cancellation(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(tool for tool in self.tool_outcomes if tool.outcome == "abandoned")
 
     def raise_for_status(self) -> None:
-        """Raise if the run did not come to its end.
+        """Raise if the run was cancelled, or a limit ended it.
 
         :raises RunCancelled: it was cancelled.
         :raises LimitReached: a limit ended it.
@@ -106,7 +106,7 @@ class RunFinished(msgspec.Struct, frozen=True, tag_field="type", tag="run_finish
 
 
 #: What a stream yields.
-RunEvents = RunEvent | RunFinished
+StreamEvent = RunEvent | RunFinished
 
 
 def make_result(
@@ -133,16 +133,11 @@ def make_result(
         messages=tuple(run.transcript[:]),
         output=run.value,
         cancellation=cancellation,
-        usage=run.usage,
-        cost=run.cost,
-        turns=run.turns,
+        usage=run.meter.usage,
+        cost=run.meter.cost,
+        turns=run.meter.turns,
         tool_outcomes=tuple(call.report() for call in run.invocations),
         interrupts=run.round.questions if is_paused and run.round else (),
-        limit=run.limit if stop_reason == "limit" else None,
+        limit=run.meter.limit if stop_reason == "limit" else None,
         start=min(run.start, len(run.transcript)),
     )
-
-
-#: How a second run on a busy agent begins: not at all, when the first has ended, or in
-#: its place.
-OnBusy = Literal["raise", "queue", "interrupt"]

@@ -12,7 +12,7 @@ from .run import Run, ToolRound
 from .shapes import ShapeError
 from .tools.invocation import Invocation
 
-__all__ = ["after_tool", "apply_answers", "prepare"]
+__all__ = ["after_tool", "apply_answers", "check_arguments", "prepare"]
 
 
 def prepare(run: Run, round: ToolRound) -> bool:
@@ -21,14 +21,14 @@ def prepare(run: Run, round: ToolRound) -> bool:
     All of it happens before the first tool runs: what is asked is asked at once, and
     nothing has happened yet if the answer is no.
     """
-    left = _calls_left(run)
+    left = run.meter.calls_left
     questions: list[Interrupt] = []
     for invocation in round.invocations:
         if not invocation.is_open:
             continue
         if invocation.tool is None:
             if left is not None and left <= 0:
-                run.limit = "tool_calls"
+                run.meter.limit = "tool_calls"
                 invocation.refuse(
                     "Not started: this run may not call more tools.", "not_started"
                 )
@@ -44,11 +44,6 @@ def prepare(run: Run, round: ToolRound) -> bool:
     approvals = [asked for asked in questions if isinstance(asked, ApprovalRequest)]
     round.questions = tuple(approvals or questions)
     return bool(questions)
-
-
-def _calls_left(run: Run) -> int | None:
-    limit = run.setup.limits.tool_calls
-    return None if limit is None else limit - run.tool_calls
 
 
 def _look_up(run: Run, invocation: Invocation) -> None:
@@ -113,8 +108,20 @@ def _replace(invocation: Invocation, value: Any) -> None:
 
 
 def _rebind(invocation: Invocation, arguments: dict[str, Any], who: str) -> None:
+    check_arguments(invocation, arguments, who)
+    invocation.bind(_copied(arguments))
+
+
+def check_arguments(
+    invocation: Invocation, arguments: dict[str, Any], who: str
+) -> None:
+    """See that a tool can be called with what somebody wants it to be.
+
+    :raises ConfigurationError: it cannot.
+    """
+    assert invocation.tool is not None
     try:
-        invocation.bind(_copied(arguments))
+        invocation.tool.signature.bind(arguments)
     except ValueError as error:
         raise ConfigurationError(
             f"{who} changed the arguments of {invocation.call.name}, and they do not "
@@ -130,14 +137,15 @@ def _questions(run: Run, invocation: Invocation) -> list[Interrupt]:
     if not invocation.is_approved:
         needs = tool.requires_approval
         if callable(needs):
-            needs = needs(_shown(invocation), invocation.context(run.host, run.token))
+            context = invocation.context(run.lending.host, run.token)
+            needs = needs(_shown(invocation), context)
         if needs:
-            names = (f"approval:{call.call_id}", call.call_id, call.name)
+            names = (f"approval:{invocation.key}", call.call_id, call.name)
             asked.append(ApprovalRequest(*names, _shown(invocation)))
         else:
             invocation.is_approved = True
     if tool.requires_auth is not None and invocation.credentials is None:
-        names = (f"auth:{call.call_id}", call.call_id, call.name)
+        names = (f"auth:{invocation.key}", call.call_id, call.name)
         asked.append(AuthRequest(*names, tool.requires_auth))
     return asked
 
@@ -190,7 +198,7 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
 
 def _may_repeat(run: Run) -> bool:
     """Is there a call left, beside those of the round that have not begun?"""
-    left = _calls_left(run)
+    left = run.meter.calls_left
     if left is None or run.round is None:
         return left is None
     calls = run.round.invocations

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
 from .cancel import CancelToken, RunClaim
 from .cancel_policy import CancelPolicy
-from .events import MessageFinished, RunEvent, StateChanged, ToolProgress
-from .exceptions import OutputInvalid, SyncAgentError
+from .events import MessageFinished, RunEvent, StateChanged
+from .exceptions import OutputInvalid
 from .hooks import HookSet
 from .interrupts import Interrupt
-from .limits import LimitName, Limits
+from .lending import Lending
+from .limits import Limits
 from .messages import AssistantMessage, ToolMessage, UserMessage
+from .meter import Meter
 from .models.answer import Answer
 from .models.model import Model
 from .options import Options, ToolSpec
 from .output import Output
 from .shapes import ShapeError
 from .timeouts import Timeouts
-from .tools.context import ToolContext
-from .tools.handlers import ask_handler
-from .tools.invocation import Host, Invocation
-from .tools.tool import Tool
+from .tools.invocation import Invocation
+from .tools.tool import AnyTool
 from .transcript import Transcript
-from .usage import Usage
 
-__all__ = ["Ask", "Run", "Setup", "State", "ToolRound"]
+__all__ = ["Ask", "Paused", "Run", "Setup", "State", "ToolRound"]
 
 #: What a run is doing, for those who look on.
 State = Literal[
@@ -60,7 +57,7 @@ class Setup:
     def __init__(
         self,
         model: Model,
-        tools: Mapping[str, Tool],
+        tools: Mapping[str, AnyTool],
         options: Options,
         limits: Limits,
         policy: CancelPolicy,
@@ -104,6 +101,17 @@ class ToolRound:
         return ToolMessage(tuple(call.result for call in self.invocations))
 
 
+class Paused(Protocol):
+    """What is kept of a run that waits for answers."""
+
+    round: ToolRound
+    invocations: list[Invocation]
+    text: str
+    start: int
+    unanswered: UserMessage | None
+    meter: Meter
+
+
 class Run:
     """One run: all about it that changes. It belongs to the thread that drives it.
 
@@ -130,30 +138,15 @@ class Run:
         self.unanswered = last if isinstance(last, UserMessage) else None
         #: The length of the transcript when it began, without that.
         self.start = len(transcript) - (self.unanswered is not None)
-        self.turns = 0
-        self.tool_calls = 0
-        self.limit: LimitName | None = None
+        self.meter = Meter(setup.limits, setup.model)
         self.text = ""
         #: The answer that is coming, and the tools that are called.
         self.answer: Answer | None = None
         self.round: ToolRound | None = None
         self.invocations: list[Invocation] = []
-        #: What was used, with its cost; sub-agents add theirs from their own threads.
-        self._spent: list[tuple[Usage, float | None]] = []
-        self.state: tuple[State, str, str] = ("processing", "", "")
-        #: Progress that hooks have been shown before it could be passed on.
-        self.early: deque[ToolProgress] = deque()
-        self.emit: Callable[[Invocation, Any], ToolProgress] | None = None
-        self._has_warned = False
+        self._state: tuple[State, str, str] = ("processing", "", "")
         self._attempts = 0
-        self._thread = threading.get_ident()
-        self.host: Final = Host(
-            run_id,
-            claim.forced,
-            emit=self._take_progress,
-            ask=None if setup.ask is None else self._ask_user,
-            run_agent=self._run_agent,
-        )
+        self.lending: Final = Lending(self)
 
     @property
     def token(self) -> CancelToken:
@@ -168,20 +161,26 @@ class Run:
         """Note what it is doing, for receipts."""
         self.claim.phase = phase
 
+    @property
+    def state(self) -> tuple[State, str, str]:
+        """What it is doing, and the tool and the call that this is about."""
+        return self.lending.waits_for or self._state
+
     def change_state(
         self, state: State, tool: str = "", call_id: str = ""
     ) -> list[RunEvent]:
         """Note what it is doing, for those who look on; return the event, if new."""
-        if self.state == (state, tool, call_id):
+        if self._state == (state, tool, call_id):
             return []
-        self.state = (state, tool, call_id)
+        self._state = (state, tool, call_id)
         return [StateChanged(state, tool, call_id)]
 
-    def continue_round(self, round: ToolRound, text: str) -> None:
-        """Go on with the tool calls of a run that had to wait for answers."""
-        self.round = round
-        self.invocations = list(round.invocations)
-        self.text = text
+    def continue_from(self, pause: Paused) -> None:
+        """Go on with a run that had to wait for answers."""
+        self.round = pause.round
+        self.invocations = pause.invocations
+        self.text, self.start = pause.text, pause.start
+        self.unanswered, self.meter = pause.unanswered, pause.meter
 
     # -- asking the model ----------------------------------------------------------
 
@@ -190,7 +189,7 @@ class Run:
         setup = self.setup
         self.transcript.repair()
         self.enter("model")
-        self.turns += 1
+        self.meter.turns += 1
         self.text = ""
         options = setup.options
         if self.output is not None:
@@ -208,13 +207,13 @@ class Run:
     def hear(self, finished: MessageFinished) -> AssistantMessage:
         """Take in a message that is complete."""
         message = finished.message
-        self.spend(finished.usage)
+        self.meter.spend(finished.usage)
         self.transcript.append(message)
         self.answer = None
         self.text = message.text
         calls = message.tool_calls
         if calls:
-            key = f"{self.id}:{self.turns}"  # some models use an id again
+            key = f"{self.id}:{self.meter.turns}"  # some models use an id again
             made = [Invocation(call, f"{key}:{call.call_id}") for call in calls]
             self.round = ToolRound(made)
             self.invocations += made
@@ -241,7 +240,7 @@ class Run:
             if self._attempts == _ATTEMPTS:
                 raise OutputInvalid(
                     f"the model did not answer with {self.output.type!r} in "
-                    f"{_ATTEMPTS} attempts; the last one is wrong {error}"
+                    f"{_ATTEMPTS} attempts; what is wrong with the last one: {error}"
                 ) from error
             said = f"Your answer does not have the form that was asked for: {error}"
         else:
@@ -249,108 +248,13 @@ class Run:
         self.transcript.append(UserMessage.of(said))
         return False
 
-    # -- what it has used ----------------------------------------------------------
-
-    def spend(self, usage: Usage) -> None:
-        """Add what an answer of the model has used."""
-        self._spent.append((usage, self.setup.model.cost(usage)))
-
     def spend_on_answer(self) -> None:
         """Add what an answer has used that did not come to its end."""
         if self.answer is not None and self.claim.phase not in _UNHEARD:
-            self.spend(self.answer.usage)
-
-    @property
-    def usage(self) -> Usage:
-        """All that was used up to now."""
-        total = Usage()
-        for usage, _ in self._spent:
-            total += usage
-        return total
-
-    @property
-    def cost(self) -> float | None:
-        """The same in US dollars, as far as prices are known."""
-        known = [cost for _, cost in self._spent if cost is not None]
-        return sum(known) if known else None
-
-    # -- limits --------------------------------------------------------------------
-
-    def limit_reached(self) -> LimitName | None:
-        """Return the limit that keeps it from asking the model again."""
-        if self.limit is None:
-            for name, (used, limit) in self._used().items():
-                if used >= limit:
-                    self.limit = name
-        return self.limit
-
-    def _used(self) -> dict[LimitName, tuple[float, float]]:
-        """Return how much of each limit is used up; not of those that are none."""
-        limits = self.setup.limits
-        used: dict[LimitName, tuple[float, float]] = {}
-        if limits.turns is not None:
-            used["turns"] = (self.turns, limits.turns)
-        if limits.tokens is not None:
-            used["tokens"] = (self.usage.total_tokens, limits.tokens)
-        if limits.cost is not None:
-            used["cost"] = (self.cost or 0.0, limits.cost)
-        return used
+            self.meter.spend(self.answer.usage)
 
     def warn(self) -> None:
         """Tell the model, once, that it is near the end."""
-        limits = self.setup.limits
-        if limits.warn_at is None or self._has_warned or not self.turns:
-            return
-        used = self._used()
-        if limits.tool_calls is not None:
-            used["tool_calls"] = (self.tool_calls, limits.tool_calls)
-        for name, (part, limit) in used.items():
-            if part >= limit * limits.warn_at:
-                self._has_warned = True
-                self.transcript.append(
-                    UserMessage.of(
-                        f"<system>You have used {part:g} of {limit:g} "
-                        f"{name.replace('_', ' ')}. Finish with what you have.</system>"
-                    )
-                )
-                return
-
-    # -- what tools are lent -------------------------------------------------------
-
-    def _take_progress(self, invocation: Invocation, value: Any) -> None:
-        if self.emit is None:
-            return
-        event = self.emit(invocation, value)
-        hooks = self.setup.hooks.on_event
-        if hooks and threading.get_ident() == self._thread:
-            self.early.append(event)
-            for hook in hooks:
-                hook(event)
-
-    def _ask_user(self, context: ToolContext, question: str) -> str:
-        ask = self.setup.ask
-        assert ask is not None
-        before, self.state = self.state, ("waiting_for_input", "", context.call_id)
-        phase, self.claim.phase = self.claim.phase, "input"
-        try:
-            answer = ask_handler("ask", self.id, ask, question, context.token)
-        finally:
-            if not self.token.cancelled:  # else that is what it was doing then
-                self.state, self.claim.phase = before, phase
-        return str(answer)
-
-    def _run_agent(
-        self, context: ToolContext, agent: Any, prompt: Any, settings: dict[str, Any]
-    ) -> Any:
-        before, self.state = self.state, ("waiting_for_agent", "", context.call_id)
-        try:
-            result = agent.run(prompt, cancel=context.token, **settings)
-        except SyncAgentError as error:
-            if isinstance(error.usage, Usage):
-                self._spent.append((error.usage, agent.model.cost(error.usage)))
-            raise
-        finally:
-            self.state = before
-        self._spent.append((result.usage, result.cost))
-        context.checkpoint()
-        return result
+        warning = self.meter.warning()
+        if warning:
+            self.transcript.append(UserMessage.of(warning))

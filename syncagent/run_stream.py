@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
-from typing import Final
 
 from . import _clock
 from ._closing import Closing
 from .cancel import CancelMode, CancelReason, Receipt, RunClaim
 from .cancel.again import until_done
-from .driver import Handlers, drive
+from .driver import CLOSED, Handlers, drive
 from .exceptions import (
     Cancelled,
     ConfigurationError,
@@ -19,7 +18,8 @@ from .exceptions import (
     SyncAgentError,
 )
 from .loop import StopReason
-from .result import Cancellation, RunEvents, RunFinished, RunResult, make_result
+from .messages import Message
+from .result import Cancellation, RunFinished, RunResult, StreamEvent, make_result
 from .run import Run
 from .settle import settle_cancelled, settle_failed
 
@@ -27,10 +27,8 @@ __all__ = ["RunEnd", "RunStream"]
 
 _log = logging.getLogger("syncagent.run")
 
-_CLOSED: Final = "the stream was closed"
 
-
-class RunStream(Closing, Iterator[RunEvents]):
+class RunStream(Closing, Iterator[StreamEvent]):
     """The events of a run: iterate over it, best in a ``with`` block.
 
     Each step of the run is made when its event is asked for, on the thread that asks.
@@ -48,7 +46,7 @@ class RunStream(Closing, Iterator[RunEvents]):
         self._events = _follow(end, drive(end.run, handlers))
 
     @classmethod
-    def never_begun(cls, claim: RunClaim) -> RunStream:
+    def never_begun(cls, claim: RunClaim, messages: tuple[Message, ...]) -> RunStream:
         """Return one of a run that was cancelled before it had its turn."""
         cause = claim.token.reason
         assert cause is not None
@@ -62,7 +60,8 @@ class RunStream(Closing, Iterator[RunEvents]):
             text="",
             stop_reason="cancelled",
             run_id=claim.run_id,
-            messages=(),
+            messages=messages,
+            start=len(messages),
             cancellation=cancellation,
         )
         self._events = (event for event in (RunFinished(result),))
@@ -75,12 +74,14 @@ class RunStream(Closing, Iterator[RunEvents]):
         :raises ConfigurationError: it has not ended, or has ended with an error.
         """
         result = self._over if self._end is None else self._end.result
-        if result is None:
-            raise ConfigurationError(
-                "the run has no result yet; iterate over the stream to its end, or "
-                "close it"
-            )
-        return result
+        if result is not None:
+            return result
+        error = None if self._end is None else self._end.error
+        if error is not None:
+            raise ConfigurationError(f"the run has no result: it raised {error!r:.200}")
+        raise ConfigurationError(
+            "the run has no result yet; iterate over the stream to its end, or close it"
+        )
 
     def cancel(
         self,
@@ -97,17 +98,17 @@ class RunStream(Closing, Iterator[RunEvents]):
         """End the run if it has not ended."""
         end = self._end
         if end is not None and not end.has_begun:
-            self._claim.cancel(_CLOSED, "closed")
+            self._claim.cancel(CLOSED, "closed")
             end.conclude(GeneratorExit())
         try:
             self._events.close()
         except ValueError:  # another thread is in the middle of a step, which ends now
-            self._claim.cancel(_CLOSED, "closed")
+            self._claim.cancel(CLOSED, "closed")
 
-    def __iter__(self) -> Iterator[RunEvents]:
+    def __iter__(self) -> Iterator[StreamEvent]:
         return self._events
 
-    def __next__(self) -> RunEvents:
+    def __next__(self) -> StreamEvent:
         return next(self._events)
 
     def __repr__(self) -> str:
@@ -125,11 +126,13 @@ class RunEnd:
         self,
         run: Run,
         pause: Callable[[Run], object],
-        release: Callable[[Run, RunResult | None], object],
+        release: Callable[[Run, RunResult | None, BaseException | None], object],
     ) -> None:
         self.run = run
         self.has_begun = False
         self.result: RunResult | None = None
+        #: What it has raised, if it has no result.
+        self.error: BaseException | None = None
         self._pause = pause
         self._release = release
         self._is_over = False  # from here on there is something to be ended
@@ -148,13 +151,14 @@ class RunEnd:
         try:
             return self._finish(end)
         finally:
-            until_done(lambda: self._release(self.run, self.result))
+            error = end if isinstance(end, BaseException) else None
+            until_done(lambda: self._release(self.run, self.result, error))
 
     def __del__(self) -> None:
         # Only of a stream that nobody has begun, or closed.
         if not self._is_over:
-            self.run.claim.cancel(_CLOSED, "closed")
-            self._release(self.run, None)
+            self.run.claim.cancel(CLOSED, "closed")
+            self._release(self.run, None, None)
 
     def _finish(self, end: StopReason | BaseException) -> bool:
         run = self.run
@@ -167,6 +171,8 @@ class RunEnd:
         stop = "cancelled" if cause else end
         if isinstance(end, BaseException) and not _is_cancel(end, cause):
             until_done(lambda: _settle_raised(run, end))
+            self.error = end
+            _show_error(run, end)
             return False
         if isinstance(end, BaseException):
             _report(run, end)
@@ -183,8 +189,8 @@ class RunEnd:
 
 
 def _follow(
-    end: RunEnd, events: Generator[RunEvents, None, StopReason]
-) -> Generator[RunEvents, None, None]:
+    end: RunEnd, events: Generator[StreamEvent, None, StopReason]
+) -> Generator[StreamEvent, None, None]:
     """Yield the events of a run from its begin to its end."""
     end.has_begun = True
     try:
@@ -202,7 +208,19 @@ def _follow(
                 for hook in end.run.setup.hooks.on_event:
                     hook(event)
                 yield event
-    yield RunFinished(result)
+    finished = RunFinished(result)
+    for hook in end.run.setup.hooks.on_event:
+        hook(finished)
+    yield finished
+
+
+def _show_error(run: Run, error: BaseException) -> None:
+    """Show hooks what a run ends with; what they say about it cannot replace it."""
+    for hook in run.setup.hooks.on_error:
+        try:
+            hook(error)
+        except Exception:
+            _log.exception("run %s: a hook's on_error() raised", run.id)
 
 
 def _is_cancel(error: BaseException, cause: CancelReason | None) -> bool:
@@ -219,7 +237,7 @@ def _settle_raised(run: Run, error: BaseException) -> None:
     else:
         settle_failed(run, run.setup.policy.marker)
     if isinstance(error, SyncAgentError):
-        error.usage = run.usage
+        error.usage = run.meter.usage
     if isinstance(error, RunStopped):
         error.result = make_result(run, "end_turn", None, phase="", latency=0.0)
 

@@ -10,7 +10,7 @@ from ..exceptions import AgentBusy, ConfigurationError, Origin
 from . import services
 from .again import until_done
 from .generation import FINISHED, RESET, Generation
-from .modes import CancelMode, Later
+from .modes import CancelMode, Later, check_mode
 from .reason import CancelReason, Cause, make_cause
 from .token import CancelToken
 
@@ -100,6 +100,7 @@ class RunClaim:
         force: bool = False,
     ) -> Receipt:
         """Cancel this run unless it has finished."""
+        check_mode(mode)
         return self.hit(make_cause(reason, origin), mode, force=force)
 
     def come_due(self, *modes: CancelMode) -> None:
@@ -288,6 +289,7 @@ class RunSlot:
     ) -> Receipt:
         """Cancel the live run, if there is one. As safe as a token's ``cancel()``."""
         mine = make_cause(reason, origin)
+        check_mode(mode)  # also when nothing runs: a mistake shows before it matters
         claim = self.live
         return (
             Receipt(None, mine) if claim is None else claim.hit(mine, mode, force=force)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from ..exceptions import ConfigurationError
 from .reason import Cause
 from .token import CancelToken
 
@@ -16,6 +15,15 @@ CancelMode = Literal["now", "after_tools", "after_turn"]
 _LATER: Final = ("after_tools", "after_turn")
 #: Stands where a cause would, once the run has finished.
 _CLOSED: Final[Cause] = ("closed", "closed", 0.0)
+
+
+def check_mode(mode: object) -> None:
+    """See that there is such a mode.
+
+    :raises ValueError: there is not.
+    """
+    if mode != "now" and mode not in _LATER:
+        raise ValueError(f"mode is one of now, after_tools, after_turn; got {mode!r}")
 
 
 class Later:
@@ -32,12 +40,7 @@ class Later:
 
         :return: the cause that counts there, possibly an earlier one; ``None`` if the
             run has finished.
-        :raises ConfigurationError: there is no such mode.
         """
-        if mode not in _LATER:
-            raise ConfigurationError(
-                f"mode is one of now, after_tools, after_turn; got {mode!r}"
-            )
         standing = self._causes.setdefault(mode, mine)  # publish first ...
         if standing is _CLOSED:
             return None

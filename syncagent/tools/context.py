@@ -161,10 +161,10 @@ class ToolContext(Closing):
 
         Cancellation: ends at once.
 
-        :raises ToolError: nobody can be asked.
+        :raises ToolError: nobody can be asked: the agent has no ``ask=``.
         """
         if self._ask is None:
-            raise ToolError("there is nobody who could be asked; give Agent(ask=...)")
+            raise ToolError("there is nobody who could be asked")
         answer = self._ask(question)
         self.checkpoint()  # an answer that comes after a cancel is none
         return answer

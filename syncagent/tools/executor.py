@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from .. import _clock
 from ..cancel import CancelToken, Mailbox
-from ..events import RunEvent, ToolProgress
+from ..events import RunEvent
 from ..exceptions import Cancelled
 from .invocation import Ending, Host, Invocation
 from .threads import Errand
@@ -76,11 +76,9 @@ class Executor:
                 raise raised from None
             raise
 
-    def emit(self, invocation: Invocation, value: Any) -> ToolProgress:
-        """Take what a tool says about its progress, on any thread."""
-        event = ToolProgress(invocation.call.call_id, invocation.call.name, value)
+    def post(self, event: RunEvent) -> None:
+        """Take what is to be passed on, from any thread."""
         self._mail.put(event)
-        return event
 
     def _has_room(self, invocation: Invocation) -> bool:
         if not self._running:

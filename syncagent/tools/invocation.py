@@ -16,7 +16,7 @@ from ..messages import ResultBlock, Text, ToolCall, ToolResult
 from ..outcomes import Outcome, ToolOutcome
 from .context import ToolContext
 from .results import RESULT_LIMIT, content_of, cut, words_for
-from .tool import Tool
+from .tool import AnyTool
 
 __all__ = ["Ending", "Host", "Invocation"]
 
@@ -86,7 +86,7 @@ class Invocation:
     def __init__(self, call: ToolCall, key: str = "") -> None:
         self.call = call
         self.key = key
-        self.tool: Tool | None = None
+        self.tool: AnyTool | None = None
         #: As the tool will get them, and as they came.
         self.bound: tuple[list[Any], dict[str, Any]] = ([], {})
         self.arguments: dict[str, Any] = {}
@@ -187,7 +187,7 @@ class Invocation:
         )
         return context
 
-    def _call(self, tool: Tool, context: ToolContext, host: Host) -> Any:
+    def _call(self, tool: AnyTool, context: ToolContext, host: Host) -> Any:
         args, kwargs = self.bound
         if tool.runs_in_process:
             from .isolation import call_in_process

@@ -7,7 +7,7 @@ from typing import Any
 from ..cancel import CancelToken
 from ..exceptions import Cancelled, ToolError
 from .context import ToolContext
-from .tool import Tool
+from .tool import AnyTool
 from .workers import (
     WorkerDied,
     WorkerKilled,
@@ -20,7 +20,7 @@ __all__ = ["call_in_process"]
 
 
 def call_in_process(
-    tool: Tool,
+    tool: AnyTool,
     args: list[Any],
     kwargs: dict[str, Any],
     context: ToolContext,

@@ -2,74 +2,52 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, get_args, overload
+from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
+
+import msgspec
 
 from ..exceptions import ConfigurationError
 from ..options import ToolSpec
 from .context import ToolContext
 from .raw import RawSignature
 from .results import RESULT_LIMIT
+from .settings import Isolation, NeedsApproval, OnCancel, ToolSettings, checked_name
 from .signature import Signature, read_signature
 
-__all__ = ["Isolation", "NeedsApproval", "OnCancel", "Tool", "as_tool", "tool"]
+__all__ = ["AnyTool", "Tool", "as_tool", "tool"]
 
-OnCancel = Literal["wait", "abandon", "kill"]
-Isolation = Literal["thread", "process"]
-#: Is it to be approved? Given the arguments and the context, or known beforehand.
-NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], bool]
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
-#: What every provider takes for the name of a tool.
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 #: Where a function keeps the tool that was made of it.
 _KEPT: Final = "__syncagent_tool__"
 
 
-class Tool:
+class Tool(Generic[_P, _R]):
     """A function that a model may call; see :func:`tool` for what all of it means.
 
     It can still be called like the function that it was made of.
+
+    :param settings: those of :func:`tool`.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        on_cancel: OnCancel | None = None,
-        grace: float = 2.0,
-        timeout: float | None = None,
-        isolation: Isolation | None = None,
-        requires_approval: NeedsApproval = False,
-        requires_auth: str | None = None,
-        parallel: bool = True,
-        idempotent: bool = False,
-        result_limit: int = RESULT_LIMIT,
-    ) -> None:
+    def __init__(self, function: Callable[_P, _R], **settings: Any) -> None:
         if not callable(function):
             raise ConfigurationError(f"a tool is made of a function; got {function!r}")
-        self._settings: dict[str, Any] = {
-            key: value
-            for key, value in locals().items()
-            if key not in ("self", "function")
-        }
+        given = self._settings = ToolSettings(**settings)
         self.function = function
-        self.isolation = isolation
-        self.on_cancel: OnCancel = on_cancel or (
-            "kill" if isolation == "process" else "wait"
+        self.isolation = given.isolation
+        self.on_cancel: OnCancel = given.on_cancel or (
+            "kill" if given.isolation == "process" else "wait"
         )
-        self.grace = grace
-        self.timeout = timeout
-        self.requires_approval = requires_approval
-        self.requires_auth = requires_auth
-        self.parallel = parallel
-        self.idempotent = idempotent
-        self.result_limit = result_limit
-        self._check()
+        self.grace = given.grace
+        self.timeout = given.timeout
+        self.requires_approval = given.requires_approval
+        self.requires_auth = given.requires_auth
+        self.parallel = given.parallel
+        self.idempotent = given.idempotent
+        self.result_limit = given.result_limit
         self.__doc__ = getattr(function, "__doc__", None)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__wrapped__ = function
@@ -78,42 +56,11 @@ class Tool:
         if not _is_method_to_be(function):  # that is bound, and read, later
             self.spec  # noqa: B018 - what is wrong with it is said at once
 
-    def _check(self) -> None:
-        if self.on_cancel not in get_args(OnCancel):
-            raise ConfigurationError(
-                f"on_cancel is one of wait, abandon, kill; got {self.on_cancel!r}"
-            )
-        if self.isolation not in (None, *get_args(Isolation)):
-            raise ConfigurationError(
-                f"isolation is None, 'thread' or 'process'; got {self.isolation!r}"
-            )
-        if self.on_cancel == "kill" and self.isolation == "thread":
-            raise ConfigurationError(
-                "a thread cannot be killed; use isolation='process', or "
-                "on_cancel='abandon'"
-            )
-        if not (_is_number(self.grace) and self.grace >= 0):
-            raise ConfigurationError(
-                f"grace is a number of seconds, 0 for none; got {self.grace!r}"
-            )
-        if self.timeout is not None and not (
-            _is_number(self.timeout) and self.timeout > 0
-        ):
-            raise ConfigurationError(
-                "timeout is a number of seconds above 0, or None for no limit; got "
-                f"{self.timeout!r}"
-            )
-        is_whole = _is_number(self.result_limit) and isinstance(self.result_limit, int)
-        if not is_whole or self.result_limit < 0:
-            raise ConfigurationError(
-                f"result_limit is a number of characters; got {self.result_limit!r}"
-            )
-
     @property
     def signature(self) -> Signature | RawSignature:
         """Its parameters, as the model and as Python see them."""
         if self._signature is None:
-            raw = self._settings["parameters"]
+            raw = self._settings.parameters
             if raw is None:
                 self._signature = read_signature(
                     self.function, context_type=ToolContext
@@ -129,8 +76,8 @@ class Tool:
             signature = self.signature
             given = self._settings
             self._spec = ToolSpec(
-                _checked_name(given["name"] or signature.name),
-                given["description"] or signature.description,
+                checked_name(given.name or signature.name),
+                given.description or signature.description,
                 signature.parameters,
             )
             if self.runs_in_process:
@@ -157,22 +104,26 @@ class Tool:
         is_left = self.on_cancel == "abandon" or self.timeout is not None
         return is_left or self.isolation == "thread"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""
         return self.function(*args, **kwargs)
 
-    def __get__(self, instance: object, owner: type | None = None) -> Tool:
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., _R]:
         bind = getattr(self.function, "__get__", None)
         if instance is None or bind is None:
             return self
-        return Tool(bind(instance, owner), **self._settings)
+        return Tool(bind(instance, owner), **msgspec.structs.asdict(self._settings))
 
     def __repr__(self) -> str:
         return f"<Tool {self.__name__}>"
 
 
+#: A tool of any function.
+AnyTool = Tool[..., Any]
+
+
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[_P, _R], /) -> Tool[_P, _R]: ...
 
 
 @overload
@@ -190,7 +141,7 @@ def tool(
     parallel: bool = True,
     idempotent: bool = False,
     result_limit: int = RESULT_LIMIT,
-) -> Callable[[Callable[..., Any]], Tool]: ...
+) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 
 
 def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
@@ -215,7 +166,8 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         and the context that says whether to.
     :param requires_auth: whose credentials it needs, in ``ctx.credentials``.
     :param parallel: may others run at the same time?
-    :param idempotent: is it the same to call it twice as once?
+    :param idempotent: is it the same to call it twice as once? Kept for runs that
+        outlive their process; nothing looks at it yet.
     :param result_limit: how many characters of its result the model is given.
     :raises ConfigurationError: no tool can be made of it; the message says why.
     """
@@ -224,7 +176,7 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     return lambda given: Tool(given, **settings)
 
 
-def as_tool(given: Any) -> Tool:
+def as_tool(given: Any) -> AnyTool:
     """Return the tool that *given* is, or the one that is made of it, always the same.
 
     :raises ConfigurationError: none can be.
@@ -237,7 +189,7 @@ def as_tool(given: Any) -> Tool:
         return as_tool(inner.__get__(given.__self__, None))
     make = getattr(given, "as_tool", None)
     if callable(make):
-        made: Tool = make()
+        made: AnyTool = make()
         return made
     if not callable(given):
         raise ConfigurationError(
@@ -246,17 +198,12 @@ def as_tool(given: Any) -> Tool:
     kept = getattr(given, "__dict__", {}).get(_KEPT)
     if isinstance(kept, Tool) and kept.function is given:
         return kept
-    tool = Tool(given)
+    tool: AnyTool = Tool(given)
     try:
         setattr(given, _KEPT, tool)
     except AttributeError:  # a bound method, a builtin
         pass
     return tool
-
-
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
 
 
 def _is_method_to_be(function: Any) -> bool:
@@ -268,12 +215,3 @@ def _is_method_to_be(function: Any) -> bool:
     names: tuple[str, ...] = () if code is None else code.co_varnames
     is_bound = hasattr(function, "__self__")
     return in_class and not is_bound and names[:1] in (("self",), ("cls",))
-
-
-def _checked_name(name: str) -> str:
-    if not _NAME.match(name):
-        raise ConfigurationError(
-            f"no provider takes {name!r} for the name of a tool; use letters, digits, "
-            "_ and -, at most 64, for example with name='...'"
-        )
-    return name

@@ -12,6 +12,7 @@ from syncagent import (
     Approval,
     ConfigurationError,
     InterruptPending,
+    Limits,
     ToolContext,
     abandoned,
     tool,
@@ -20,7 +21,12 @@ from syncagent.testing import Gate, call, complaints, say
 
 careful = tool(name="add", requires_approval=True)(add)
 KEY = "sesame-open-4711"
-ID = "approval:call_add"
+
+
+def the_id(agent):
+    """Return what the one answer goes by that an agent waits for."""
+    [asked] = agent.interrupts
+    return asked.id
 
 
 def asking(approve=None, script=(SUM,), tools=(careful,), **settings):
@@ -55,11 +61,8 @@ def test_what_a_handler_may_answer(answer, outcome, words):
     result = agent.run("Add.")
     assert (outcomes(result), result.stop_reason) == ([outcome], "end_turn")
     assert words in told(agent)
-    assert (seen[0].id, seen[0].tool, seen[0].arguments) == (
-        ID,
-        "add",
-        {"a": 1, "b": 2},
-    )
+    assert (seen[0].call_id, seen[0].tool) == ("call_add", "add")
+    assert seen[0].arguments == {"a": 1, "b": 2}
     check_usable(agent)
 
 
@@ -201,7 +204,7 @@ def test_a_run_that_nobody_can_answer_pauses():
     agent = asking()
     result = agent.run("Add.")
     assert (result.stop_reason, outcomes(result)) == ("interrupt", ["not_started"])
-    assert [asked.id for asked in result.interrupts] == [ID]
+    assert [asked.id for asked in result.interrupts] == [the_id(agent)]
     assert result.interrupts == agent.interrupts
     assert (agent.state, agent.is_running) == ("waiting_for_approval", False)
     assert result.interrupts[0].is_blocking
@@ -213,39 +216,42 @@ def test_a_run_that_nobody_can_answer_pauses():
     [(True, "value=3"), (False, "Denied."), (Approval(True, {"a": 5, "b": 5}), "10")],
 )
 def test_a_pause_goes_on_with_answers(answer, words):
-    """The model is asked again, once, and the round has its results."""
+    """It is the same run: one id, all turns, and the round has its results."""
     agent = paused()
-    result = agent.resume({ID: answer})
-    assert (result.text, result.stop_reason, result.turns) == ("ok", "end_turn", 1)
+    [asked] = agent.interrupts
+    result = agent.resume({the_id(agent): answer})
+    assert (result.text, result.stop_reason, result.turns) == ("ok", "end_turn", 2)
     assert words in told(agent)
     assert (agent.interrupts, agent.state) == ((), "idle")
+    assert result.run_id in asked.id
     check_usable(agent)
 
 
-@pytest.mark.parametrize("ids", [[], ["wrong"], [ID, "more"], ["call_add"]])
+@pytest.mark.parametrize("ids", [[], ["wrong"], ["call_add"]])
 def test_answers_that_do_not_fit(ids):
     """Nothing happens, and the right ones can still be given."""
     agent = paused()
     with pytest.raises(ConfigurationError, match="waits for answers to"):
         agent.resume(dict.fromkeys(ids, True))
     assert agent.interrupts
-    assert agent.resume({ID: True}).text == "ok"
+    assert agent.resume({the_id(agent): True}).text == "ok"
 
 
 def test_an_answer_that_is_none_costs_nothing():
     """It is refused, and the right one can still be given."""
     agent = paused()
     with pytest.raises(ConfigurationError, match="True, False or Approval"):
-        agent.resume({ID: "yes"})
-    assert agent.resume({ID: True}).text == "ok"
+        agent.resume({the_id(agent): "yes"})
+    assert agent.resume({the_id(agent): True}).text == "ok"
 
 
 def test_a_call_is_made_once_however_often_it_is_resumed():
     """The second resume finds nothing to answer."""
     agent = paused()
-    agent.resume({ID: True})
+    asked = the_id(agent)
+    agent.resume({asked: True})
     with pytest.raises(ConfigurationError, match="does not wait"):
-        agent.resume({ID: True})
+        agent.resume({asked: True})
     assert told(agent).count("value=3") == 1
 
 
@@ -254,23 +260,24 @@ def test_a_prompt_while_it_waits():
     agent = paused()
     before = agent.messages
     for begin in (agent.run, agent.stream):
-        with pytest.raises(InterruptPending, match=ID):
+        with pytest.raises(InterruptPending, match=the_id(agent)):
             begin("Something else.")
     assert agent.messages == before
     assert not agent.is_running
-    assert agent.resume({ID: True}).text == "ok"
+    assert agent.resume({the_id(agent): True}).text == "ok"
 
 
 def test_a_cancel_while_it_waits():
     """Promise 3: no run is live, so the receipt is false; the calls are let go."""
     agent = paused()
+    asked = the_id(agent)
     assert not agent.cancel()
     assert (agent.interrupts, agent.state) == ((), "idle")
     assert complaints(agent.messages) == {}
     assert "not started" in told(agent)
     assert agent.messages[-1].is_cut
     with pytest.raises(ConfigurationError, match="does not wait"):
-        agent.resume({ID: True})
+        agent.resume({asked: True})
     check_usable(agent)
 
 
@@ -288,19 +295,48 @@ def test_a_run_that_is_resumed_can_be_cancelled_and_can_pause_again():
     """It is a run like any other."""
     again = say(call("add", {"a": 9, "b": 9}, "again"))
     agent = paused(script=[SUM, again])
-    assert agent.resume({ID: True}).stop_reason == "interrupt"
+    assert agent.resume({the_id(agent): True}).stop_reason == "interrupt"
     gate = Gate()
     agent.model._script.insert(0, gate)
     with meanwhile(lambda: (gate.wait_reached(), agent.cancel())):
-        assert agent.resume({"approval:again": True}).cancelled
+        assert agent.resume({the_id(agent): True}).cancelled
     check_usable(agent)
+
+
+def test_an_old_answer_is_for_nothing_new():
+    """A later call with the same id is another question."""
+    agent = paused(script=[SUM, "no", say(call("add", {"a": 900, "b": 1})), "end"])
+    old = the_id(agent)
+    agent.resume({old: False})
+    assert agent.run("Add.").stop_reason == "interrupt"
+    with pytest.raises(ConfigurationError, match="waits for answers"):
+        agent.resume({old: True})
+    assert "value=901" not in told(agent)
+
+
+def test_arguments_that_do_not_fit_lose_nothing():
+    """What somebody has mistyped can be typed again."""
+    agent = paused()
+    with pytest.raises(ConfigurationError, match="do not fit"):
+        agent.resume({the_id(agent): Approval(True, {"a": "many"})})
+    assert agent.resume({the_id(agent): True}).text == "ok"
+
+
+def test_limits_go_on_when_a_run_is_resumed():
+    """A pause is no way around them."""
+    calls = [say(call("add", {"a": n, "b": 0}, f"c{n}")) for n in range(9)]
+    agent = Agent(model(*calls), tools=[careful], limits=Limits(turns=2))
+    result = agent.run("Add.")
+    for _ in range(2):
+        result = agent.resume({the_id(agent): True})
+    assert (result.stop_reason, result.limit, result.turns) == ("limit", "turns", 2)
 
 
 def test_an_answer_is_for_one_call():
     """Another call with the id of one that was approved is asked for anew."""
     other = say(call("add", {"a": 9, "b": 9}))
     agent = paused(script=[SUM, other])
-    assert agent.resume({ID: True}).stop_reason == "interrupt"
+    assert agent.resume({the_id(agent): True}).stop_reason == "interrupt"
     assert "value=18" not in told(agent)
 
 
@@ -343,7 +379,7 @@ def test_an_agent_that_waits_for_credentials():
     """It says for whose."""
     agent = asking(script=[PAY], tools=[pay])
     [asked] = agent.run("Pay.").interrupts
-    assert (asked.id, asked.provider, asked.tool) == ("auth:call_pay", "bank", "pay")
+    assert (asked.call_id, asked.provider, asked.tool) == ("call_pay", "bank", "pay")
     assert agent.state == "waiting_for_auth"
     agent.resume({asked.id: KEY})
     check_usable(agent)
@@ -365,16 +401,16 @@ def test_credentials_are_asked_for_when_all_is_approved():
     calls = say(call("pay", {"amount": 1}, "c1"), call("pay", {"amount": 2}, "c2"))
 
     def approve(request):
-        asked.append(request.id)
+        asked.append(f"{type(request).__name__} {request.call_id}")
         return request.call_id == "c2"
 
     def authenticate(request):
-        asked.append(request.id)
+        asked.append(f"{type(request).__name__} {request.call_id}")
         return KEY
 
     agent = asking(approve, [calls], [both], authenticate=authenticate)
     assert outcomes(agent.run("Pay.")) == ["denied", "done"]
-    assert asked == ["approval:c1", "approval:c2", "auth:c2"]
+    assert asked == ["ApprovalRequest c1", "ApprovalRequest c2", "AuthRequest c2"]
 
 
 def test_approved_now_and_credentials_later():
@@ -382,5 +418,5 @@ def test_approved_now_and_credentials_later():
     both = tool(name="pay", requires_approval=True, requires_auth="bank")(pay.function)
     agent = asking(lambda request: True, [PAY], [both])
     [asked] = agent.run("Pay.").interrupts
-    assert asked.id == "auth:call_pay"
+    assert asked.call_id == "call_pay"
     assert outcomes(agent.resume({asked.id: KEY})) == ["done"]

@@ -326,7 +326,6 @@ def test_what_is_no_way_to_be_busy(on_busy):
 # -- between two runs ------------------------------------------------------------------
 
 careful = tool(name="add", requires_approval=True)(add)
-ID = "approval:call_add"
 
 
 def paused():
@@ -343,7 +342,7 @@ def test_a_fork_of_an_agent_that_waits():
     assert other.interrupts == ()
     assert complaints(other.messages) == {}
     assert other.run("Go on.").text == "ok"
-    assert agent.resume({ID: True}).text == "ok"
+    assert agent.resume({agent.interrupts[0].id: True}).text == "ok"
 
 
 def test_ten_threads_resume():
@@ -358,11 +357,11 @@ def test_ten_threads_resume():
         gate.stop_here()
 
     agent = Agent(model(say(call("risky"))), tools=[risky])
-    agent.run("Go.")
+    [asked] = [each.id for each in agent.run("Go.").interrupts]
 
     def resume():
         try:
-            came.append(agent.resume({"approval:call_risky": True}))
+            came.append(agent.resume({asked: True}))
         except (AgentBusy, ConfigurationError) as error:
             refused.append(error)
             if len(refused) == 9:
@@ -381,7 +380,8 @@ def test_cancels_and_answers_at_once():
 
         def resume(agent=agent, ends=ends):
             try:
-                ends.append(agent.resume({ID: True}).stop_reason)
+                ids = [asked.id for asked in agent.interrupts]
+                ends.append(agent.resume(dict.fromkeys(ids, True)).stop_reason)
             except ConfigurationError:
                 ends.append("let go")
 

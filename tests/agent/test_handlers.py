@@ -191,3 +191,73 @@ def test_a_key_is_never_used_twice():
     script = [say(call("pay", call_id="x")), say(call("pay", call_id="x")), LAST]
     Agent(ScriptedModel(script), tools=[pay]).run("Do it.")
     assert len(set(keys)) == 2
+
+
+def test_states_while_tools_wait():
+    """Each is an event, and what several wait for is not mixed up."""
+    first, second = Gate(), Gate()
+    gates = {"first?": first, "second?": second}
+    seen = []
+
+    @tool
+    def inquire(question: str, ctx: ToolContext) -> str:
+        """Ask."""
+        return ctx.ask(question)
+
+    asked = [call("inquire", {"question": q}, q[:-1]) for q in gates]
+    agent = Agent(
+        ScriptedModel([say(*asked), LAST]),
+        tools=[inquire],
+        parallel_tools=2,
+        ask=lambda question: gates[question].stop_here() or question,
+    )
+
+    def act():
+        first.wait_reached()
+        second.wait_reached()
+        first.open()
+        while len(agent._run().lending._waits) == 2:
+            pass
+        seen.append(agent.state)
+        second.open()
+
+    together(lambda: seen.append([type(e).__name__ for e in agent.stream("Go.")]), act)
+    assert seen[0] == "waiting_for_input"
+    assert seen[1].count("StateChanged") >= 4
+
+
+def test_hooks_see_errors():
+    """A hook is told how a run ends that has no result; it cannot hide that."""
+    seen = []
+
+    class Watch:
+        def on_error(self, error):
+            seen.append(error)
+            raise ValueError("mine")
+
+    agent = Agent(ScriptedModel([TimeoutError("slow"), LAST]), hooks=[Watch()])
+    with pytest.raises(TimeoutError):
+        agent.run("Do it.")
+    assert [str(error) for error in seen] == ["slow"]
+    assert agent.state == "failed"
+    assert agent.run(AGAIN).text == LAST
+    assert agent.state == "idle"
+
+
+def test_a_class_is_no_hook():
+    """It is said what to write."""
+
+    class Watch:
+        def on_event(self, event):
+            pass
+
+    with pytest.raises(ValueError, match=r"write Watch\(\)"):
+        Agent(ScriptedModel(), hooks=[Watch])
+
+
+def test_a_stream_that_is_dropped_is_no_failure():
+    """Nothing has gone wrong, and the agent says so."""
+    agent = Agent(ScriptedModel([LAST]))
+    agent.stream("Do it.")
+    assert agent.state == "idle"
+    assert not agent.is_running

@@ -63,7 +63,7 @@ def test_on_event_is_shown_what_the_stream_yields():
     for event in agent_with(watcher).stream("Add."):
         yielded.append(event)
         assert seen[: len(yielded)] == yielded[: len(seen)]
-    assert seen == yielded[:-1]  # the last one is the result, which on_finish has seen
+    assert seen == yielded
 
 
 def test_on_event_is_shown_the_end_of_calls_that_a_cancel_has_ended():
@@ -77,7 +77,7 @@ def test_on_event_is_shown_the_end_of_calls_that_a_cancel_has_ended():
     calls = say(call("stop"), call("add", {"a": 1, "b": 2}))
     agent = agent_with(hook(on_event=seen.append), script=[calls], tools=[stop, add])
     yielded = list(agent.stream("Stop."))
-    assert seen == yielded[:-1]
+    assert seen == yielded
 
 
 def test_hooks_run_on_the_thread_of_the_run():

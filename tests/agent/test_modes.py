@@ -5,7 +5,6 @@ from crew import together
 from workshop import AGAIN, LAST
 
 from syncagent import Agent, ToolContext, tool
-from syncagent.exceptions import ConfigurationError
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
 
@@ -148,11 +147,17 @@ def test_after_tools_is_stronger_than_after_turn():
     assert run_and(agent, act).text == ""
 
 
+def test_a_mode_that_is_none_on_an_idle_agent():
+    """A mistake shows before it matters."""
+    with pytest.raises(ValueError, match="after_tools"):
+        Agent(ScriptedModel([LAST])).cancel(mode="soon")
+
+
 def test_a_mode_that_is_none():
     """It is said at once, and nothing is cancelled."""
     agent = Agent(ScriptedModel([LAST]))
     with agent.stream("Do it.") as stream:
-        with pytest.raises(ConfigurationError, match="after_tools"):
+        with pytest.raises(ValueError, match="after_tools"):
             agent.cancel(mode="tomorrow")
         list(stream)
     assert stream.result.stop_reason == "end_turn"

@@ -175,7 +175,7 @@ def test_what_is_no_type(kind):
 
 
 @pytest.mark.parametrize(
-    "said", ["", "null", "[]", "3", "{}", '{"value": 3} {}', "[" * 9999]
+    "said", ["", "null", "[]", '"3"', "{}", '{"value": 3} {}', "[" * 9999]
 )
 def test_answers_that_are_nothing_of_the_kind(said):
     """Each is a wrong answer and no crash; an empty one too."""
@@ -184,3 +184,8 @@ def test_answers_that_are_nothing_of_the_kind(said):
     assert agent.run("hi", output=int).output == 1
     assert isinstance(agent.messages[0], UserMessage)
     check_usable(agent)
+
+
+def test_a_value_alone_is_meant_as_it_is():
+    """Who leaves the wrapping away is understood."""
+    assert Agent(model("3")).run("hi", output=int).output == 3

@@ -18,7 +18,7 @@ LAYERS = [
         *{"output", "repair", "shapes", "transcript", "tools", "stores"},
     },
     {"providers", "models"},
-    {"loop", "run", "rounds", "settle"},
+    {"lending", "loop", "meter", "rounds", "run", "settle"},
     {
         *{"agent", "handle", "driver", "runtime", "functions", "result", "logs"},
         *{"agent_settings", "pause", "queueing", "run_stream"},

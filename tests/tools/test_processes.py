@@ -99,7 +99,9 @@ def test_where_and_environment(token, tmp_path):
     assert result.stdout == f"{tmp_path}\nme\n"
 
 
-@pytest.mark.parametrize("given", ["é" * 1_000_000, b"x" * 3_000_000])
+@pytest.mark.parametrize(
+    "given", ["é" * 1_000_000, b"x" * 3_000_000], ids=["str", "bytes"]
+)
 def test_large_input_and_output(token, given):
     """More than a pipe holds goes in and out at the same time."""
     result = run_process(["cat"], token=token, input=given, limit=10_000_000)

@@ -1,0 +1,109 @@
+"""What a run lends to its tools: questions, other agents, a voice."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from .events import RunEvent, StateChanged, ToolProgress
+from .exceptions import SyncAgentError, ToolError
+from .tools.context import ToolContext
+from .tools.handlers import ask_handler
+from .tools.invocation import Host, Invocation
+from .usage import Usage
+
+if TYPE_CHECKING:
+    from .run import Run, State
+
+__all__ = ["Lending"]
+
+#: What the run is doing while a tool waits for something, for receipts.
+_PHASES: Final = {"waiting_for_input": "input", "waiting_for_agent": "agent"}
+
+
+class Lending:
+    """What tools, on whatever threads, may do with the run that called them."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._thread = threading.get_ident()
+        self.host: Final = Host(
+            run.id,
+            run.claim.forced,
+            emit=self._progress,
+            ask=None if run.setup.ask is None else self._ask,
+            run_agent=self._run_agent,
+        )
+        #: Takes events from any thread; there is one while tools run.
+        self.post: Callable[[RunEvent], object] | None = None
+        #: Events that hooks have been shown before they could be passed on.
+        self.early: deque[RunEvent] = deque()
+        #: What tools wait for, by their call ids, the newest last.
+        self._waits: dict[str, State] = {}
+
+    @property
+    def waits_for(self) -> tuple[State, str, str] | None:
+        """What one of the tools waits for, the newest if there are several."""
+        for call_id, state in reversed(list(self._waits.items())):
+            return state, "", call_id
+        return None
+
+    def _tell(self, event: RunEvent) -> None:
+        if self.post is not None:
+            self.post(event)
+        hooks = self._run.setup.hooks.on_event
+        if hooks and threading.get_ident() == self._thread:
+            self.early.append(event)
+            for hook in hooks:
+                hook(event)
+
+    def _progress(self, invocation: Invocation, value: Any) -> None:
+        call = invocation.call
+        self._tell(ToolProgress(call.call_id, call.name, value))
+
+    @contextmanager
+    def _waiting(self, state: State, call_id: str) -> Iterator[None]:
+        """Show what a tool waits for, as long as it does."""
+        run = self._run
+        self._waits[call_id] = state
+        run.claim.phase = _PHASES[state]
+        self._tell(StateChanged(*run.state))
+        try:
+            yield
+        finally:
+            self._waits.pop(call_id, None)
+            if not run.token.cancelled:  # else that is what it was doing then
+                left = self.waits_for
+                run.claim.phase = "tool" if left is None else _PHASES[left[0]]
+                self._tell(StateChanged(*run.state))
+
+    def _ask(self, context: ToolContext, question: str) -> str:
+        run = self._run
+        ask = run.setup.ask
+        assert ask is not None
+        with self._waiting("waiting_for_input", context.call_id):
+            answer = ask_handler("ask", run.id, ask, question, context.token)
+        return str(answer)
+
+    def _run_agent(
+        self, context: ToolContext, agent: Any, prompt: Any, settings: dict[str, Any]
+    ) -> Any:
+        if not callable(getattr(agent, "run", None)) or "cancel" in settings:
+            raise ToolError(
+                "ctx.agent(agent, prompt) takes an Agent, and cancels it by itself; "
+                f"got {agent!r:.60} and {', '.join(settings) or 'nothing else'}"
+            )
+        meter = self._run.meter
+        try:
+            with self._waiting("waiting_for_agent", context.call_id):
+                result = agent.run(prompt, cancel=context.token, **settings)
+        except SyncAgentError as error:
+            if isinstance(error.usage, Usage):
+                meter.add(error.usage, agent.model.cost(error.usage))
+            raise
+        meter.add(result.usage, result.cost)
+        context.checkpoint()
+        return result
