@@ -40,6 +40,7 @@ nitpick_ignore_regex = [
     ),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
     ("py:.*", r"syncagent\.(run\.Run|driver\.Handlers|tools\.\w+\.\w*Signature)"),
-    ("py:.*", r"abc\.ABC"),
+    ("py:.*", r"syncagent\.(_closing\.Closing|run_stream\.RunEnd)"),
+    ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*)"),
     ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
 ]

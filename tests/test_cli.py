@@ -61,3 +61,12 @@ def test_models_are_listed_without_their_keys(capsys, monkeypatch):
     assert re.search(r"openai:\S+ +missing, set OPENAI_API_KEY", said)
     assert re.search(r"ollama:\S+ +needs none", said)
     assert "local" in said
+
+
+def test_who_has_seen_enough_gets_no_traceback():
+    """``syncagent models | head -1`` ends quietly."""
+    shell = f"{sys.executable} -m syncagent models | head -c 1"
+    ended = subprocess.run(
+        ["sh", "-c", shell], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (len(ended.stdout), ended.stderr) == (1, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -11,6 +12,7 @@ from .. import __version__
 from ..cancel import cancel_on_signals
 from ..exceptions import Cancelled
 
+EXIT_FAILED: Final = 1
 #: What a shell shows for a program that Ctrl+C has ended.
 EXIT_CANCELLED: Final = 130
 
@@ -23,10 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     with cancel_on_signals() as token:
         try:
-            return int(options.run(token))
+            code = int(options.run(token))
+            sys.stdout.flush()
         except Cancelled:
             print("\ncancelled", file=sys.stderr)
             return EXIT_CANCELLED
+        except BrokenPipeError:  # "syncagent models | head" has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_FAILED
+        return code
 
 
 def _parser() -> argparse.ArgumentParser:
