@@ -37,8 +37,9 @@ def no_leaks(*, allow_threads: bool = False) -> Iterator[None]:
         if not left:
             return
         if attempt == 0:
-            gc.collect()  # what only the collector can close is no leak,
-            _close_idle()  # nor what waits for the next request
+            _close_idle()  # what waits for the next request is no leak,
+        elif attempt == 4:
+            gc.collect()  # nor what only the collector can close; but that takes time
         pause.wait(_LIMIT * 2.0 ** (attempt + 1 - _LOOKS))
     raise AssertionError(f"left behind: {', '.join(sorted(left))}")
 
