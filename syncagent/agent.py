@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final
 from uuid import uuid4
@@ -28,6 +28,7 @@ from .cancel import (
     RunClaim,
     RunSlot,
 )
+from .cancel.again import until_done
 from .cancel.following import Following
 from .cancel_policy import CancelPolicy
 from .driver import Approve, Authenticate, GivenAnswers, Handlers
@@ -58,6 +59,8 @@ __all__ = ["Agent"]
 
 _NO_POLICY: Final = CancelPolicy()
 _NO_LIMITS: Final = Limits()
+#: How often a cancel looks, as a pause may become a run at the very moment.
+_LOOKS: Final = 3
 
 
 class Agent:
@@ -153,10 +156,11 @@ class Agent:
         :raises InterruptPending: the agent waits for answers.
         :raises SyncAgentError: there is no answer; the conversation is valid.
         """
-        stream = self.stream(
-            prompt, timeout=timeout, cancel=cancel, output=output, on_busy=on_busy
+        return _exhaust(
+            lambda: self.stream(
+                prompt, timeout=timeout, cancel=cancel, output=output, on_busy=on_busy
+            )
         )
-        return _exhaust(stream)
 
     def stream(
         self,
@@ -198,8 +202,9 @@ class Agent:
                 "the agent does not wait for answers; ask it something with run()"
             )
         pause.check(answers)
-        stream = self._begin(None, timeout, cancel, None, "raise", answers)
-        return _exhaust(stream)
+        return _exhaust(
+            lambda: self._begin(None, timeout, cancel, None, "raise", answers)
+        )
 
     def _begin(
         self,
@@ -215,7 +220,6 @@ class Agent:
         token, following = compose(timeout, self._setup.limits.seconds, cancel)
         pause = None if answers is None else self._pause
         claim = RunClaim(token, uuid4().hex if pause is None else pause.run_id)
-        begun = False
         try:
             how = self._on_busy if on_busy is None else check_busy(on_busy)
             begun = wait_for_turn(self._slot, self._line, claim, how)
@@ -234,8 +238,9 @@ class Agent:
         except BaseException:
             if following is not None:
                 following.close()
-            if begun:
-                self._slot.end(claim)
+            # Also if it has just begun, and that is not known here: a signal handler's
+            # exception may be held, with this frame, for as long as somebody likes.
+            self._slot.end(claim)
             raise
 
     def _make_run(
@@ -318,10 +323,15 @@ class Agent:
         :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
         :raises ValueError: there is no such origin or mode; nothing is cancelled.
         """
-        receipt = self._slot.cancel(reason, origin, mode=mode, force=force)
-        pause = self._pause
-        if not receipt and pause is not None:
-            pause.cancel()
+        for _ in range(_LOOKS):
+            before = self._pause
+            receipt = self._slot.cancel(reason, origin, mode=mode, force=force)
+            pause = self._pause
+            if receipt or (pause is None and before is None):
+                break
+            if pause is not None and pause.cancel():
+                break
+            # Somebody resumes it at this very moment: there is a run to be hit.
         return receipt
 
     @property
@@ -365,10 +375,12 @@ class Agent:
     def messages(self) -> tuple[Message, ...]:
         """The conversation up to now."""
         pause = self._pause
-        messages = self._transcript[:]
         if pause is not None and pause.is_cancelled:
-            messages += pause.leftovers()
-        return tuple(messages)
+            return (*self._transcript, *pause.leftovers())
+        if self.is_running or self.interrupts:
+            return tuple(self._transcript)
+        # A signal handler that raised at the very end may have left something open.
+        return tuple(self._transcript.repaired())
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
@@ -443,9 +455,14 @@ class _Release:
         self._agent._ended(run, result, error)
 
 
-def _exhaust(stream: RunStream) -> RunResult:
+def _exhaust(begin: Callable[[], RunStream]) -> RunResult:
     """Drive a run to its end on this thread."""
-    with stream:
+    stream = None
+    try:
+        stream = begin()
         for _ in stream:
             pass
         return stream.result
+    finally:
+        if stream is not None:
+            until_done(stream.close)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ._run_id import run_id
 from .cancel import CancelToken
 from .events import RunEvent
+from .exceptions import Cancelled
 from .interrupts import Approval, ApprovalRequest, AuthRequest, Interrupt
 from .loop import Answers, StopReason, run_loop
 from .run import Run
@@ -87,7 +88,16 @@ class GivenAnswers(Handlers):
 
 def _call(handler: Callable[..., Any], question: Interrupt, run: Run) -> Any:
     name = "approve" if isinstance(question, ApprovalRequest) else "authenticate"
-    return ask_handler(name, run.id, handler, question, run.token)
+    later = run.claim.later
+    try:
+        # No tool runs meanwhile: what is to end after the tools ends now.
+        token = later.answering(run.token)
+        return ask_handler(name, run.id, handler, question, token)
+    except Cancelled:
+        run.claim.come_due("after_tools")
+        raise
+    finally:
+        later.answered()
 
 
 def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]:
@@ -104,6 +114,7 @@ def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]
             before = run_id.get()
             try:
                 run_id.set(run.id)
+                run.lending.drive_here()
                 try:
                     step = loop.send(answers)
                 except StopIteration as end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,21 +29,40 @@ class Lending:
     """What tools, on whatever threads, may do with the run that called them."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
+        # Weak, as the run has this: in a circle only the collector would find it.
+        self._ref = weakref.ref(run)
         self._thread = threading.get_ident()
-        self.host: Final = Host(
-            run.id,
-            run.claim.forced,
-            emit=self._progress,
-            ask=None if run.setup.ask is None else self._ask,
-            run_agent=self._run_agent,
-        )
         #: Takes events from any thread; there is one while tools run.
         self.post: Callable[[RunEvent], object] | None = None
         #: Events that hooks have been shown before they could be passed on.
         self.early: deque[RunEvent] = deque()
         #: What tools wait for, by their call ids, the newest last.
         self._waits: dict[str, State] = {}
+
+    def host(self) -> Host:
+        """Return what tools get to see of this."""
+        run = self._run
+        return Host(
+            run.id,
+            run.claim.forced,
+            emit=self._progress,
+            ask=None if run.setup.ask is None else self._ask,
+            run_agent=self._run_agent,
+        )
+
+    @property
+    def _run(self) -> Run:
+        run = self._ref()
+        if run is None:
+            raise ToolError("the run that this call belongs to is over")
+        return run
+
+    def drive_here(self) -> None:
+        """Note that this is the run's thread: a stream may be handed to another."""
+        thread = threading.get_ident()
+        if thread != self._thread:
+            self._thread = thread
+            self._run.claim.drive_here()
 
     @property
     def waits_for(self) -> tuple[State, str, str] | None:

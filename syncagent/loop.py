@@ -131,7 +131,8 @@ def take_turn(
     seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
     wants_another = show(run, "after_model", seen)
     run.token.checkpoint()
-    if wants_another and run.meter.reached() is None:
+    is_last = run.claim.later.is_asked  # what a hook asks for after that is ignored
+    if wants_another and not is_last and run.meter.reached() is None:
         run.forget(finished.message)
         return None
     yield TurnFinished(finished.message, finished.usage)
@@ -172,7 +173,8 @@ def run_tool_round(
         answers = yield questions
         if answers is None:
             return False
-        run.token.checkpoint()  # a "yes" that comes after a cancel starts nothing
+        # A "yes" that comes after a cancel starts nothing.
+        run.claim.come_due("after_tools")
         run.round.is_waiting = False
         apply_answers(run.round, questions, answers)
         is_asking = prepare(run, run.round)  # what is approved may need credentials
@@ -187,7 +189,7 @@ def make_calls(run: Run) -> Generator[RunEvent, Any, None]:
         if not invocation.is_open:  # nothing will run
             yield invocation.finished()
     executor = Executor(
-        run.lending.host,
+        run.lending.host(),
         run.token,
         width=run.setup.width,
         after=lambda invocation: after_tool(run, invocation),
@@ -195,18 +197,27 @@ def make_calls(run: Run) -> Generator[RunEvent, Any, None]:
     run.lending.post = executor.post
     run.enter("tool")
     waiting = [call for call in run.round.invocations if call.is_open]
-    with closing(executor.run(waiting)) as events:  # what runs ends with it
-        for event in events:
-            if event.__class__ is ToolStarted:
-                assert isinstance(event, ToolStarted)
-                run.meter.tool_calls += 1
-                yield from run.change_state("executing_tool", event.name, event.call_id)
-            yield event
+    try:
+        with closing(executor.run(waiting)) as events:  # what runs ends with it
+            for event in events:
+                if event.__class__ is ToolStarted:
+                    assert isinstance(event, ToolStarted)
+                    run.meter.tool_calls += 1
+                    yield from run.change_state(
+                        "executing_tool", event.name, event.call_id
+                    )
+                yield event
+    finally:
+        run.lending.post = None  # it knows the run: without a circle it is gone at once
     finish_round(run)
 
 
 def finish_round(run: Run) -> None:
     """Put the results of a round into the transcript."""
-    assert run.round is not None
-    message, run.round = run.round.message(), None
-    run.transcript.append(message)
+    round = run.round
+    assert round is not None
+    # May be done again: a signal handler may have raised between two steps.
+    if round.told is None or run.transcript[-1] is not round.told:
+        round.told = round.message()
+        run.transcript.append(round.told)
+    run.round = None

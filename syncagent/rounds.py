@@ -137,8 +137,8 @@ def _questions(run: Run, invocation: Invocation) -> list[Interrupt]:
     if not invocation.is_approved:
         needs = tool.requires_approval
         if callable(needs):
-            context = invocation.context(run.lending.host, run.token)
-            needs = needs(_shown(invocation), context)
+            with invocation.context(run.lending.host(), run.token) as context:
+                needs = needs(_shown(invocation), context)
         if needs:
             names = (f"approval:{invocation.key}", call.call_id, call.name)
             asked.append(ApprovalRequest(*names, _shown(invocation)))
@@ -189,7 +189,7 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
         if isinstance(wish, Skip):
             _replace(invocation, wish.result)
         elif isinstance(wish, Retry):
-            wants_again = True
+            wants_again = not run.claim.later.is_asked
         elif wish is not None:
             raise unknown_answer("after_tool", wish)
     may = invocation.outcome in ("done", "failed") or invocation.has_timed_out

@@ -26,6 +26,7 @@ from .timeouts import Timeouts
 from .tools.invocation import Invocation
 from .tools.tool import AnyTool
 from .transcript import Transcript
+from .usage import Usage
 
 __all__ = ["Ask", "Paused", "Run", "Setup", "State", "ToolRound"]
 
@@ -95,10 +96,32 @@ class ToolRound:
         #: What is asked before any of them runs.
         self.questions: tuple[Interrupt, ...] = ()
         self.is_waiting = False
+        #: The results, as they stand in the transcript.
+        self.told: ToolMessage | None = None
 
     def message(self) -> ToolMessage:
         """Return the results, also of those calls that were never made."""
         return ToolMessage(tuple(call.result for call in self.invocations))
+
+
+class _Heard:
+    """A message that is whole, until all of it is in its place."""
+
+    __slots__ = ("calls", "is_paid", "message", "place", "usage")
+
+    def __init__(
+        self,
+        message: AssistantMessage,
+        calls: list[Invocation],
+        usage: Usage,
+        place: int,
+    ) -> None:
+        self.message = message
+        self.calls = calls
+        self.usage = usage
+        self.is_paid = False
+        #: Its place in the transcript.
+        self.place = place
 
 
 class Paused(Protocol):
@@ -144,6 +167,7 @@ class Run:
         self.answer: Answer | None = None
         self.round: ToolRound | None = None
         self.invocations: list[Invocation] = []
+        self._heard: _Heard | None = None
         self._state: tuple[State, str, str] = ("processing", "", "")
         self._attempts = 0
         self.lending: Final = Lending(self)
@@ -207,17 +231,34 @@ class Run:
     def hear(self, finished: MessageFinished) -> AssistantMessage:
         """Take in a message that is complete."""
         message = finished.message
-        self.meter.spend(finished.usage)
-        self.transcript.append(message)
-        self.answer = None
-        self.text = message.text
-        calls = message.tool_calls
-        if calls:
-            key = f"{self.id}:{self.meter.turns}"  # some models use an id again
-            made = [Invocation(call, f"{key}:{call.call_id}") for call in calls]
-            self.round = ToolRound(made)
-            self.invocations += made
+        key = f"{self.id}:{self.meter.turns}"  # some models use an id again
+        made = [
+            Invocation(call, f"{key}:{call.call_id}") for call in message.tool_calls
+        ]
+        self._heard = _Heard(message, made, finished.usage, len(self.transcript))
+        self.take_in()
         return message
+
+    def take_in(self) -> None:
+        """Put in its place what was heard, or the rest of it.
+
+        May be done again: a signal handler may have raised in the middle.
+        """
+        heard = self._heard
+        if heard is None:
+            return
+        if not heard.is_paid:
+            heard.is_paid = True
+            self.meter.spend(heard.usage)
+        if len(self.transcript) == heard.place:
+            self.transcript.append(heard.message)
+        self.answer = None
+        self.text = heard.message.text
+        if heard.calls:
+            if self.invocations[-len(heard.calls) :] != heard.calls:
+                self.invocations += heard.calls
+            self.round = ToolRound(heard.calls)
+        self._heard = None
 
     def forget(self, message: AssistantMessage) -> None:
         """Take a message back, as somebody wants another in its place."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator
+from typing import Final
 
 from . import _clock
 from ._closing import Closing
 from .cancel import CancelMode, CancelReason, Receipt, RunClaim
 from .cancel.again import until_done
+from .cancel.once import Once
 from .driver import CLOSED, Handlers, drive
 from .exceptions import (
     Cancelled,
@@ -26,6 +28,9 @@ from .settle import settle_cancelled, settle_failed
 __all__ = ["RunEnd", "RunStream"]
 
 _log = logging.getLogger("syncagent.run")
+
+_DRIVEN: Final = "driven"
+_SHUT: Final = "shut"
 
 
 class RunStream(Closing, Iterator[StreamEvent]):
@@ -97,9 +102,10 @@ class RunStream(Closing, Iterator[StreamEvent]):
     def close(self) -> None:
         """End the run if it has not ended."""
         end = self._end
-        if end is not None and not end.has_begun:
+        if end is not None and end.begun.put(_SHUT) is _SHUT:
             self._claim.cancel(CLOSED, "closed")
             end.conclude(GeneratorExit())
+            return
         try:
             self._events.close()
         except ValueError:  # another thread is in the middle of a step, which ends now
@@ -129,7 +135,8 @@ class RunEnd:
         release: Callable[[Run, RunResult | None, BaseException | None], object],
     ) -> None:
         self.run = run
-        self.has_begun = False
+        #: By whom it was begun: who drives it, or who closes it before that.
+        self.begun: Once[str] = Once()
         self.result: RunResult | None = None
         #: What it has raised, if it has no result.
         self.error: BaseException | None = None
@@ -147,7 +154,7 @@ class RunEnd:
         """
         if self._is_over:  # and something was raised on the way out
             return False
-        self.has_begun = self._is_over = True
+        self._is_over = True
         try:
             return self._finish(end)
         finally:
@@ -180,6 +187,8 @@ class RunEnd:
         if cause is not None:
             until_done(lambda: settle_cancelled(run))
         assert not isinstance(stop, BaseException)
+        if stop != "interrupt":
+            run.transcript.repair()  # an answer may be empty
         self.result = make_result(
             run, stop, cause, phase=phase, latency=_seconds_since(cause)
         )
@@ -192,8 +201,9 @@ def _follow(
     end: RunEnd, events: Generator[StreamEvent, None, StopReason]
 ) -> Generator[StreamEvent, None, None]:
     """Yield the events of a run from its begin to its end."""
-    end.has_begun = True
     try:
+        if end.begun.put(_DRIVEN) is not _DRIVEN:
+            return  # closed by another thread at this very moment
         stop = yield from events
         end.conclude(stop)
     except BaseException as error:

@@ -144,17 +144,35 @@ def _calls(
     for call in message.tool_calls:
         if call.call_id in calls:  # the same twice: once is meant
             continue
-        call_id = clean = _NOT_IN_IDS.sub("_", call.call_id)[:_LONGEST_ID] or "call"
-        number = 1
-        while call_id in taken or call_id in ids:
-            number += 1
-            call_id = f"{clean}_{number}"
+        clean = _NOT_IN_IDS.sub("_", call.call_id)[:_LONGEST_ID] or "call"
+        call_id = _free_id(clean, taken, ids)
         ids.add(call_id)
         is_same = call_id == call.call_id
         calls[call.call_id] = (
             call if is_same else msgspec.structs.replace(call, call_id=call_id)
         )
     return calls
+
+
+def _free_id(clean: str, taken: Collection[str], ids: Collection[str]) -> str:
+    """Return *clean*, with a number behind it if that is there already.
+
+    Some models use one id again and again: a search from 2 on would take longer with
+    every turn, so it goes by leaps, and halves the last of them.
+    """
+    if clean not in taken and clean not in ids:
+        return clean
+    used, free = 1, 2
+    while (name := f"{clean}_{free}") in taken or name in ids:
+        used, free = free, 2 * free
+    while free - used > 1:
+        middle = (used + free) // 2
+        name = f"{clean}_{middle}"
+        if name in taken or name in ids:
+            used = middle
+        else:
+            free = middle
+    return f"{clean}_{free}"
 
 
 def _is_empty(block: object) -> bool:
@@ -242,6 +260,11 @@ class Transcript(Sequence[Message]):
             if isinstance(self._messages[number], AssistantMessage):
                 self._sound = number
                 break
+
+    def repaired(self) -> list[Message]:
+        """Return the messages as :meth:`repair` would make them."""
+        begin = self._sound
+        return self._messages[:begin] + repaired(self._messages, begin)
 
     def copy(self) -> Transcript:
         """Return one of its own, with the same messages and what is known of them."""

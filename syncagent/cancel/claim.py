@@ -70,8 +70,12 @@ class RunClaim:
 
     @property
     def is_own_thread(self) -> bool:
-        """Is this the thread that claimed the run?"""
+        """Is this the thread of the run?"""
         return self._ended.thread == threading.get_ident()
+
+    def drive_here(self) -> None:
+        """Note that this is the run's thread from now on."""
+        self._ended.thread = threading.get_ident()
 
     def hit(
         self, mine: Cause, mode: CancelMode = "now", *, force: bool = False
@@ -82,8 +86,12 @@ class RunClaim:
             earlier = self._generation.cause
             standing = self.later.put(mode, mine) if earlier is None else earlier
             if standing is not None:
-                is_first = standing is mine
-                return Receipt(self._ended, standing, first=is_first, phase=phase)
+                return Receipt(
+                    *(self._ended, standing),
+                    first=standing is mine,
+                    phase=phase,
+                    generation=self._generation,
+                )
         standing = self._generation.strike(mine)
         if standing is FINISHED:
             return Receipt(None, mine)
@@ -174,7 +182,7 @@ def _own(token: CancelToken, owner: _End) -> Generation:
 class Receipt:
     """What a cancel hit: true if a run was live, and then that run is cancelled."""
 
-    __slots__ = ("_cause", "_end", "first", "phase")
+    __slots__ = ("_cause", "_end", "_generation", "_is_first", "phase")
 
     def __init__(
         self,
@@ -183,11 +191,13 @@ class Receipt:
         *,
         first: bool = False,
         phase: str = "",
+        generation: Generation | None = None,
     ) -> None:
         self._end = end
         self._cause = cause
-        #: Was this call the one that hit it?
-        self.first = first
+        self._is_first = first
+        #: Where a stronger cancel, or a deadline, may come before one for later.
+        self._generation = generation
         #: What the run was doing.
         self.phase = phase
 
@@ -195,9 +205,19 @@ class Receipt:
         return self._end is not None
 
     @property
+    def first(self) -> bool:
+        """Was this call the one that hit it?"""
+        return self._is_first and self._standing() is self._cause
+
+    @property
     def reason(self) -> CancelReason | None:
-        """Why the run is cancelled: the first canceller's reason."""
-        return CancelReason(*self._cause) if self else None
+        """Why the run is cancelled: the reason of whoever has hit it."""
+        return CancelReason(*self._standing()) if self else None
+
+    def _standing(self) -> Cause:
+        generation = self._generation
+        standing = None if generation is None else generation.cause
+        return self._cause if standing is None else standing
 
     @property
     def latency(self) -> float | None:

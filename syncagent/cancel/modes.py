@@ -57,6 +57,11 @@ class Later:
             child.cancel()
         return child
 
+    @property
+    def is_asked(self) -> bool:
+        """Was anything asked for?"""
+        return bool(self._causes)
+
     def answered(self) -> None:
         """Note that no answer is being waited for."""
         self._answering = None

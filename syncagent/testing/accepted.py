@@ -9,6 +9,7 @@ import msgspec
 from ..messages import Message, UserMessage
 from ..models.dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from ..options import ToolSpec
+from ..transcript import Transcript
 from .rules import anthropic, gemini, openai_chat, openai_responses
 
 __all__ = ["complaints"]
@@ -26,9 +27,13 @@ def complaints(
 ) -> dict[str, str]:
     """Return what providers would say against a conversation, by their names.
 
-    It is sent as it is, and with another prompt after it.
+    It is sent as it is, and with another prompt after it. As sending repairs it, it is
+    also looked at as it stands; that goes by ``transcript``.
     """
     found: dict[str, str] = {}
+    problems = Transcript(messages).validate()
+    if problems:
+        found["transcript"] = "; ".join(problems)
     following = [*messages, UserMessage.of("Go on.")]
     for model, rules in _ALL:
         for said in (messages, following):

@@ -177,6 +177,7 @@ class ToolContext(Closing):
 
     def close(self) -> None:
         """Let go of everything; done when the tool has ended."""
+        self._ask = None  # it knows this object
         while self._registrations:
             registration = self._registrations.pop()
             registration.__exit__(None, None, None)

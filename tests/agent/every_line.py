@@ -75,9 +75,9 @@ def _problem(agent):
         gc.collect()
     if agent.is_running:
         return "the agent is busy"
+    agent.cancel()  # what waits for answers waits no more
     if complaints(agent.messages):
         return f"not to be sent: {complaints(agent.messages)}"
-    agent.cancel()  # what waits for answers waits no more
     agent.model._script[:] = ["ok"] * 3
     try:
         result = agent.run("Go on.")
