@@ -142,10 +142,7 @@ class RunEnd:
         self.error: BaseException | None = None
         self._pause = pause
         self._release = release
-        self._is_over = False  # from here on there is something to be ended
-
-    #: Until it is made: a signal handler may raise before that.
-    _is_over = True
+        self._is_over = False
 
     def conclude(self, end: StopReason | BaseException) -> bool:
         """Settle the run, make its result, and free the agent.
@@ -154,18 +151,12 @@ class RunEnd:
         """
         if self._is_over:  # and something was raised on the way out
             return False
-        self._is_over = True
         try:
+            self._is_over = True  # not before: what is tried is also released
             return self._finish(end)
         finally:
             error = end if isinstance(end, BaseException) else None
             until_done(lambda: self._release(self.run, self.result, error))
-
-    def __del__(self) -> None:
-        # Only of a stream that nobody has begun, or closed.
-        if not self._is_over:
-            self.run.claim.cancel(CLOSED, "closed")
-            self._release(self.run, None, None)
 
     def _finish(self, end: StopReason | BaseException) -> bool:
         run = self.run

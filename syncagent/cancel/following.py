@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from typing import Any, cast
 
@@ -54,8 +55,11 @@ class _Waiter:
     __slots__ = ("_token",)
 
     def __init__(self, token: CancelToken) -> None:
-        self._token = token
+        # Weak: one that nobody has closed keeps nothing alive, and leaves with the set.
+        self._token = weakref.ref(token)
 
     def release(self) -> None:
         """Cancel; called by ``Event.set()``, on whatever thread that is."""
-        self._token.cancel("the event was set")
+        token = self._token()
+        if token is not None:
+            token.cancel("the event was set")
