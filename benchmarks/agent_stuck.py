@@ -188,7 +188,7 @@ def tools(model: MakeModel) -> Iterator[Place]:
 
         return Agent(asked, tools=[act])
 
-    yield Place("a sub-agent, silent stream", "tool", "sub-agent", delegates)
+    yield Place("a sub-agent, silent stream", "agent", "sub-agent", delegates)
 
     with TemporaryDirectory() as folder:
         yield program(asked, Path(folder))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from .events import RunEvent, StateChanged, ToolProgress
@@ -84,28 +83,31 @@ class Lending:
         call = invocation.call
         self._tell(ToolProgress(call.call_id, call.name, value))
 
-    @contextmanager
-    def _waiting(self, state: State, call_id: str) -> Iterator[None]:
-        """Show what a tool waits for, as long as it does."""
+    def _begin_wait(self, state: State, call_id: str) -> None:
+        """Show that a tool waits for something."""
         run = self._run
         self._waits[call_id] = state
         run.claim.phase = _PHASES[state]
         self._tell(StateChanged(*run.state))
-        try:
-            yield
-        finally:
-            self._waits.pop(call_id, None)
-            if not run.token.cancelled:  # else that is what it was doing then
-                left = self.waits_for
-                run.claim.phase = "tool" if left is None else _PHASES[left[0]]
-                self._tell(StateChanged(*run.state))
+
+    def _end_wait(self, call_id: str) -> None:
+        """Show that it does so no more."""
+        run = self._run
+        self._waits.pop(call_id, None)
+        if not run.token.cancelled:  # else that is what it was doing then
+            left = self.waits_for
+            run.claim.phase = "tool" if left is None else _PHASES[left[0]]
+            self._tell(StateChanged(*run.state))
 
     def _ask(self, context: ToolContext, question: str) -> str:
         run = self._run
         ask = run.setup.ask
         assert ask is not None
-        with self._waiting("waiting_for_input", context.call_id):
+        self._begin_wait("waiting_for_input", context.call_id)
+        try:
             answer = ask_handler("ask", run.id, ask, question, context.token)
+        finally:
+            self._end_wait(context.call_id)
         return str(answer)
 
     def _run_agent(
@@ -117,13 +119,15 @@ class Lending:
                 f"got {agent!r:.60} and {', '.join(settings) or 'nothing else'}"
             )
         meter = self._run.meter
+        self._begin_wait("waiting_for_agent", context.call_id)
         try:
-            with self._waiting("waiting_for_agent", context.call_id):
-                result = agent.run(prompt, cancel=context.token, **settings)
+            result = agent.run(prompt, cancel=context.token, **settings)
         except SyncAgentError as error:
             if isinstance(error.usage, Usage):
                 meter.add(error.usage, agent.model.cost(error.usage))
             raise
+        finally:
+            self._end_wait(context.call_id)
         meter.add(result.usage, result.cost)
         context.checkpoint()
         return result

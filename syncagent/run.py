@@ -15,7 +15,7 @@ from .hooks import HookSet
 from .interrupts import Interrupt
 from .lending import Lending
 from .limits import Limits
-from .messages import AssistantMessage, ToolMessage, UserMessage
+from .messages import AssistantMessage, Text, ToolMessage, UserMessage
 from .meter import Meter
 from .models.answer import Answer
 from .models.model import Model
@@ -168,6 +168,8 @@ class Run:
         self.round: ToolRound | None = None
         self.invocations: list[Invocation] = []
         self._heard: _Heard | None = None
+        #: Has the last message something in it that says nothing?
+        self.has_blanks = False
         self._state: tuple[State, str, str] = ("processing", "", "")
         self._attempts = 0
         self.lending: Final = Lending(self)
@@ -254,6 +256,10 @@ class Run:
             self.transcript.append(heard.message)
         self.answer = None
         self.text = heard.message.text
+        self.has_blanks = not heard.message.content or any(
+            isinstance(block, Text) and not block.text.strip()
+            for block in heard.message.content
+        )
         if heard.calls:
             if self.invocations[-len(heard.calls) :] != heard.calls:
                 self.invocations += heard.calls

@@ -178,8 +178,8 @@ class RunEnd:
         if cause is not None:
             until_done(lambda: settle_cancelled(run))
         assert not isinstance(stop, BaseException)
-        if stop != "interrupt":
-            run.transcript.repair()  # an answer may be empty
+        if run.has_blanks and stop != "interrupt":
+            run.transcript.repair()
         self.result = make_result(
             run, stop, cause, phase=phase, latency=_seconds_since(cause)
         )

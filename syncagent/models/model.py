@@ -25,7 +25,7 @@ from ..transport import Transport
 from ..usage import Usage
 from .answer import Answer, Events
 from .endpoints import ENDPOINTS, Endpoint
-from .prices import Price, cost
+from .prices import Price, find_price
 
 __all__ = ["Credentials", "Model"]
 
@@ -100,6 +100,7 @@ class Model(ABC):
         self.base_url = (base_url or self.endpoint.find_url()).rstrip("/")
         self.stream = stream
         self.price = price
+        self._is_priced = False
         self.options = _options(options)
         if not name.strip():
             raise ConfigurationError(f"a model has a name; got {name!r}")
@@ -183,8 +184,10 @@ class Model(ABC):
 
     def cost(self, usage: Usage) -> float | None:
         """Return what *usage* has cost in US dollars, ``None`` if nobody knows."""
-        prices = None if self.price is None else {self.name: self.price}
-        return cost(usage, self.name, prices)
+        if not self._is_priced:
+            self._is_priced = True
+            self.price = self.price or find_price(self.name)
+        return None if self.price is None else self.price.of(usage)
 
     def _attempts(self, answer: Answer, how: dict[str, Any]) -> Events:
         """Yield an answer; try again if it is an error from its first word on.

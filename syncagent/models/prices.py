@@ -10,7 +10,7 @@ import msgspec
 
 from ..usage import Usage
 
-__all__ = ["PRICES", "Price", "cost"]
+__all__ = ["PRICES", "Price", "cost", "find_price"]
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -22,6 +22,20 @@ class Price(msgspec.Struct, frozen=True):
     cached: float | None = None
     #: For input that is written to one.
     cache_write: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        """Return what *usage* costs in US dollars."""
+        cached, written = usage.cached_tokens, usage.cache_write_tokens
+        plain = max(0, usage.input_tokens - cached - written)
+        of_cached = self.input if self.cached is None else self.cached
+        of_written = self.input if self.cache_write is None else self.cache_write
+        parts = (
+            plain * self.input,
+            cached * of_cached,
+            written * of_written,
+            usage.output_tokens * self.output,
+        )
+        return sum(parts) / 1_000_000
 
 
 #: List prices of late 2025, for text; a name also stands for its dated versions.
@@ -61,20 +75,13 @@ def cost(
     :param model: its name, with or without its provider before a colon or slash.
     :param prices: count before ``PRICES``.
     """
-    price = _find(model, {**PRICES, **prices} if prices else PRICES)
-    if price is None:
-        return None
-    cached, written = usage.cached_tokens, usage.cache_write_tokens
-    plain = max(0, usage.input_tokens - cached - written)
-    of_cached = price.input if price.cached is None else price.cached
-    of_written = price.input if price.cache_write is None else price.cache_write
-    parts = (
-        plain * price.input,
-        cached * of_cached,
-        written * of_written,
-        usage.output_tokens * price.output,
-    )
-    return sum(parts) / 1_000_000
+    price = find_price(model, prices)
+    return None if price is None else price.of(usage)
+
+
+def find_price(model: str, prices: Mapping[str, Price] | None = None) -> Price | None:
+    """Return what the tokens of a model cost, ``None`` if nobody knows."""
+    return _find(model, {**PRICES, **prices} if prices else PRICES)
 
 
 def _find(model: str, prices: Mapping[str, Price]) -> Price | None:
