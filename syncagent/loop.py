@@ -69,32 +69,27 @@ def run_loop(run: Run) -> Steps:
     :return: why it ended.
     :raises Cancelled: it was cancelled; the run is to be settled.
     """
-    run.claim.come_due("after_turn", "after_tools")
     while True:
         if not run.has_calls():
+            run.claim.come_due("after_turn", "after_tools")
+            if run.meter.reached() is not None:
+                return "limit"
+            run.warn()
             message = yield from take_turn(run)
-            if message is None:
+            if message is None:  # a hook wants another one
                 continue
+            stop = _STOPS.get(message.stop_reason)
+            if stop is not None:
+                if run.has_calls():  # the last of them may be half a one
+                    finish_round(run)
+                return stop
             if not run.has_calls():
-                stop = _STOPS.get(message.stop_reason)
-                if stop is not None:
-                    return stop
                 if message.stop_reason != "pause" and run.take_output(message):
                     return "end_turn"
-                run.claim.come_due("after_turn", "after_tools")
-                if run.meter.reached() is not None:
-                    return "limit"
                 continue
-            if message.stop_reason == "max_tokens":  # the last call may be half a one
-                finish_round(run)
-                return "max_tokens"
         is_answered = yield from run_tool_round(run)
         if not is_answered:
             return "interrupt"
-        run.claim.come_due("after_turn", "after_tools")
-        if run.meter.reached() is not None:
-            return "limit"
-        run.warn()
 
 
 def take_turn(

@@ -226,9 +226,8 @@ def _show_error(run: Run, error: BaseException) -> None:
 
 def _is_cancel(error: BaseException, cause: CancelReason | None) -> bool:
     """Is this what comes out of a run that was cancelled? By the token first."""
-    if isinstance(error, GeneratorExit):
-        return True
-    is_usual = isinstance(error, (Exception, Cancelled))
+    # A stream that is closed has cancelled its run; any other GeneratorExit goes up.
+    is_usual = isinstance(error, (Exception, Cancelled, GeneratorExit))
     return cause is not None and is_usual and not isinstance(error, MemoryError)
 
 

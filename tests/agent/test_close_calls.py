@@ -270,3 +270,17 @@ def test_an_exception_that_is_held_does_not_hold_the_agent():
         agent.run("Do it.")
     assert held.value.__traceback__ is not None  # with all frames of the run
     assert not agent.is_running
+
+
+def test_a_generator_exit_of_somebody_elses():
+    """It is no closed stream: it goes up, and no call is left open."""
+
+    class Leaving:
+        def before_tool(self, event):
+            raise GeneratorExit
+
+    agent = make_agent(hooks=[Leaving()])
+    with pytest.raises(GeneratorExit):
+        agent.run("Do it.")
+    assert complaints(agent.messages) == {}
+    assert not agent.is_running
