@@ -44,6 +44,7 @@ class Lending:
         return Host(
             run.id,
             run.claim.forced,
+            helpers=run.claim.helpers,
             emit=self._progress,
             ask=None if run.setup.ask is None else self._ask,
             run_agent=self._run_agent,

@@ -69,6 +69,11 @@ class RunClaim:
         return self._ended
 
     @property
+    def helpers(self) -> set[int]:
+        """Other threads that work for the run; they come and go by themselves."""
+        return self._ended.helpers
+
+    @property
     def is_own_thread(self) -> bool:
         """Is this the thread of the run?"""
         return self._ended.thread == threading.get_ident()
@@ -153,11 +158,13 @@ class _End(CancelToken):
     also owns the run's generation: unlike the claim it can, without a cycle.
     """
 
-    __slots__ = ("thread",)
+    __slots__ = ("helpers", "thread")
 
     def __init__(self) -> None:
         super().__init__()
         self.thread = threading.get_ident()
+        #: Other threads that work for the run, which cannot wait for its end either.
+        self.helpers: set[int] = set()
 
     @property
     def has_ended(self) -> bool:
@@ -228,7 +235,8 @@ class Receipt:
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the run has really ended, at most *timeout* seconds.
 
-        On the run's own thread it does not wait, as that would be for ever.
+        On the run's own thread, and on those of its tools, it does not wait, as that
+        would be for ever.
 
         Cancellation: it waits for the end of one, so nothing else ends it.
 
@@ -236,7 +244,8 @@ class Receipt:
         """
         if self._end is None:
             return True
-        is_own = self._end.thread == threading.get_ident()
+        here = threading.get_ident()
+        is_own = here == self._end.thread or here in self._end.helpers
         return self._end.wait(0.0 if is_own else timeout)
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ _ABANDONED: Final = (
 class Host:
     """What a run lends to its tools.
 
+    :param helpers: where threads that work for the run are noted.
     :param emit: takes what a tool says about its progress, on any thread.
     :param ask: asks the user, if there is one.
     :param run_agent: runs a sub-agent.
@@ -44,12 +46,14 @@ class Host:
         run_id: str,
         forced: CancelToken,
         *,
+        helpers: set[int],
         emit: Callable[[Invocation, Any], None],
         ask: Callable[[ToolContext, str], str] | None = None,
         run_agent: Callable[..., Any] | None = None,
     ) -> None:
         self.run_id = run_id
         self.forced = forced
+        self.helpers = helpers
         self.emit = emit
         self.ask = ask
         self.run_agent = run_agent
@@ -147,9 +151,10 @@ class Invocation:
         :param token: what the tool is to be stopped by.
         """
         assert self.tool is not None
-        before = current_run_id.get()
+        before, here = current_run_id.get(), threading.get_ident()
         try:
             current_run_id.set(host.run_id)
+            host.helpers.add(here)
             with self.context(host, token) as context:
                 # The last moment: from here on the tool has begun.
                 if token.cancelled:
@@ -162,6 +167,7 @@ class Invocation:
         except BaseException as error:
             return self._ending(error, token)
         finally:
+            host.helpers.discard(here)
             current_run_id.set(before)
 
     def _content(self, value: Any) -> tuple[ResultBlock, ...]:

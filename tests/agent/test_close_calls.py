@@ -284,3 +284,19 @@ def test_a_generator_exit_of_somebody_elses():
         agent.run("Do it.")
     assert complaints(agent.messages) == {}
     assert not agent.is_running
+
+
+@pytest.mark.parametrize("isolation", [None, "thread"])
+def test_a_tool_does_not_wait_for_the_end_of_its_own_run(isolation):
+    """Promise 1: wherever it runs, that would be for ever."""
+    waited = []
+
+    @tool(isolation=isolation)
+    def stop() -> str:
+        """Cancel the run, and wait for that."""
+        waited.append(agent.cancel().wait())
+        return "x"
+
+    agent = Agent(ScriptedModel([say(call("stop")), LAST]), tools=[stop])
+    assert agent.run("Do it.").cancelled
+    assert waited == [False]

@@ -35,7 +35,7 @@ def test_an_interruption_anywhere(isolation):
         for each in made:
             each.tool = work
             each.bind({})
-        host = Host("run", CancelToken(), emit=nothing)
+        host = Host("run", CancelToken(), helpers=set(), emit=nothing)
         executor = Executor(host, CancelToken(), width=1, after=nothing)
         if not interrupted(lambda: list(executor.run(made)), after):  # noqa: B023
             break
@@ -58,7 +58,7 @@ def test_a_result_whose_mail_is_lost():
     made = Invocation(call("work"))
     made.tool = work
     made.bind({})
-    host = Host("run", CancelToken(), emit=nothing)
+    host = Host("run", CancelToken(), helpers=set(), emit=nothing)
     executor = Executor(host, CancelToken(), width=1, after=nothing)
     events = executor.run([made])
     next(events)
