@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from threading import get_ident
 from typing import Any, Final
 
 from ._run_id import run_id
@@ -105,7 +106,7 @@ def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]
 
     Cancellation: ends at once.
     """
-    loop = run_loop(run)
+    loop, lending = run_loop(run), run.lending
     on_event = run.setup.hooks.on_event
     answers: Answers = None
     try:
@@ -114,7 +115,8 @@ def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]
             before = run_id.get()
             try:
                 run_id.set(run.id)
-                run.lending.drive_here()
+                if get_ident() != lending.thread:
+                    lending.drive_here()
                 try:
                     step = loop.send(answers)
                 except StopIteration as end:
@@ -127,7 +129,7 @@ def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]
             finally:
                 run_id.set(before)
             if on_event:
-                early = run.lending.early
+                early = lending.early
                 if early and early[0] is step:
                     early.popleft()
                 else:

@@ -30,7 +30,8 @@ class Lending:
     def __init__(self, run: Run) -> None:
         # Weak, as the run has this: in a circle only the collector would find it.
         self._ref = weakref.ref(run)
-        self._thread = threading.get_ident()
+        #: The run's.
+        self.thread = threading.get_ident()
         #: Takes events from any thread; there is one while tools run.
         self.post: Callable[[RunEvent], object] | None = None
         #: Events that hooks have been shown before they could be passed on.
@@ -59,10 +60,8 @@ class Lending:
 
     def drive_here(self) -> None:
         """Note that this is the run's thread: a stream may be handed to another."""
-        thread = threading.get_ident()
-        if thread != self._thread:
-            self._thread = thread
-            self._run.claim.drive_here()
+        self.thread = threading.get_ident()
+        self._run.claim.drive_here()
 
     @property
     def waits_for(self) -> tuple[State, str, str] | None:
@@ -75,7 +74,7 @@ class Lending:
         if self.post is not None:
             self.post(event)
         hooks = self._run.setup.hooks.on_event
-        if hooks and threading.get_ident() == self._thread:
+        if hooks and threading.get_ident() == self.thread:
             self.early.append(event)
             for hook in hooks:
                 hook(event)
