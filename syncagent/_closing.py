@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TypeVar
 
@@ -10,14 +11,12 @@ __all__ = ["Closing"]
 _T = TypeVar("_T", bound="Closing")
 
 
-class Closing:
+class Closing(ABC):
     """Something with a ``close()``, which a ``with`` block calls."""
 
-    __slots__ = ()
-
+    @abstractmethod
     def close(self) -> None:
         """End it."""
-        raise NotImplementedError
 
     def __enter__(self: _T) -> _T:
         return self

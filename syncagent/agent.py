@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final
 from uuid import uuid4
@@ -28,8 +28,6 @@ from .cancel import (
     RunClaim,
     RunSlot,
 )
-from .cancel.again import until_done
-from .cancel.following import Following
 from .cancel_policy import CancelPolicy
 from .driver import Approve, Authenticate, GivenAnswers, Handlers
 from .exceptions import (
@@ -37,7 +35,6 @@ from .exceptions import (
     ConfigurationError,
     InterruptPending,
     Origin,
-    ToolError,
 )
 from .hooks import HookSet
 from .interrupts import AuthRequest, Interrupt
@@ -50,9 +47,9 @@ from .pause import Pause
 from .queueing import Line, OnBusy, wait_for_turn
 from .result import RunResult
 from .run import Ask, Run, Setup, State
-from .run_stream import RunEnd, RunStream
-from .tools.context import ToolContext
-from .tools.tool import AnyTool, Tool
+from .run_stream import RunEnd, RunStream, exhaust
+from .sub_agents import agent_as_tool
+from .tools.tool import AnyTool
 from .transcript import Transcript
 
 __all__ = ["Agent"]
@@ -156,7 +153,7 @@ class Agent:
         :raises InterruptPending: the agent waits for answers.
         :raises SyncAgentError: there is no answer; the conversation is valid.
         """
-        return _exhaust(
+        return exhaust(
             lambda: self.stream(
                 prompt, timeout=timeout, cancel=cancel, output=output, on_busy=on_busy
             )
@@ -202,7 +199,7 @@ class Agent:
                 "the agent does not wait for answers; ask it something with run()"
             )
         pause.check(answers)
-        return _exhaust(
+        return exhaust(
             lambda: self._begin(None, timeout, cancel, None, "raise", answers)
         )
 
@@ -233,7 +230,7 @@ class Agent:
                 if answers is None
                 else GivenAnswers(answers, self._handlers)
             )
-            end = RunEnd(run, self._keep_pause, _Release(self, following))
+            end = RunEnd(run, self._keep_pause, self._ended, following)
             return RunStream(end, handlers)
         except BaseException:
             if following is not None:
@@ -367,6 +364,11 @@ class Agent:
         return self._setup.model
 
     @property
+    def system(self) -> str | None:
+        """What the model is told about its task."""
+        return self._setup.options.system or None
+
+    @property
     def tools(self) -> tuple[AnyTool, ...]:
         """The tools."""
         return tuple(self._setup.tools.values())
@@ -413,56 +415,8 @@ class Agent:
         Each call goes its own way from the conversation as it is then. It is cancelled
         with the run that calls it, whose usage includes what it uses.
         """
-        called = name or self.name
-        if called is None:
-            raise ConfigurationError(
-                "an agent that is a tool needs a name: Agent(..., name='researcher')"
-            )
-
-        def ask_agent(prompt: str, ctx: ToolContext) -> str:
-            """Ask another agent, which has tools and a task of its own.
-
-            :param prompt: everything that it needs to know, as it knows nothing else.
-            """
-            result: RunResult = ctx.agent(self.fork(), prompt)
-            if result.stop_reason != "end_turn":
-                raise ToolError(
-                    f"{called} did not come to its end ({result.stop_reason}); it has "
-                    f"said: {result.text or 'nothing'}"
-                )
-            return result.text
-
-        told = description or self._setup.options.system or None
-        return Tool(ask_agent, name=called, description=told)
+        return agent_as_tool(self, name, description)
 
     def __repr__(self) -> str:
         named = f" {self.name}" if self.name else ""
         return f"<Agent{named}: {self.model!r}, {len(self._transcript)} messages>"
-
-
-class _Release:
-    """Frees an agent when its run has ended."""
-
-    def __init__(self, agent: Agent, following: Following | None) -> None:
-        self._agent = agent
-        self._following = following
-
-    def __call__(
-        self, run: Run, result: RunResult | None, error: BaseException | None
-    ) -> None:
-        if self._following is not None:
-            self._following.close()
-        self._agent._ended(run, result, error)
-
-
-def _exhaust(begin: Callable[[], RunStream]) -> RunResult:
-    """Drive a run to its end on this thread."""
-    stream = None
-    try:
-        stream = begin()
-        for _ in stream:
-            pass
-        return stream.result
-    finally:
-        if stream is not None:
-            until_done(stream.close)

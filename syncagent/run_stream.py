@@ -10,6 +10,7 @@ from . import _clock
 from ._closing import Closing
 from .cancel import CancelMode, CancelReason, Receipt, RunClaim
 from .cancel.again import until_done
+from .cancel.following import Following
 from .cancel.once import Once
 from .driver import CLOSED, Handlers, drive
 from .exceptions import (
@@ -25,7 +26,7 @@ from .result import Cancellation, RunFinished, RunResult, StreamEvent, make_resu
 from .run import Run
 from .settle import settle_cancelled, settle_failed
 
-__all__ = ["RunEnd", "RunStream"]
+__all__ = ["RunEnd", "RunStream", "exhaust"]
 
 _log = logging.getLogger("syncagent.run")
 
@@ -126,6 +127,7 @@ class RunEnd:
 
     :param pause: called when the run has to wait for answers, before it ends.
     :param release: frees the agent; called when the run has ended.
+    :param following: the run's hold on somebody's event, which is let go then.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class RunEnd:
         run: Run,
         pause: Callable[[Run], object],
         release: Callable[[Run, RunResult | None, BaseException | None], object],
+        following: Following | None = None,
     ) -> None:
         self.run = run
         #: By whom it was begun: who drives it, or who closes it before that.
@@ -142,6 +145,7 @@ class RunEnd:
         self.error: BaseException | None = None
         self._pause = pause
         self._release = release
+        self._following = following
         self._is_over = False
 
     def conclude(self, end: StopReason | BaseException) -> bool:
@@ -156,7 +160,12 @@ class RunEnd:
             return self._finish(end)
         finally:
             error = end if isinstance(end, BaseException) else None
-            until_done(lambda: self._release(self.run, self.result, error))
+            until_done(lambda: self._let_go(error))
+
+    def _let_go(self, error: BaseException | None) -> None:
+        if self._following is not None:
+            self._following.close()
+        self._release(self.run, self.result, error)
 
     def _finish(self, end: StopReason | BaseException) -> bool:
         run = self.run
@@ -213,6 +222,24 @@ def _follow(
     for hook in end.run.setup.hooks.on_event:
         hook(finished)
     yield finished
+
+
+def exhaust(begin: Callable[[], RunStream]) -> RunResult:
+    """Drive a run to its end on this thread.
+
+    Cancellation: ends at once; the result says so.
+
+    :param begin: makes the stream; not before, as a signal handler may raise meanwhile.
+    """
+    stream = None
+    try:
+        stream = begin()
+        for _ in stream:
+            pass
+        return stream.result
+    finally:
+        if stream is not None:
+            until_done(stream.close)
 
 
 def _show_error(run: Run, error: BaseException) -> None:

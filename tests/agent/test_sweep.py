@@ -1,14 +1,16 @@
 """The sweep: cancel at every point where a run looks or waits."""
 
 import threading
+from typing import get_args
 
 import pytest
-from workshop import AGAIN, CLASSES, LAST, make_agent, on_server
+from workshop import AGAIN, CLASSES, LAST, change, make_agent, on_server
 
-from syncagent import Agent, CancelPolicy, CancelToken, tool
+from syncagent import Agent, CancelPolicy, CancelToken, Origin, tool
 from syncagent.exceptions import ProviderUnavailable
 from syncagent.retry import Retries
 from syncagent.testing import (
+    FakeClock,
     FakeServer,
     ScriptedModel,
     Status,
@@ -53,7 +55,7 @@ def test_every_point_with_every_policy(way, partial_text):
     cancel_everywhere(lambda: make_agent(cancel_policy=policy), "Do it.", way=way)
 
 
-@pytest.mark.parametrize("origin", ["user", "signal", "disconnect", "shutdown"])
+@pytest.mark.parametrize("origin", get_args(Origin))
 def test_every_point_with_every_origin(origin):
     """Promise 5: the result names whoever cancelled."""
 
@@ -87,6 +89,36 @@ def test_every_point_by_something_of_the_callers_own(kind):
         return agent.cancel()  # hit already, so this is only for its receipt
 
     cancel_everywhere(make_agent, "Do it.", cancel=cancel, run=run)
+
+
+def test_every_point_by_a_deadline():
+    """Promise 2: time that runs out ends a run wherever it is, as a cancel does."""
+    seen = []
+    with FakeClock() as clock:
+
+        def run(agent, prompt):
+            result = agent.run(prompt, timeout=60)
+            if result.cancelled:
+                seen.append(result.cancellation.origin)
+            return result
+
+        def pass_time(agent):
+            clock.advance(61)
+            assert agent._slot.live.token.cancelled
+            return agent.cancel()  # hit already, so this is only for its receipt
+
+        def make():
+            return make_agent(tools=[noop, change], model=ScriptedModel(brisk))
+
+        cancel_everywhere(make, "Do it.", cancel=pass_time, run=run)
+    assert set(seen) == {"deadline"}
+
+
+def brisk(messages):
+    """Answer with a round of tools that take no time, and then be done."""
+    is_new = len(messages) == 1
+    calls = (call("noop"), call("change", {"what": "it"}))
+    return say("Let me see.", *calls) if is_new else LAST
 
 
 @pytest.mark.parametrize("mode", ["after_tools", "after_turn"])

@@ -21,7 +21,7 @@ LAYERS = [
     {"lending", "loop", "meter", "rounds", "run", "settle"},
     {
         *{"agent", "handle", "driver", "runtime", "functions", "result", "logs"},
-        *{"agent_settings", "pause", "queueing", "run_stream"},
+        *{"agent_settings", "pause", "queueing", "run_stream", "sub_agents"},
     },
     {"integrations", "cli", "testing", "__main__"},
 ]

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 from crew import LONG, together
 from interrupting import interrupted
-from worker_jobs import Mail, Started, is_gone
+from worker_jobs import Started, is_gone
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, ConfigurationError
@@ -26,13 +26,6 @@ SOON = 1.0
 @pytest.fixture
 def token():
     return CancelToken()
-
-
-@pytest.fixture
-def mail(tmp_path):
-    mail = Mail(tmp_path)
-    yield mail
-    mail.close()
 
 
 def shell(text):
