@@ -25,12 +25,16 @@ class FakeClock:
 
     def __init__(self) -> None:
         self._now = time.monotonic()
+        #: What each thread has read last: a wait is counted from there, as the clock
+        #: may be advanced in the instant between.
+        self._read = threading.local()
         self._sleepers: list[_Sleeper] = []
         self._before: _clock.Clock | None = None
 
     def now(self) -> float:
         """Return the fake monotonic time."""
-        return self._now
+        now = self._read.now = self._now
+        return now
 
     def advance(self, seconds: float) -> None:
         """Let *seconds* pass, and wake everybody who waited for less."""
@@ -41,7 +45,7 @@ class FakeClock:
 
     def acquire(self, lock: _clock.Lock, timeout: float) -> bool:
         """Acquire *lock* within *timeout* seconds of fake time."""
-        sleeper = _Sleeper(lock, self._now + timeout)
+        sleeper = _Sleeper(lock, getattr(self._read, "now", self._now) + timeout)
         self._sleepers.append(sleeper)  # publish first, then look
         try:
             if sleeper.wakes_at <= self._now:

@@ -92,3 +92,14 @@ def test_no_leaks_is_content_with_what_was_there():
     with no_leaks():
         os.close(os.dup(descriptor))
     os.close(descriptor)
+
+
+def test_time_that_passes_in_the_instant_before_a_wait_counts():
+    """A thread that has just read the clock does not wait for what has passed."""
+    with FakeClock() as clock:
+        lock = threading.Lock()
+        lock.acquire(blocking=False)
+        end = clock.now() + 1
+        left = end - clock.now()
+        clock.advance(2)
+        assert not clock.acquire(lock, left)
