@@ -23,6 +23,7 @@ from .exceptions import (
     ContextTooLong,
     FirstEventTimeout,
     HeadersTimeout,
+    InterruptOver,
     InterruptPending,
     LimitReached,
     OutputInvalid,
@@ -38,6 +39,7 @@ from .exceptions import (
     RunStopped,
     SendTimeout,
     StallTimeout,
+    StateInvalid,
     StreamBroken,
     SyncAgentError,
     ToolError,
@@ -50,13 +52,23 @@ if TYPE_CHECKING:
     from . import logs as logs
     from .agent import Agent
     from .cancel_policy import CancelPolicy
-    from .interrupts import Approval, ApprovalRequest, AuthRequest
+    from .driver import Driver, Finished
+    from .handle import Handle
+    from .interrupts import (
+        AfterToolResult,
+        Approval,
+        ApprovalRequest,
+        AuthRequest,
+        AwaitingInput,
+    )
     from .limits import Limits
     from .messages import File, Image
     from .outcomes import ToolOutcome
     from .result import Cancellation, RunFinished, RunResult
     from .retry import Retries
+    from .rules import Rule
     from .run_stream import RunStream
+    from .runtime import Runtime
     from .sse import ServerSentEvent
     from .timeouts import Timeouts
     from .tools.abandoned import abandoned
@@ -66,12 +78,14 @@ if TYPE_CHECKING:
     from .usage import Usage
 
 __all__ = [
+    "AfterToolResult",
     "Agent",
     "AgentBusy",
     "Approval",
     "ApprovalRequest",
     "AuthRequest",
     "AuthenticationFailed",
+    "AwaitingInput",
     "CancelMode",
     "CancelPolicy",
     "CancelReason",
@@ -83,10 +97,14 @@ __all__ = [
     "ConnectTimeout",
     "ConnectionFailed",
     "ContextTooLong",
+    "Driver",
     "File",
+    "Finished",
     "FirstEventTimeout",
+    "Handle",
     "HeadersTimeout",
     "Image",
+    "InterruptOver",
     "InterruptPending",
     "LimitReached",
     "Limits",
@@ -103,14 +121,17 @@ __all__ = [
     "RequestTimeout",
     "ResponseTooLarge",
     "Retries",
+    "Rule",
     "RunCancelled",
     "RunFinished",
     "RunResult",
     "RunStopped",
     "RunStream",
+    "Runtime",
     "SendTimeout",
     "ServerSentEvent",
     "StallTimeout",
+    "StateInvalid",
     "StreamBroken",
     "SyncAgentError",
     "Timeouts",
@@ -132,20 +153,27 @@ __all__ = [
 
 #: What is loaded when it is first used, and from where: much of it brings requests.
 _LATER = {
+    "AfterToolResult": ".interrupts",
     "Agent": ".agent",
     "Approval": ".interrupts",
     "ApprovalRequest": ".interrupts",
     "AuthRequest": ".interrupts",
+    "AwaitingInput": ".interrupts",
     "CancelPolicy": ".cancel_policy",
     "CancellableSession": ".transport",
     "Cancellation": ".result",
+    "Driver": ".driver",
     "File": ".messages",
+    "Finished": ".driver",
+    "Handle": ".handle",
     "Image": ".messages",
     "Limits": ".limits",
     "Retries": ".retry",
+    "Rule": ".rules",
     "RunFinished": ".result",
     "RunResult": ".result",
     "RunStream": ".run_stream",
+    "Runtime": ".runtime",
     "ServerSentEvent": ".sse",
     "Timeouts": ".timeouts",
     "Tool": ".tools.tool",

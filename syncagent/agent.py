@@ -2,62 +2,53 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 
 from .agent_settings import (
     Cancel,
     Prompt,
-    check_busy,
+    check_answering,
     check_settings,
     check_words,
-    compose,
     tools_by_name,
     user_message,
 )
-from .cancel import (
-    CancelMode,
-    CancelSignal,
-    CancelToken,
-    Receipt,
-    RunClaim,
-    RunSlot,
-)
+from .answers import Approve, Ask, Authenticate, Handlers
+from .background import move_to_background, run_releasable, start_handle
+from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
 from .cancel_policy import CancelPolicy
-from .driver import Approve, Authenticate, GivenAnswers, Handlers
-from .exceptions import (
-    AgentBusy,
-    ConfigurationError,
-    InterruptPending,
-    Origin,
-)
+from .driver import Driver
+from .exceptions import AgentBusy, ConfigurationError, Origin
+from .handle import Handle
 from .hooks import HookSet
-from .interrupts import AuthRequest, Interrupt
+from .interrupts import Interrupt
 from .limits import Limits
-from .messages import Message, UserMessage
+from .messages import Message
 from .models.model import Model
 from .models.names import find_model
-from .output import Output
-from .pause import Pause
-from .queueing import Line, OnBusy, wait_for_turn
-from .result import RunResult
-from .run import Ask, Run, Setup, State
-from .run_stream import RunEnd, RunStream, exhaust
+from .queueing import OnBusy
+from .result import RunResult, StreamEvent
+from .rules import Rule, RuleBook
+from .run import Setup, State
+from .run_stream import RunStream, exhaust
+from .saved import restore, save
+from .stage import Background, RunRequest, Stage
 from .sub_agents import agent_as_tool
+from .subscriptions import SIZE
+from .tools.settings import NeedsApproval
 from .tools.tool import AnyTool
 from .transcript import Transcript
+from .usage import Usage
 
 __all__ = ["Agent"]
 
 _NO_POLICY: Final = CancelPolicy()
 _NO_LIMITS: Final = Limits()
-#: How often a cancel looks, as a pause may become a run at the very moment.
-_LOOKS: Final = 3
 
 
 class Agent:
@@ -81,6 +72,10 @@ class Agent:
     :param ask: answers what a tool asks the user. All three are called on a thread of
         their own, as a cancel must not wait for a person; with a second parameter they
         are given the run's token, and can end by themselves.
+    :param answer_timeout: seconds that each of them has.
+    :param requires_approval: is every tool to be approved, or those that a function of
+        the arguments and the context says? Beside what the tools say themselves.
+    :param rules: what need not be asked, because it was answered before.
     :param on_busy: what a second run does while one is live.
     :raises ConfigurationError: something of it cannot work; the message says what.
     """
@@ -100,6 +95,9 @@ class Agent:
         approve: Approve | None = None,
         authenticate: Authenticate | None = None,
         ask: Ask | None = None,
+        answer_timeout: float | None = None,
+        requires_approval: NeedsApproval = False,
+        rules: Iterable[Rule] = (),
         on_busy: OnBusy = "raise",
     ) -> None:
         model = find_model(model) if isinstance(model, str) else model
@@ -109,24 +107,16 @@ class Agent:
         options = model.options
         if system is not None:
             options = msgspec.structs.replace(options, system=system)
+        check_answering(answer_timeout, requires_approval)
         self._setup = Setup(
             *(model, tools_by_name(tools), options, limits, cancel_policy),
-            *(HookSet(hooks), parallel_tools, ask),
+            *(HookSet(hooks), parallel_tools, requires_approval),
         )
         self.name = name
-        self._handlers = Handlers(approve, authenticate)
-        self._on_busy: OnBusy = on_busy
-        self._transcript = Transcript(messages)
-        self._transcript.repair()
-        self._set_up()
-
-    def _set_up(self) -> None:
-        self._slot = RunSlot()
-        self._line = Line()
-        self._pause: Pause | None = None
-        #: Weak: a run is live for as long as somebody drives it, or still may.
-        self._run: weakref.ref[Run] | None = None
-        self._failure = ""
+        asked = Handlers(approve, authenticate, ask, answer_timeout)
+        transcript = Transcript(messages)
+        transcript.repair()
+        self._stage = Stage(self._setup, asked, on_busy, transcript, RuleBook(rules))
 
     # -- running -------------------------------------------------------------------
 
@@ -138,6 +128,7 @@ class Agent:
         cancel: Cancel | None = None,
         output: Any = None,
         on_busy: OnBusy | None = None,
+        backgroundable: bool = False,
     ) -> RunResult:
         """Say something to the model, and return what comes of it.
 
@@ -149,15 +140,22 @@ class Agent:
             cleared. One that is set already ends the run before any request is made.
         :param output: the type that the answer is to be of.
         :param on_busy: in place of the agent's own.
+        :param backgroundable: drive it on a thread of its own, so that
+            :meth:`background` releases the caller at once, from any wait.
         :raises AgentBusy: there is a live run.
         :raises InterruptPending: the agent waits for answers.
         :raises SyncAgentError: there is no answer; the conversation is valid.
         """
-        return exhaust(
-            lambda: self.stream(
-                prompt, timeout=timeout, cancel=cancel, output=output, on_busy=on_busy
-            )
+        wanted = RunRequest(
+            said=user_message(prompt),
+            timeout=timeout,
+            cancel=cancel,
+            output=output,
+            on_busy=on_busy,
         )
+        if backgroundable:
+            return run_releasable(self._stage, wanted)
+        return exhaust(lambda: self._begin(wanted))
 
     def stream(
         self,
@@ -175,123 +173,138 @@ class Agent:
         Parameters and errors are those of :meth:`run`; errors of the model come where
         the next event would.
         """
-        said = user_message(prompt)
-        return self._begin(said, timeout, cancel, output, on_busy)
+        return self._begin(
+            RunRequest(
+                said=user_message(prompt),
+                timeout=timeout,
+                cancel=cancel,
+                output=output,
+                on_busy=on_busy,
+            )
+        )
+
+    def _begin(self, wanted: RunRequest) -> RunStream:
+        stage = self._stage
+        move = partial(move_to_background, stage)
+        return stage.begin(msgspec.structs.replace(wanted, move=move))
 
     def resume(
         self,
-        answers: Mapping[str, Any],
+        answers: Mapping[str, Any] | None = None,
         *,
         timeout: float | None = None,
         cancel: Cancel | None = None,
+        output: Any = None,
     ) -> RunResult:
         """Go on with a run that waits for answers.
 
         Cancellation: as for :meth:`run`.
 
         :param answers: by the ids of :attr:`interrupts`: true, false or an
-            :class:`~syncagent.interrupts.Approval`; credentials.
+            :class:`~syncagent.interrupts.Approval`; credentials; words.
+        :param output: the type that the answer is to be of, if the agent was loaded,
+            and the run was begun with one.
         :raises ConfigurationError: nothing waits for them, or one is missing.
         """
-        pause = self._pause
-        if pause is None or not pause.interrupts:
-            raise ConfigurationError(
-                "the agent does not wait for answers; ask it something with run()"
-            )
-        pause.check(answers)
-        return exhaust(
-            lambda: self._begin(None, timeout, cancel, None, "raise", answers)
-        )
+        wanted = self._resuming(answers, timeout, cancel, output)
+        return exhaust(lambda: self._begin(wanted))
 
-    def _begin(
+    def resume_stream(
         self,
-        said: UserMessage | None,
+        answers: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+        output: Any = None,
+    ) -> RunStream:
+        """Go on with a run that waits for answers, and return what happens.
+
+        Cancellation: as for :meth:`stream`. Parameters are those of :meth:`resume`.
+        """
+        return self._begin(self._resuming(answers, timeout, cancel, output))
+
+    def _resuming(
+        self,
+        answers: Mapping[str, Any] | None,
         timeout: float | None,
         cancel: Cancel | None,
         output: Any,
-        on_busy: OnBusy | None,
-        answers: Mapping[str, Any] | None = None,
-    ) -> RunStream:
-        """Claim the agent for a run, and make it."""
-        wanted = None if output is None else Output(output)
-        token, following = compose(timeout, self._setup.limits.seconds, cancel)
-        pause = None if answers is None else self._pause
-        claim = RunClaim(token, uuid4().hex if pause is None else pause.run_id)
-        try:
-            how = self._on_busy if on_busy is None else check_busy(on_busy)
-            begun = wait_for_turn(self._slot, self._line, claim, how)
-            if not begun:
-                if following is not None:
-                    following.close()
-                return RunStream.never_begun(claim, self.messages)
-            run = self._make_run(said, claim, wanted, answers is not None)
-            handlers = (
-                self._handlers
-                if answers is None
-                else GivenAnswers(answers, self._handlers)
+    ) -> RunRequest:
+        pause = self._stage.pause
+        if pause is None or not pause.is_open:
+            raise ConfigurationError(
+                "the agent does not wait for answers; ask it something with run()"
             )
-            end = RunEnd(run, self._keep_pause, self._ended, following)
-            return RunStream(end, handlers)
-        except BaseException:
-            if following is not None:
-                following.close()
-            # Also if it has just begun, and that is not known here: a signal handler's
-            # exception may be held, with this frame, for as long as somebody likes.
-            self._slot.end(claim)
-            raise
+        given = {} if answers is None else answers
+        pause.check(given)
+        return RunRequest(
+            timeout=timeout,
+            cancel=cancel,
+            output=output,
+            answers=given,
+            on_busy="raise",
+        )
 
-    def _make_run(
+    def drive(
         self,
-        said: UserMessage | None,
-        claim: RunClaim,
-        output: Output | None,
-        resumes: bool,
-    ) -> Run:
-        """Make the run; the agent is claimed, and the transcript is ours."""
-        pause = self._pause
-        claim.phase = "begin"
-        transcript = self._transcript
-        if resumes:
-            if pause is None or not pause.take():
-                raise ConfigurationError("the calls were cancelled meanwhile")
-            run = Run(claim.run_id, self._setup, transcript, claim, pause.output)
-            run.continue_from(pause)
-            self._pause = None
-        else:
-            self._close_pause(pause)
-            transcript.repair()
-            run = Run(claim.run_id, self._setup, transcript, claim, output)
-            assert said is not None
-            transcript.append(said)
-        self._run, self._failure = weakref.ref(run), ""
-        return run
+        prompt: Prompt | None = None,
+        *,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+        output: Any = None,
+        on_event: Callable[[StreamEvent], object] | None = None,
+    ) -> Driver:
+        """Pull runs along: each ``next()`` goes on until somebody has to be asked.
 
-    def _close_pause(self, pause: Pause | None) -> None:
-        if pause is None:
-            return
-        if pause.interrupts:
-            ids = ", ".join(asked.id for asked in pause.interrupts)
-            raise InterruptPending(
-                f"the agent waits for answers to {ids}; give them to resume(), or let "
-                "the calls go with cancel()"
-            )
-        # One that was taken, by a resume() that never began, is repaired.
-        for message in pause.leftovers() if pause.is_cancelled else ():
-            self._transcript.append(message)
-        self._pause = None
+        Without a prompt it goes on with the run that waits for answers, if there is
+        one, and else begins by asking for input. *timeout*, *cancel* and *output* are
+        for the first run.
 
-    def _keep_pause(self, run: Run) -> None:
-        self._pause = Pause(run)
+        :param on_event: shown every event of the runs.
+        """
+        first = self._first(prompt, timeout, cancel, output)
+        return Driver(self._stage, first, on_event)
 
-    def _ended(
-        self, run: Run, result: RunResult | None, error: BaseException | None
-    ) -> None:
-        if result is None or result.stop_reason != "interrupt":
-            self._pause = None
-        if isinstance(error, Exception) and result is None:
-            self._failure = repr(error)
-        self._run = None
-        self._slot.end(run.claim)
+    def start(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+        output: Any = None,
+        on_busy: OnBusy | None = None,
+        keep_alive: bool = False,
+        buffer: int = SIZE,
+    ) -> Handle:
+        """Begin a run in the background, on a daemon thread of its own.
+
+        Without a prompt it goes on with the run that waits for answers, if there is
+        one, and else waits for :meth:`Handle.send_input`. *timeout*, *cancel* and
+        *output* are for the first run.
+
+        :param keep_alive: wait for more input when there is nothing to do, until
+            :meth:`Handle.shutdown`; always so without a first run.
+        :param buffer: how many events are kept for subscribers.
+        :raises AgentBusy: there is a live run.
+        """
+        first = self._first(prompt, timeout, cancel, output)
+        return start_handle(
+            self._stage, first, on_busy, keep_alive=keep_alive, size=buffer
+        )
+
+    def _first(
+        self,
+        prompt: Prompt | None,
+        timeout: float | None,
+        cancel: Cancel | None,
+        output: Any,
+    ) -> RunRequest | None:
+        """Return how a driver or a handle begins."""
+        pause = self._stage.pause
+        said = None if prompt is None else user_message(prompt)
+        if said is None and (pause is None or not pause.is_open):
+            return None
+        return RunRequest(said=said, timeout=timeout, cancel=cancel, output=output)
 
     # -- stopping ------------------------------------------------------------------
 
@@ -302,6 +315,7 @@ class Agent:
         *,
         mode: CancelMode = "now",
         force: bool = False,
+        background: Background = "keep",
     ) -> Receipt:
         """End the live run, if there is one.
 
@@ -315,21 +329,32 @@ class Agent:
             A stronger one may follow.
         :param force: do not wait for tools: leave threads behind, kill processes
             without grace. A tool on the run's own thread cannot be left.
+        :param background: ``cancel`` also ends a run that was sent to the background,
+            and the handles that tools of the run have started.
         :return: true if and only if a run was live, which is then cancelled; it can be
             waited for.
         :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
         :raises ValueError: there is no such origin or mode; nothing is cancelled.
         """
-        for _ in range(_LOOKS):
-            before = self._pause
-            receipt = self._slot.cancel(reason, origin, mode=mode, force=force)
-            pause = self._pause
-            if receipt or (pause is None and before is None):
-                break
-            if pause is not None and pause.cancel():
-                break
-            # Somebody resumes it at this very moment: there is a run to be hit.
-        return receipt
+        return self._stage.cancel(
+            reason, origin, mode=mode, force=force, background=background
+        )
+
+    def background(self) -> bool:
+        """Have the live run go on in the background, and its caller return.
+
+        Call it from any thread or a signal handler. The caller's :meth:`run` or
+        :meth:`stream` returns ``stop_reason="backgrounded"`` and a ``handle``: at once
+        with ``backgroundable=True``, or while it waits for somebody's answer or for
+        tools on other threads; else with the next event, or after the tool that runs.
+
+        :return: whether there is such a run; it may also end before that.
+        """
+        run = self._stage.run
+        if run is None or not run.can_background or run.claim.is_background:
+            return False
+        run.token.request_background()
+        return True
 
     @property
     def cancel_signal(self) -> CancelSignal:
@@ -337,7 +362,7 @@ class Agent:
 
         To set it is to cancel that run.
         """
-        live = self._slot.live
+        live = self._stage.slot.live
         return (CancelToken() if live is None else live.token).signal
 
     # -- looking -------------------------------------------------------------------
@@ -345,18 +370,18 @@ class Agent:
     @property
     def is_running(self) -> bool:
         """Is there a live run?"""
-        return self._slot.live is not None
+        return self._stage.slot.live is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Is there a run that :meth:`resume` would go on with?"""
+        pause = self._stage.pause
+        return pause is not None and pause.is_open and not self.is_running
 
     @property
     def state(self) -> State:
         """What it is doing: ``idle``, ``processing``, ``executing_tool``, ..."""
-        run = None if self._run is None else self._run()
-        if run is not None and self.is_running:
-            return run.state[0]
-        if self.interrupts:
-            is_auth = isinstance(self.interrupts[0], AuthRequest)
-            return "waiting_for_auth" if is_auth else "waiting_for_approval"
-        return "failed" if self._failure else "idle"
+        return self._stage.state
 
     @property
     def model(self) -> Model:
@@ -376,35 +401,75 @@ class Agent:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation up to now."""
-        pause = self._pause
-        if pause is not None and pause.is_cancelled:
-            return (*self._transcript, *pause.leftovers())
-        if self.is_running or self.interrupts:
-            return tuple(self._transcript)
-        # A signal handler that raised at the very end may have left something open.
-        return tuple(self._transcript.repaired())
+        return self._stage.messages
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
         """What is to be answered before it can go on."""
-        pause = self._pause
-        return () if pause is None or self.is_running else pause.interrupts
+        return self._stage.interrupts
+
+    @property
+    def usage(self) -> Usage:
+        """What all its runs have used."""
+        return self._stage.total_usage
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What it was told to remember about approvals."""
+        return tuple(self._stage.rules)
+
+    def forget_rules(self) -> None:
+        """Ask again about everything."""
+        self._stage.rules.clear()
 
     # -- more of it ----------------------------------------------------------------
+
+    def save(self) -> str:
+        """Return its state as JSON, for :meth:`load`, in another process or later.
+
+        That is the conversation, what it waits for, rules and usage; no key and no
+        credentials. It can be saved whenever no run is live, and on the thread of a
+        live one: in a hook, or between two events of a stream.
+
+        :raises AgentBusy: a live run is driven by another thread.
+        """
+        return save(self._stage)
+
+    @classmethod
+    def load(
+        cls,
+        state: str | bytes,
+        model: Model | str,
+        *,
+        tools: Iterable[Any] = (),
+        **settings: Any,
+    ) -> Agent:
+        """Return an agent that is as one was when it was saved.
+
+        A run that was under way, or waits, is gone on with by :meth:`resume`,
+        :meth:`drive` or :meth:`start`. A tool that was running then is not called
+        again, unless it is ``idempotent``: the model is told that it was interrupted.
+
+        :param settings: as for the class.
+        :raises StateInvalid: the state is damaged, from a newer version, or waits for
+            a tool that is not there.
+        """
+        agent = cls(model, tools=tools, **settings)
+        restore(agent._stage, state)
+        return agent
 
     def fork(self) -> Agent:
         """Return another agent with the same conversation, which goes its own way.
 
+        If a run is in the background, it is the conversation before that.
+
         :raises AgentBusy: there is a live run, whose conversation is half said.
         """
-        if self.is_running:
+        live = self._stage.slot.live
+        if live is not None and not live.is_background:
             raise AgentBusy("the agent has a live run; fork it when that has ended")
         other = copy(self)
-        other._transcript = self._transcript.copy()
-        other._set_up()
-        for message in self.messages[len(other._transcript) :]:
-            other._transcript.append(message)
-        other._transcript.repair()
+        other._stage = self._stage.fork()
         return other
 
     def as_tool(
@@ -419,4 +484,5 @@ class Agent:
 
     def __repr__(self) -> str:
         named = f" {self.name}" if self.name else ""
-        return f"<Agent{named}: {self.model!r}, {len(self._transcript)} messages>"
+        count = len(self._stage.transcript)
+        return f"<Agent{named}: {self.model!r}, {count} messages>"

@@ -14,12 +14,14 @@ from .limits import Limits
 from .messages import UserBlock, UserMessage
 from .models.model import Model
 from .queueing import OnBusy
+from .tools.settings import ToolSettings
 from .tools.tool import AnyTool, Tool, as_tool
 from .usage import Usage
 
 __all__ = [
     "Cancel",
     "Prompt",
+    "check_answering",
     "check_busy",
     "check_settings",
     "check_words",
@@ -65,9 +67,14 @@ def _check_words(text: str) -> None:
 
 
 def compose(
-    timeout: float | None, seconds: float | None, cancel: Cancel | None
+    timeout: float | None,
+    seconds: float | None,
+    cancel: Cancel | None,
+    stopping: CancelToken | None = None,
 ) -> tuple[CancelToken, Following | None]:
     """Return the token of a run, and its hold on somebody's event.
+
+    :param stopping: of whatever the run is a part of.
 
     :raises ConfigurationError: one of them is nothing of the kind.
     """
@@ -76,9 +83,12 @@ def compose(
     shortest = min(given, default=None)
     if isinstance(cancel, CancelSignal):
         cancel = cancel.token
+    above = [] if stopping is None else [stopping]
     if isinstance(cancel, CancelToken):
-        return CancelToken.any_of(cancel, timeout=shortest), None
-    token = CancelToken(shortest)
+        return CancelToken.any_of(cancel, *above, timeout=shortest), None
+    token = (
+        CancelToken.any_of(*above, timeout=shortest) if above else CancelToken(shortest)
+    )
     if cancel is None:
         return token, None
     if not isinstance(cancel, threading.Event):
@@ -88,13 +98,13 @@ def compose(
     return token, follow(cancel, token)
 
 
-def _check_timeout(timeout: Any) -> None:
+def _check_timeout(timeout: Any, name: str = "timeout") -> None:
     if timeout is None:
         return
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
     if not is_number or not timeout >= 0:
         raise ConfigurationError(
-            f"timeout is a number of seconds, from 0 on; got {timeout!r:.80}"
+            f"{name} is a number of seconds, from 0 on; got {timeout!r:.80}"
         )
 
 
@@ -146,6 +156,13 @@ def check_words(system: Any, name: Any, messages: Any, **handlers: Any) -> None:
     for word, given in handlers.items():
         if given is not None and not callable(given):
             raise ConfigurationError(f"{word} is a function; got {given!r:.80}")
+
+
+def check_answering(answer_timeout: Any, requires_approval: Any) -> None:
+    """Refuse what says nothing about who is asked, and how long that may take."""
+    _check_timeout(answer_timeout, "answer_timeout")
+    # A tool's setting, and checked as that.
+    ToolSettings(requires_approval=requires_approval)
 
 
 def check_busy(on_busy: Any) -> OnBusy:

@@ -1,143 +1,239 @@
-"""Drive a run: pump its loop, and answer what it asks."""
+"""Pull a run along: every call of ``next()`` goes on until somebody has to be asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from threading import get_ident
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
 
-from ._run_id import run_id
-from .cancel import CancelToken
-from .events import RunEvent
-from .exceptions import Cancelled
-from .interrupts import Approval, ApprovalRequest, AuthRequest, Interrupt
-from .loop import Answers, StopReason, run_loop
-from .run import Run
-from .tools.handlers import ask_handler
+import msgspec
 
-__all__ = [
-    "Approve",
-    "Authenticate",
-    "CLOSED",
-    "GivenAnswers",
-    "Handlers",
-    "drive",
-]
+from ._closing import Closing
+from .agent_settings import Prompt, user_message
+from .cancel import CancelMode, Receipt
+from .cancel.reason import make_cause
+from .desk import Desk, Inbox
+from .exceptions import InterruptOver, InterruptPending, Origin
+from .interrupts import AwaitingInput, Interrupt
+from .messages import Message, UserMessage
+from .result import RunFinished, RunResult, StreamEvent
+from .run_stream import RunStream
+from .saved import save
+from .stage import RunRequest, Stage
+from .usage import Usage
 
-#: Why a run is cancelled whose stream is closed.
-CLOSED: Final = "the stream was closed"
-
-#: They may take the run's token as a second argument, to hear of a cancel.
-Approve = (
-    Callable[[ApprovalRequest], bool | Approval]
-    | Callable[[ApprovalRequest, CancelToken], bool | Approval]
-)
-Authenticate = Callable[[AuthRequest], Any] | Callable[[AuthRequest, CancelToken], Any]
+__all__ = ["Driver", "Finished", "Snapshot", "Step"]
 
 
-class Handlers:
-    """Who answers what a run asks.
+class Finished(msgspec.Struct, frozen=True):
+    """A run has ended."""
 
-    They are called on a thread of their own, with the context variables of the run: a
-    person may take for ever, and a cancel must not wait for that. A handler with a
-    second parameter is given the token, and can end by itself.
+    result: RunResult
+
+
+#: What ``next()`` gives.
+Step = Interrupt | Finished
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """How far a driver is."""
+
+    #: The live run's, if there is one.
+    run_id: str
+    messages: tuple[Message, ...]
+    #: What is open.
+    interrupts: tuple[Interrupt, ...]
+    #: What was submitted and not heard yet.
+    pending_input: tuple[UserMessage, ...]
+    #: Of all runs of the agent, up to here.
+    usage: Usage
+    #: All of it as JSON, for :meth:`syncagent.Agent.load`.
+    state: str
+
+
+class Driver(Closing):
+    """Pull the runs of an agent along, on the thread that calls :meth:`next`.
+
+    Interrupts may be answered on any thread. A ``with`` block closes it at its end.
     """
 
     def __init__(
-        self, approve: Approve | None = None, authenticate: Authenticate | None = None
+        self,
+        stage: Stage,
+        request: RunRequest | None,
+        on_event: Callable[[StreamEvent], object] | None = None,
     ) -> None:
-        self._approve = approve
-        self._authenticate = authenticate
+        self._stage = stage
+        self._request = request
+        self._on_event = on_event
+        self._desk = Desk()
+        self._inbox = Inbox()
+        for message in stage.take_unheard():
+            self._inbox.put(message)
+        self._stream: RunStream | None = None
+        #: Those that next() has given, and that must be answered first.
+        self._given: set[str] = set()
+        self._awaiting: AwaitingInput | None = None
 
-    def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
-        """Have all *questions* answered; nothing if there is nobody for one of them.
+    # -- going on ------------------------------------------------------------------
 
-        Cancellation: ends at once.
+    def next(self) -> Step:
+        """Go on until somebody has to be asked, may say something, or a run has ended.
+
+        Cancellation: ends at once, with the result that says so.
+
+        :raises InterruptPending: what it gave last is to be answered first.
+        :raises SyncAgentError: what the run has raised; :meth:`next` goes on after it.
         """
-        found = [(question, self._handler(question)) for question in questions]
-        if any(handler is None for _, handler in found):
-            return None
-        answers: dict[str, Any] = {}
-        for question, handler in found:
-            assert handler is not None
-            answer = _call(handler, question, run)
-            if isinstance(question, ApprovalRequest):
-                answer = Approval.of(answer)
-            answers[question.id] = answer
-        return answers
-
-    def _handler(self, question: Interrupt) -> Callable[..., Any] | None:
-        is_approval = isinstance(question, ApprovalRequest)
-        return self._approve if is_approval else self._authenticate
-
-
-class GivenAnswers(Handlers):
-    """Answers that are there already; what else is asked goes to *others*."""
-
-    def __init__(self, answers: Mapping[str, Any], others: Handlers) -> None:
-        super().__init__()
-        self._answers = answers
-        self._others = others
-
-    def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
-        if all(question.id in self._answers for question in questions):
-            # Once: a later call may have the same id.
-            answers, self._answers = self._answers, {}
-            return answers
-        return self._others.answer(questions, run)
-
-
-def _call(handler: Callable[..., Any], question: Interrupt, run: Run) -> Any:
-    name = "approve" if isinstance(question, ApprovalRequest) else "authenticate"
-    later = run.claim.later
-    try:
-        # No tool runs meanwhile: what is to end after the tools ends now.
-        token = later.answering(run.token)
-        return ask_handler(name, run.id, handler, question, token)
-    except Cancelled:
-        run.claim.come_due("after_tools")
-        raise
-    finally:
-        later.answered()
-
-
-def drive(run: Run, handlers: Handlers) -> Generator[RunEvent, None, StopReason]:
-    """Pump the loop of *run* and answer what it asks, until it has ended.
-
-    Cancellation: ends at once.
-    """
-    loop, lending = run_loop(run), run.lending
-    on_event = run.setup.hooks.on_event
-    answers: Answers = None
-    try:
         while True:
-            # No reset(): a signal handler may raise before its token is in our hands.
-            before = run_id.get()
-            try:
-                run_id.set(run.id)
-                if get_ident() != lending.thread:
-                    lending.drive_here()
-                try:
-                    step = loop.send(answers)
-                except StopIteration as end:
-                    stop: StopReason = end.value
-                    return stop
-                answers = None
-                if isinstance(step, tuple):
-                    answers = handlers.answer(step, run)
-                    continue
-            finally:
-                run_id.set(before)
-            if on_event:
-                early = lending.early
-                if early and early[0] is step:
-                    early.popleft()
-                else:
-                    for hook in on_event:
-                        hook(step)
-            yield step
-    except GeneratorExit:
-        run.claim.cancel(CLOSED, "closed")
-        raise
-    finally:
-        loop.close()
+            stream = self._stream or self._begin()
+            if stream is None:
+                return self._await_input()
+            if not stream.claim.token.cancelled:
+                step = self._next_open()
+                if step is not None:
+                    return step
+            event = self._pull(stream)
+            if isinstance(event, RunFinished):
+                self._let_go()
+                return Finished(event.result)
+
+    def _begin(self) -> RunStream | None:
+        """Begin a run if there is something to be said, or to be gone on with."""
+        if self._request is None:
+            said = self._inbox.take_as_one()
+            if said is None:
+                return None
+            self._request = RunRequest(said=said)
+        self._awaiting = None
+        self._stream = self._stage.begin(
+            msgspec.structs.replace(
+                self._request, desk=self._desk, inbox=self._inbox, is_pulled=True
+            )
+        )
+        self._request = None  # not before: if the agent is busy, it is still to be said
+        return self._stream
+
+    def _await_input(self) -> AwaitingInput:
+        """Return what says that there is nothing to do, the same until it is used."""
+        if self._awaiting is None:
+            asked = AwaitingInput(f"input:{uuid4().hex}")
+            self._awaiting = asked.answered_by(self._hear)
+        return self._awaiting
+
+    def _hear(self, name: str, prompt: Prompt) -> None:
+        said = user_message(prompt)
+        awaiting = self._awaiting
+        if awaiting is None or awaiting.id != name:
+            raise InterruptOver(f"{name!r} was answered already")
+        self._awaiting = None
+        self._inbox.put(said)
+
+    def _next_open(self) -> Interrupt | None:
+        """Return the next open interrupt, if there is one."""
+        is_given = [asked for asked in self._desk.open if asked.id in self._given]
+        blocking = [asked.id for asked in is_given if asked.is_blocking]
+        if blocking:
+            raise InterruptPending(
+                f"{', '.join(blocking)} must be answered before next(): approve(), "
+                "deny(), provide() or submit() it, or cancel() the run"
+            )
+        for asked in self._desk.open:
+            if asked.id not in self._given:
+                self._given.add(asked.id)
+                return asked
+        return None
+
+    def _pull(self, stream: RunStream) -> StreamEvent:
+        try:
+            event = next(stream)
+            if self._on_event is not None:
+                self._on_event(event)
+        except BaseException:
+            self._let_go()
+            raise
+        return event
+
+    def _let_go(self) -> None:
+        stream, self._stream = self._stream, None
+        self._given.clear()
+        self._desk.clear()
+        if stream is not None:
+            stream.close()
+
+    # -- answering, and saying more ------------------------------------------------
+
+    @property
+    def pending(self) -> tuple[Interrupt, ...]:
+        """What is open, in the order in which it was asked."""
+        if self._stream is None:
+            return () if self._awaiting is None else (self._awaiting,)
+        return self._desk.open
+
+    def resolve(self, id: str, answer: Any) -> None:
+        """Answer what is open, in any order.
+
+        :param id: the interrupt's, or that of the tool call that it is about.
+        :param answer: true, false or an :class:`~syncagent.Approval`; credentials;
+            words.
+        :raises InterruptOver: it was answered already, or its run has gone on or ended.
+        :raises ConfigurationError: nobody has asked that, or the answer makes no sense;
+            it is still open then.
+        """
+        if self._awaiting is not None and self._awaiting.id == id:
+            self._hear(id, answer)
+        else:
+            self._desk.answer(id, answer)
+
+    def submit_input(self, prompt: Prompt) -> None:
+        """Say something: after the tool round that runs, or in a run of its own."""
+        self._inbox.put(user_message(prompt))
+
+    # -- ending --------------------------------------------------------------------
+
+    def cancel(
+        self,
+        reason: str = "",
+        origin: Origin = "user",
+        *,
+        mode: CancelMode = "now",
+        force: bool = False,
+    ) -> Receipt:
+        """Cancel the live run, if there is one; :meth:`next` gives its result.
+
+        As safe as :meth:`syncagent.Agent.cancel`.
+        """
+        stream = self._stream
+        if stream is None:
+            return Receipt(None, make_cause(reason, origin))
+        return stream.cancel(reason, origin, mode=mode, force=force)
+
+    def close(self) -> None:
+        """End the live run, if there is one."""
+        self._let_go()
+
+    # -- looking -------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return how far it is; its ``state`` can be gone on with in another process.
+
+        :raises AgentBusy: :meth:`next` is at work on another thread.
+        """
+        unheard = self._inbox.messages
+        if self._request is not None and self._request.said is not None:
+            unheard = (self._request.said, *unheard)
+        return Snapshot(
+            run_id="" if self._stream is None else self._stream.run_id,
+            messages=self._stage.messages,
+            interrupts=self.pending,
+            pending_input=unheard,
+            usage=self._stage.total_usage,
+            state=save(self._stage, unheard, is_still=self._is_still()),
+        )
+
+    def _is_still(self) -> bool:
+        return self._stream is not None and not self._stream.is_at_work
+
+    def __repr__(self) -> str:
+        what = "idle" if self._stream is None else f"run {self._stream.run_id}"
+        return f"<Driver: {what}, {len(self.pending)} open>"

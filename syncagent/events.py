@@ -6,12 +6,16 @@ from typing import Any
 
 import msgspec
 
+from .interrupts import Interrupt
 from .messages import AssistantMessage, ToolCall, ToolResult
 from .outcomes import Outcome
 from .usage import Usage
 
 __all__ = [
+    "BackgroundRequested",
     "Event",
+    "InterruptRaised",
+    "Lagged",
     "MessageFinished",
     "MessageStarted",
     "RunEvent",
@@ -144,6 +148,25 @@ class StateChanged(_Event, frozen=True, tag="state_changed"):
     #: The tool that it is about, if it is about one.
     tool: str = ""
     call_id: str = ""
+    #: What went wrong, if something did.
+    message: str = ""
+
+
+class InterruptRaised(_Event, frozen=True, tag="interrupt_raised"):
+    """Somebody has to be asked; what is asked is asked at once."""
+
+    interrupts: tuple[Interrupt, ...]
+
+
+class BackgroundRequested(_Event, frozen=True, tag="background_requested", gc=False):
+    """The run is to go on in the background, while its tools run on."""
+
+
+class Lagged(_Event, frozen=True, tag="lagged", gc=False):
+    """Whoever follows a run was too slow, or too late, for some of its events."""
+
+    #: How many.
+    missed: int
 
 
 #: What a run yields; the last one is :class:`syncagent.result.RunFinished`.
@@ -160,4 +183,6 @@ RunEvent = (
     | ToolProgress
     | ToolFinished
     | StateChanged
+    | InterruptRaised
+    | BackgroundRequested
 )

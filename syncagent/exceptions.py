@@ -4,6 +4,8 @@
 
     SyncAgentError(Exception)
     ├─ ConfigurationError(ValueError)    a setting or an argument cannot work
+    │  ├─ InterruptOver()                what is answered is over
+    │  ├─ StateInvalid()                 a saved state cannot be used
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
@@ -51,6 +53,7 @@ __all__ = [
     "ContextTooLong",
     "FirstEventTimeout",
     "HeadersTimeout",
+    "InterruptOver",
     "InterruptPending",
     "LimitReached",
     "Origin",
@@ -67,6 +70,7 @@ __all__ = [
     "RunStopped",
     "SendTimeout",
     "StallTimeout",
+    "StateInvalid",
     "StreamBroken",
     "SyncAgentError",
     "ToolError",
@@ -99,6 +103,14 @@ class SyncAgentError(Exception):
 
 class ConfigurationError(SyncAgentError, ValueError):
     """A setting or an argument cannot work as given."""
+
+
+class InterruptOver(ConfigurationError):
+    """What is answered was answered already, or its run has gone on or ended."""
+
+
+class StateInvalid(ConfigurationError):
+    """A saved state is damaged, from a newer version, or does not fit the tools."""
 
 
 class WrongThread(ConfigurationError, RuntimeError):

@@ -1,49 +1,177 @@
-"""What the loop asks, and what may be answered."""
+"""What the loop asks, and what may be answered.
+
+Interrupts are plain values, to and from JSON. Those that a driver or a handle gives out
+can also be answered directly: ``request.approve()``. Others are answered by their ids,
+``agent.resume({request.id: True})``.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from .exceptions import ConfigurationError
+from .outcomes import ToolOutcome
 
-__all__ = ["Approval", "ApprovalRequest", "AuthRequest", "Interrupt"]
+__all__ = [
+    "AfterToolResult",
+    "Approval",
+    "ApprovalRequest",
+    "AuthRequest",
+    "AwaitingInput",
+    "Interrupt",
+    "Remember",
+    "TIMED_OUT",
+    "is_refusal",
+]
+
+#: What to remember of an answer: nothing; that it goes for the tool, whatever the
+#: arguments (true is the same); or that it goes for these very arguments.
+Remember = bool | Literal["tool", "arguments"]
+
+_T = TypeVar("_T", bound="_Interrupt")
 
 
-class _Interrupt(msgspec.Struct, frozen=True, tag_field="type"):
+class _Interrupt(msgspec.Struct, frozen=True, tag_field="type", dict=True):
     """What all interrupts have in common."""
-
-    is_blocking: ClassVar[bool] = True
 
     #: What the answer goes by.
     id: str
-    call_id: str
-    #: The tool's name.
-    tool: str
+
+    @property
+    def is_blocking(self) -> bool:
+        """Must it be answered before the run can go on?"""
+        return True
+
+    def answered_by(self: _T, reply: Callable[[str, Any], object]) -> _T:
+        """Return the same, whose answer is given to *reply*, with its id."""
+        other = msgspec.structs.replace(self)
+        other.__dict__["reply"] = reply  # beside the fields: it is no part of the value
+        return other
+
+    def _answer(self, answer: Any) -> None:
+        reply = self.__dict__.get("reply")
+        if reply is None:
+            raise ConfigurationError(
+                "this interrupt is a value, and knows no run; answer it with "
+                f"agent.resume({{{self.id!r}: ...}})"
+            )
+        reply(self.id, answer)
 
 
 class ApprovalRequest(_Interrupt, frozen=True, tag="approval"):
     """May this tool be called, with these arguments?"""
 
+    call_id: str
+    #: The tool's name.
+    tool: str
     #: They have been checked.
     arguments: dict[str, Any]
+
+    def approve(
+        self, arguments: dict[str, Any] | None = None, *, remember: Remember = False
+    ) -> None:
+        """Let it be called.
+
+        :param arguments: in place of the model's.
+        :param remember: for later calls, see :class:`Approval`.
+        :raises InterruptOver: it was answered already, or its run has ended.
+        """
+        self._answer(Approval(True, arguments, remember=remember))
+
+    def deny(self, reason: str = "", *, remember: Remember = False) -> None:
+        """Do not let it be called.
+
+        :param reason: told to the model.
+        :param remember: for later calls, see :class:`Approval`.
+        :raises InterruptOver: it was answered already, or its run has ended.
+        """
+        self._answer(Approval(False, reason=reason, remember=remember))
+
+    def time_out(self) -> None:
+        """Do not let it be called, as nobody has answered; that is not a denial.
+
+        :raises InterruptOver: it was answered already, or its run has ended.
+        """
+        self._answer(TIMED_OUT)
 
 
 class AuthRequest(_Interrupt, frozen=True, tag="auth"):
     """A tool needs credentials."""
 
+    call_id: str
+    #: The tool's name.
+    tool: str
     #: Whose.
     provider: str
 
+    def provide(self, credentials: Any) -> None:
+        """Give them; the tool finds them in ``ctx.credentials``, and nobody else does.
 
-Interrupt = ApprovalRequest | AuthRequest
+        :raises InterruptOver: it was answered already, or its run has ended.
+        """
+        self._answer(credentials)
+
+    def deny(self, reason: str = "") -> None:
+        """Do not give any; the tool is not called.
+
+        :raises InterruptOver: it was answered already, or its run has ended.
+        """
+        self._answer(Approval(False, reason=reason))
+
+
+class AwaitingInput(_Interrupt, frozen=True, tag="input"):
+    """The user is to say something: a tool asks, or the agent has nothing to do."""
+
+    call_id: str = ""
+    #: The name of the tool that asks, if one does.
+    tool: str = ""
+    question: str = ""
+
+    @property
+    def is_blocking(self) -> bool:
+        """Must it be answered before the run can go on? Yes, if a tool asks."""
+        return bool(self.call_id)
+
+    def submit(self, text: Any) -> None:
+        """Say it.
+
+        :raises InterruptOver: it was answered already, or its run has ended.
+        """
+        self._answer(text)
+
+
+class AfterToolResult(_Interrupt, frozen=True, tag="after_tools"):
+    """All tools of a round have ended, and the model has not been asked yet."""
+
+    #: The number of the turn that has called them, from 1 on.
+    turn: int = 0
+    #: What became of them, in the order of the calls.
+    outcomes: tuple[ToolOutcome, ...] = ()
+
+    @property
+    def is_blocking(self) -> bool:
+        """Must it be answered before the run can go on? No."""
+        return False
+
+    def submit(self, text: Any) -> None:
+        """Say something to the model, beside the results.
+
+        :raises InterruptOver: it was answered already, or the run has gone on.
+        """
+        self._answer(text)
+
+
+Interrupt = ApprovalRequest | AuthRequest | AwaitingInput | AfterToolResult
 
 
 class Approval(msgspec.Struct, frozen=True):
     """What somebody says about a call.
 
-    :raises ConfigurationError: *allow* is neither true nor false.
+    :raises ConfigurationError: *allow* is neither true nor false, or *remember* is
+        nothing of the kind.
     """
 
     allow: bool
@@ -51,6 +179,11 @@ class Approval(msgspec.Struct, frozen=True):
     arguments: dict[str, Any] | None = None
     #: Told to the model if it is not allowed.
     reason: str = ""
+    #: Is the same to be answered the next time, for the tool (``"tool"``, or true), or
+    #: for these very arguments (``"arguments"``)?
+    remember: Remember = False
+    #: Has nobody answered? Then it is not allowed, and not denied by a person either.
+    timed_out: bool = False
 
     def __post_init__(self) -> None:
         # What only looks like a no, such as "false" from a form, must not be a yes.
@@ -58,6 +191,13 @@ class Approval(msgspec.Struct, frozen=True):
             raise ConfigurationError(
                 f"Approval(allow=...) is True or False; got {self.allow!r:.80}"
             )
+        if self.remember not in (True, False, "tool", "arguments"):
+            raise ConfigurationError(
+                "Approval(remember=...) is 'tool', 'arguments', True or False; got "
+                f"{self.remember!r:.80}"
+            )
+        if self.allow and self.timed_out:
+            raise ConfigurationError("what nobody has answered is not allowed")
 
     @classmethod
     def of(cls, answer: object) -> Approval:
@@ -73,3 +213,12 @@ class Approval(msgspec.Struct, frozen=True):
             "an approval is answered with True, False or Approval(...); got "
             f"{answer!r:.80}"
         )
+
+
+#: The answer, to whatever, if nobody has given one.
+TIMED_OUT: Final = Approval(False, timed_out=True)
+
+
+def is_refusal(answer: object) -> bool:
+    """Does this, as an answer to what is no approval, mean that there is none?"""
+    return answer is None or answer is False or isinstance(answer, Approval)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .events import RunEvent, StateChanged, ToolProgress
+from .cancel import CancelToken
+from .events import InterruptRaised, RunEvent, StateChanged, ToolProgress
 from .exceptions import SyncAgentError, ToolError
+from .interrupts import AwaitingInput
 from .tools.context import ToolContext
-from .tools.handlers import ask_handler
 from .tools.invocation import Host, Invocation
 from .usage import Usage
 
@@ -38,6 +40,8 @@ class Lending:
         self.early: deque[RunEvent] = deque()
         #: What tools wait for, by their call ids, the newest last.
         self._waits: dict[str, State] = {}
+        #: For questions of tools, on whatever threads.
+        self._numbers = itertools.count(1)
 
     def host(self) -> Host:
         """Return what tools get to see of this."""
@@ -47,7 +51,7 @@ class Lending:
             run.claim.forced,
             helpers=run.claim.helpers,
             emit=self._progress,
-            ask=None if run.setup.ask is None else self._ask,
+            ask=self._ask if run.respondent.can_ask else None,
             run_agent=self._run_agent,
         )
 
@@ -73,7 +77,7 @@ class Lending:
     def _tell(self, event: RunEvent) -> None:
         if self.post is not None:
             self.post(event)
-        hooks = self._run.setup.hooks.on_event
+        hooks = self._run.on_event
         if hooks and threading.get_ident() == self.thread:
             self.early.append(event)
             for hook in hooks:
@@ -99,16 +103,19 @@ class Lending:
             run.claim.phase = "tool" if left is None else _PHASES[left[0]]
             self._tell(StateChanged(*run.state))
 
-    def _ask(self, context: ToolContext, question: str) -> str:
-        run = self._run
-        ask = run.setup.ask
-        assert ask is not None
-        self._begin_wait("waiting_for_input", context.call_id)
+    def _ask(self, invocation: Invocation, token: CancelToken, question: str) -> str:
+        run, call = self._run, invocation.call
+        number = next(self._numbers)
+        asked = AwaitingInput(
+            f"input:{invocation.key}:{number}", call.call_id, call.name, question
+        )
+        shown = run.respondent.show(run, (asked,))
+        self._begin_wait("waiting_for_input", call.call_id)
         try:
-            answer = ask_handler("ask", run.id, ask, question, context.token)
+            self._tell(InterruptRaised(shown))
+            return run.respondent.ask(run, asked, token)
         finally:
-            self._end_wait(context.call_id)
-        return str(answer)
+            self._end_wait(call.call_id)
 
     def _run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, settings: dict[str, Any]

@@ -4,7 +4,10 @@ This is the whole story of a run, on the thread that drives it::
 
     run_loop            until the model is done, or a limit is reached
      ├ take_turn        ask the model, and pass on what it says
-     └ run_tool_round   look at the calls, ask who must be asked, make them
+     └ run_tool_round   make the calls that it wants
+        ├ ask_first     look at them, and ask who must be asked
+        ├ make_calls    run the tools
+        └ hear_user     let whoever steers the run say something
 
 It is one generator. It yields events; and, where somebody has to be asked, a tuple of
 interrupts, for which it is sent the answers. Every step between two waits begins with a
@@ -21,18 +24,20 @@ from typing import Any, Final, Literal
 from .events import MessageFinished, RunEvent, ToolStarted, TurnFinished
 from .exceptions import Cancelled, SyncAgentError
 from .hooks import AfterModel, BeforeModel, Retry, unknown_answer
-from .interrupts import AuthRequest, Interrupt
-from .messages import AssistantMessage
+from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
+from .messages import AssistantMessage, ToolMessage
 from .messages import StopReason as _MessageStop
 from .rounds import after_tool, apply_answers, prepare
-from .run import Run
+from .run import Run, State, ToolRound
 from .tools.executor import Executor
 
 __all__ = [
     "Answers",
     "Steps",
     "StopReason",
+    "ask_first",
     "finish_round",
+    "hear_user",
     "make_calls",
     "run_loop",
     "run_tool_round",
@@ -69,6 +74,8 @@ def run_loop(run: Run) -> Steps:
     :return: why it ended.
     :raises Cancelled: it was cancelled; the run is to be settled.
     """
+    if not run.has_calls():
+        yield from hear_user(run)  # it may go on from there
     while True:
         if not run.has_calls():
             run.claim.come_due("after_turn", "after_tools")
@@ -153,35 +160,59 @@ def run_tool_round(
 
     :return: false if somebody has to be asked first, who cannot answer now.
     """
-    assert run.round is not None
+    round = run.round
+    assert round is not None
     run.enter("before tools")
     run.claim.come_due("after_tools")
-    is_asking = bool(run.round.questions) or prepare(run, run.round)
-    while is_asking:
-        questions = run.round.questions
-        is_auth = isinstance(questions[0], AuthRequest)
-        yield from run.change_state(
-            "waiting_for_auth" if is_auth else "waiting_for_approval"
-        )
-        run.enter("auth" if is_auth else "approval")
-        run.round.is_waiting = True
+    while True:
+        is_answered = yield from ask_first(run, round)
+        if not is_answered:
+            return False
+        yield from make_calls(run, round)
+        if all(call.question is None for call in round.invocations):
+            break
+    finish_round(run)
+    yield from hear_user(run)
+    return True
+
+
+def ask_first(
+    run: Run, round: ToolRound
+) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, bool]:
+    """Ask whoever must be asked before calls are made, or made again.
+
+    :return: false if that is not answered now.
+    """
+    while round.questions or prepare(run, round):
+        questions = round.questions
+        state, phase = _waiting(questions[0])
+        yield from run.change_state(state)
+        run.enter(phase)
+        round.is_waiting = True
         answers = yield questions
         if answers is None:
             return False
         # A "yes" that comes after a cancel starts nothing.
         run.claim.come_due("after_tools")
-        run.round.is_waiting = False
-        apply_answers(run.round, questions, answers)
-        is_asking = prepare(run, run.round)  # what is approved may need credentials
-    yield from make_calls(run)
+        round.is_waiting = False
+        apply_answers(run, questions, answers)
+        round.questions = ()
     return True
 
 
-def make_calls(run: Run) -> Generator[RunEvent, Any, None]:
-    """Run the tools of a round, and put their results into the transcript."""
-    assert run.round is not None
-    for invocation in run.round.invocations:
-        if not invocation.is_open:  # nothing will run
+def _waiting(question: Interrupt) -> tuple[State, str]:
+    """Return what a run that asks this is doing."""
+    if isinstance(question, ApprovalRequest):
+        return "waiting_for_approval", "approval"
+    if isinstance(question, AuthRequest):
+        return "waiting_for_auth", "auth"
+    return "waiting_for_input", "input"
+
+
+def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
+    """Run the tools of a round; what they ask is left to be answered."""
+    for invocation in round.invocations:
+        if not invocation.is_open and not invocation.is_announced:  # nothing will run
             yield invocation.finished()
     executor = Executor(
         run.lending.host(),
@@ -191,20 +222,37 @@ def make_calls(run: Run) -> Generator[RunEvent, Any, None]:
     )
     run.lending.post = executor.post
     run.enter("tool")
-    waiting = [call for call in run.round.invocations if call.is_open]
+    waiting = [call for call in round.invocations if call.is_open]
+    again = {call.call.call_id for call in waiting if call.said}
     try:
         with closing(executor.run(waiting)) as events:  # what runs ends with it
             for event in events:
                 if event.__class__ is ToolStarted:
                     assert isinstance(event, ToolStarted)
-                    run.meter.tool_calls += 1
+                    run.meter.tool_calls += event.call_id not in again
                     yield from run.change_state(
                         "executing_tool", event.name, event.call_id
                     )
                 yield event
     finally:
         run.lending.post = None  # it knows the run: without a circle it is gone at once
-    finish_round(run)
+
+
+def hear_user(
+    run: Run,
+) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, None]:
+    """Let whoever steers the run say something between a tool round and a turn."""
+    last = run.transcript[-1]
+    if not run.is_steered or not isinstance(last, ToolMessage):
+        return
+    run.enter("after tools")
+    turn = run.meter.turns
+    calls = run.invocations[len(run.invocations) - len(last.content) :]
+    outcomes = tuple(call.report() for call in calls)
+    pause = AfterToolResult(f"after_tools:{run.id}:{turn}", turn, outcomes)
+    answers = yield (pause,)
+    for message in (answers or {}).get(pause.id, ()):
+        run.transcript.append(message)
 
 
 def finish_round(run: Run) -> None:

@@ -33,7 +33,7 @@ class Cancellation(msgspec.Struct, frozen=True):
     latency: float
 
 
-class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What a run comes to, however it ended."""
 
     #: The last answer, as far as it came.
@@ -61,9 +61,22 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     start: int = 0
 
     @property
+    def handle(self) -> Any:
+        """The :class:`syncagent.Handle` of a run that goes on in the background."""
+        return self.__dict__.get("handle")
+
+    def with_handle(self, handle: object) -> RunResult:
+        """Return the same, of a run that goes on in the background."""
+        other = msgspec.structs.replace(self)
+        other.__dict__["handle"] = (
+            handle  # beside the fields: it is no part of the JSON
+        )
+        return other
+
+    @property
     def cancelled(self) -> bool:
-        """Was it cancelled?"""
-        return self.stop_reason == "cancelled"
+        """Was it cancelled, or shut down?"""
+        return self.cancellation is not None
 
     @property
     def new_messages(self) -> tuple[Message, ...]:

@@ -7,12 +7,27 @@ from typing import Any
 
 from .exceptions import ConfigurationError, ToolError
 from .hooks import AfterTool, BeforeTool, Change, Deny, Retry, Skip, unknown_answer
-from .interrupts import Approval, ApprovalRequest, AuthRequest, Interrupt
+from .interrupts import (
+    AfterToolResult,
+    Approval,
+    ApprovalRequest,
+    AuthRequest,
+    AwaitingInput,
+    Interrupt,
+    is_refusal,
+)
+from .rules import Rule
 from .run import Run, ToolRound
 from .shapes import ShapeError
-from .tools.invocation import Invocation
+from .tools.invocation import Ending, Invocation
 
-__all__ = ["after_tool", "apply_answers", "check_arguments", "prepare"]
+__all__ = [
+    "after_tool",
+    "apply_answers",
+    "check_answer",
+    "check_words",
+    "prepare",
+]
 
 
 def prepare(run: Run, round: ToolRound) -> bool:
@@ -40,9 +55,10 @@ def prepare(run: Run, round: ToolRound) -> bool:
                 left -= 1
         if invocation.is_open:
             questions += _questions(run, invocation)
-    # Credentials are asked for when all is approved.
-    approvals = [asked for asked in questions if isinstance(asked, ApprovalRequest)]
-    round.questions = tuple(approvals or questions)
+    # One kind at a time: credentials are asked for when all is approved.
+    kinds = (ApprovalRequest, AuthRequest, AwaitingInput)
+    sorts = ([asked for asked in questions if isinstance(asked, k)] for k in kinds)
+    round.questions = tuple(next(filter(None, sorts), ()))
     return bool(questions)
 
 
@@ -108,11 +124,11 @@ def _replace(invocation: Invocation, value: Any) -> None:
 
 
 def _rebind(invocation: Invocation, arguments: dict[str, Any], who: str) -> None:
-    check_arguments(invocation, arguments, who)
+    _check_arguments(invocation, arguments, who)
     invocation.bind(_copied(arguments))
 
 
-def check_arguments(
+def _check_arguments(
     invocation: Invocation, arguments: dict[str, Any], who: str
 ) -> None:
     """See that a tool can be called with what somebody wants it to be.
@@ -130,50 +146,133 @@ def check_arguments(
 
 
 def _questions(run: Run, invocation: Invocation) -> list[Interrupt]:
-    """Return what has to be asked before a call is made."""
+    """Return what has to be asked before a call is made, or made again."""
     tool, call = invocation.tool, invocation.call
     assert tool is not None
-    asked: list[Interrupt] = []
-    if not invocation.is_approved:
-        needs = tool.requires_approval
-        if callable(needs):
-            with invocation.context(run.lending.host(), run.token) as context:
-                needs = needs(_shown(invocation), context)
-        if needs:
+    if not invocation.is_approved and _needs_approval(run, invocation):
+        shown = _shown(invocation)
+        rule = run.rules.find(call.name, shown)
+        if rule is None:
             names = (f"approval:{invocation.key}", call.call_id, call.name)
-            asked.append(ApprovalRequest(*names, _shown(invocation)))
-        else:
-            invocation.is_approved = True
+            return [ApprovalRequest(*names, shown)]
+        if not rule.allow:
+            _deny(invocation, rule.reason)
+            return []
+    invocation.is_approved = True
+    asked: list[Interrupt] = []
     if tool.requires_auth is not None and invocation.credentials is None:
         names = (f"auth:{invocation.key}", call.call_id, call.name)
         asked.append(AuthRequest(*names, tool.requires_auth))
+    if invocation.question is not None:
+        number = len(invocation.said) + 1
+        names = (f"input:{invocation.key}:{number}", call.call_id, call.name)
+        asked.append(AwaitingInput(*names, invocation.question))
     return asked
 
 
+def _needs_approval(run: Run, invocation: Invocation) -> bool:
+    """Is somebody to be asked, by the tool or by the agent?"""
+    assert invocation.tool is not None
+    for needs in (invocation.tool.requires_approval, run.setup.requires_approval):
+        if callable(needs):
+            host = run.lending.host()
+            with invocation.context(host, run.token, may_ask=False) as context:
+                needs = needs(_shown(invocation), context)
+        if needs:
+            return True
+    return False
+
+
+def check_answer(round: ToolRound, question: Interrupt, answer: Any) -> Any:
+    """Return the answer to a question of a round as it is to be used.
+
+    :raises ConfigurationError: it makes no sense.
+    """
+    if isinstance(question, ApprovalRequest):
+        approval = Approval.of(answer)
+        if approval.allow and approval.arguments is not None:
+            call = _calls(round)[question.call_id]
+            _check_arguments(call, approval.arguments, "the approval")
+        return approval
+    if answer is True or (isinstance(answer, Approval) and answer.allow):
+        raise ConfigurationError(
+            f"{question.id!r} asks for more than a yes: for words, or for credentials"
+        )
+    if isinstance(question, AwaitingInput) and not is_refusal(answer):
+        return check_words(answer)
+    return answer
+
+
+def check_words(answer: Any) -> str:
+    """Return what the user answers to a tool.
+
+    :raises ConfigurationError: these are no words.
+    """
+    if not isinstance(answer, str):
+        raise ConfigurationError(
+            f"a question is answered with a string; got {answer!r:.80}"
+        )
+    return answer
+
+
+def _calls(round: ToolRound) -> dict[str, Invocation]:
+    return {call.call.call_id: call for call in round.invocations}
+
+
 def apply_answers(
-    round: ToolRound, questions: tuple[Interrupt, ...], answers: Mapping[str, Any]
+    run: Run, questions: tuple[Interrupt, ...], answers: Mapping[str, Any]
 ) -> None:
     """Note what was answered.
 
     :raises ConfigurationError: an answer is missing, or makes no sense.
     """
-    calls = {call.call.call_id: call for call in round.invocations}
+    round = run.round
+    assert round is not None
+    calls = _calls(round)
     for question in questions:
-        invocation = calls[question.call_id]
+        assert not isinstance(question, AfterToolResult)
         if question.id not in answers:
             raise ConfigurationError(f"there is no answer to {question.id!r}")
-        answer = answers[question.id]
-        if isinstance(question, AuthRequest):
-            if answer is None or answer is False:
-                _deny(invocation, f"there are no credentials for {question.provider}")
-            invocation.credentials = answer
-            continue
-        approval = Approval.of(answer)
-        if not approval.allow:
-            _deny(invocation, approval.reason)
-        elif approval.arguments is not None:
-            _rebind(invocation, approval.arguments, "the approval")
-        invocation.is_approved = True
+        invocation = calls[question.call_id]
+        answer = check_answer(round, question, answers[question.id])
+        if isinstance(question, ApprovalRequest):
+            _settle_approval(run, invocation, answer)
+        elif isinstance(question, AuthRequest):
+            _settle_auth(invocation, question, answer)
+        else:
+            invocation.hear(None if is_refusal(answer) else answer)
+
+
+def _settle_approval(run: Run, invocation: Invocation, approval: Approval) -> None:
+    if approval.timed_out:
+        _refuse_late(invocation, "nobody has approved it in time")
+        return
+    if not approval.allow:
+        _deny(invocation, approval.reason)
+    elif approval.arguments is not None:
+        _rebind(invocation, approval.arguments, "the approval")
+    invocation.is_approved = approval.allow
+    if approval.remember:
+        is_exact = approval.remember == "arguments"
+        arguments = _shown(invocation) if is_exact else None
+        name = invocation.call.name
+        run.rules.add(Rule(name, approval.allow, arguments, approval.reason))
+
+
+def _settle_auth(invocation: Invocation, question: AuthRequest, answer: Any) -> None:
+    if isinstance(answer, Approval) and answer.timed_out:
+        _refuse_late(invocation, f"nobody has logged in to {question.provider} in time")
+    elif is_refusal(answer):
+        missing = f"there are no credentials for {question.provider}"
+        said = answer.reason if isinstance(answer, Approval) else ""
+        _deny(invocation, said or missing)
+    else:
+        invocation.credentials = answer
+
+
+def _refuse_late(invocation: Invocation, why: str) -> None:
+    words = f"Not started: {why}. Nobody has denied it."
+    invocation.end(Ending.badly("not_started", words, timed_out=True))
 
 
 def after_tool(run: Run, invocation: Invocation) -> bool:

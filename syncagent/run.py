@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import get_ident
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -12,7 +13,7 @@ from .cancel_policy import CancelPolicy
 from .events import MessageFinished, RunEvent, StateChanged
 from .exceptions import OutputInvalid
 from .hooks import HookSet
-from .interrupts import Interrupt
+from .interrupts import AwaitingInput, Interrupt
 from .lending import Lending
 from .limits import Limits
 from .messages import AssistantMessage, Text, ToolMessage, UserMessage
@@ -21,14 +22,16 @@ from .models.answer import Answer
 from .models.model import Model
 from .options import Options, ToolSpec
 from .output import Output
+from .rules import RuleBook
 from .shapes import ShapeError
 from .timeouts import Timeouts
 from .tools.invocation import Invocation
+from .tools.settings import NeedsApproval
 from .tools.tool import AnyTool
 from .transcript import Transcript
 from .usage import Usage
 
-__all__ = ["Ask", "Paused", "Run", "Setup", "State", "ToolRound"]
+__all__ = ["Paused", "Respondent", "Run", "Setup", "State", "ToolRound"]
 
 #: What a run is doing, for those who look on.
 State = Literal[
@@ -42,9 +45,6 @@ State = Literal[
     "done",
     "failed",
 ]
-
-#: Answers what a tool asks the user; it may take the token as a second argument.
-Ask = Callable[[str], str] | Callable[[str, CancelToken], str]
 
 #: How often a model may try to say its answer in the form that was asked for.
 _ATTEMPTS: Final = 3
@@ -64,7 +64,7 @@ class Setup:
         policy: CancelPolicy,
         hooks: HookSet,
         width: int,
-        ask: Ask | None,
+        requires_approval: NeedsApproval = False,
     ) -> None:
         self.model = model
         self.tools = tools
@@ -74,7 +74,7 @@ class Setup:
         self.policy = policy
         self.hooks = hooks
         self.width = width
-        self.ask = ask
+        self.requires_approval = requires_approval
         self.timeouts = _timeouts(model, limits)
 
 
@@ -124,21 +124,38 @@ class _Heard:
         self.place = place
 
 
-class Paused(Protocol):
-    """What is kept of a run that waits for answers."""
+class Respondent(Protocol):
+    """Who answers what a run asks."""
 
-    round: ToolRound
+    @property
+    def can_ask(self) -> bool:
+        """Can tools wait for an answer of the user?"""
+
+    def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
+        """Return *questions* as those are to see them who follow the run."""
+
+    def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> str:
+        """Have the user answer what a tool asks."""
+
+
+class Paused(Protocol):
+    """What is kept of a run that does not go on for now."""
+
+    round: ToolRound | None
     invocations: list[Invocation]
     text: str
     start: int
     unanswered: UserMessage | None
     meter: Meter
+    output: Output | None
 
 
 class Run:
     """One run: all about it that changes. It belongs to the thread that drives it.
 
+    :param rules: what need not be asked.
     :param output: what the answer is to be.
+    :param is_steered: may somebody say something between two turns?
     """
 
     def __init__(
@@ -147,13 +164,26 @@ class Run:
         setup: Setup,
         transcript: Transcript,
         claim: RunClaim,
+        respondent: Respondent,
+        rules: RuleBook,
         output: Output | None = None,
+        *,
+        is_steered: bool = False,
     ) -> None:
         self.id = run_id
         self.setup = setup
         self.transcript = transcript
         self.claim = claim
+        self.respondent = respondent
+        self.rules = rules
         self.output = output
+        self.is_steered = is_steered
+        #: May it go on on another thread, if somebody asks for the background?
+        self.may_leave = False
+        #: Does such a wish mean anything to it?
+        self.can_background = False
+        #: Who is shown every event, on the thread of the run.
+        self.on_event: tuple[Callable[[Any], object], ...] = setup.hooks.on_event
         self.value: Any = None
         #: What the user has said before, and nobody has answered: it is joined with
         #: what is said now.
@@ -178,6 +208,11 @@ class Run:
     def token(self) -> CancelToken:
         """What it is cancelled by."""
         return self.claim.token
+
+    @property
+    def is_here(self) -> bool:
+        """Is this the thread that drives it?"""
+        return self.lending.thread == get_ident()
 
     def has_calls(self) -> bool:
         """Has the model called tools that have no results yet?"""

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
+import msgspec
+
 from . import _clock
 from ._closing import Closing
 from .cancel import CancelMode, CancelReason, Receipt, RunClaim
 from .cancel.again import until_done
 from .cancel.following import Following
 from .cancel.once import Once
-from .driver import CLOSED, Handlers, drive
 from .exceptions import (
     Cancelled,
     ConfigurationError,
@@ -22,16 +23,19 @@ from .exceptions import (
 )
 from .loop import StopReason
 from .messages import Message
+from .pump import CLOSED, Pump, drive
 from .result import Cancellation, RunFinished, RunResult, StreamEvent, make_result
 from .run import Run
 from .settle import settle_cancelled, settle_failed
 
-__all__ = ["RunEnd", "RunStream", "exhaust"]
+__all__ = ["RunEnd", "RunStream", "exhaust", "follow"]
 
 _log = logging.getLogger("syncagent.run")
 
 _DRIVEN: Final = "driven"
 _SHUT: Final = "shut"
+_HERE: Final = "here"
+_THERE: Final = "there"
 
 
 class RunStream(Closing, Iterator[StreamEvent]):
@@ -42,14 +46,15 @@ class RunStream(Closing, Iterator[StreamEvent]):
     dropping it.
     """
 
-    def __init__(self, end: RunEnd, handlers: Handlers) -> None:
+    def __init__(self, end: RunEnd, pump: Pump) -> None:
         self.run_id = end.run.id
-        self._claim = end.run.claim
+        self.claim = end.run.claim
         self._end: RunEnd | None = end
         self._over: RunResult | None = None
+        self._is_moved = False
         # It knows the end, and not this object: without a circle, what is dropped is
         # closed at once.
-        self._events = _follow(end, drive(end.run, handlers))
+        self._events = follow(end, pump)
 
     @classmethod
     def never_begun(cls, claim: RunClaim, messages: tuple[Message, ...]) -> RunStream:
@@ -61,7 +66,8 @@ class RunStream(Closing, Iterator[StreamEvent]):
         )
         claim.end()
         self = cls.__new__(cls)
-        self.run_id, self._claim, self._end = claim.run_id, claim, None
+        self.run_id, self.claim, self._end = claim.run_id, claim, None
+        self._is_moved = False
         self._over = result = RunResult(
             text="",
             stop_reason="cancelled",
@@ -73,13 +79,24 @@ class RunStream(Closing, Iterator[StreamEvent]):
         self._events = (event for event in (RunFinished(result),))
         return self
 
+    @classmethod
+    def moved(cls, end: RunEnd, pump: Pump) -> RunStream:
+        """Return one for the thread that is to go on with a run."""
+        self = cls(end, pump)
+        self._is_moved = True
+        self._events = follow(end, pump, is_moved=True)
+        return self
+
     @property
     def result(self) -> RunResult:
         """What the run has come to.
 
         :raises ConfigurationError: it has not ended, or has ended with an error.
         """
-        result = self._over if self._end is None else self._end.result
+        result = self._over
+        if self._end is not None:
+            left = None if self._is_moved else self._end.left
+            result = left or self._end.result
         if result is not None:
             return result
         error = None if self._end is None else self._end.error
@@ -88,6 +105,11 @@ class RunStream(Closing, Iterator[StreamEvent]):
         raise ConfigurationError(
             "the run has no result yet; iterate over the stream to its end, or close it"
         )
+
+    @property
+    def is_at_work(self) -> bool:
+        """Is a thread in the middle of a step?"""
+        return bool(getattr(self._events, "gi_running", False))
 
     def cancel(
         self,
@@ -98,19 +120,19 @@ class RunStream(Closing, Iterator[StreamEvent]):
         force: bool = False,
     ) -> Receipt:
         """Cancel this run, and no other. As safe as :meth:`syncagent.Agent.cancel`."""
-        return self._claim.cancel(reason, origin, mode=mode, force=force)
+        return self.claim.cancel(reason, origin, mode=mode, force=force)
 
     def close(self) -> None:
         """End the run if it has not ended."""
         end = self._end
         if end is not None and end.begun.put(_SHUT) is _SHUT:
-            self._claim.cancel(CLOSED, "closed")
+            self.claim.cancel(CLOSED, "closed")
             end.conclude(GeneratorExit())
             return
         try:
             self._events.close()
         except ValueError:  # another thread is in the middle of a step, which ends now
-            self._claim.cancel(CLOSED, "closed")
+            self.claim.cancel(CLOSED, "closed")
 
     def __iter__(self) -> Iterator[StreamEvent]:
         return self._events
@@ -127,6 +149,7 @@ class RunEnd:
 
     :param pause: called when the run has to wait for answers, before it ends.
     :param release: frees the agent; called when the run has ended.
+    :param move: has another thread go on with the run.
     :param following: the run's hold on somebody's event, which is let go then.
     """
 
@@ -135,16 +158,22 @@ class RunEnd:
         run: Run,
         pause: Callable[[Run], object],
         release: Callable[[Run, RunResult | None, BaseException | None], object],
+        move: Callable[[RunEnd, Pump], object] | None = None,
         following: Following | None = None,
     ) -> None:
         self.run = run
         #: By whom it was begun: who drives it, or who closes it before that.
         self.begun: Once[str] = Once()
+        #: Who has it if it is moved, and a signal handler raises meanwhile.
+        self.owner: Once[str] = Once()
         self.result: RunResult | None = None
         #: What it has raised, if it has no result.
         self.error: BaseException | None = None
+        #: What whoever has begun it is told if it goes on in the background.
+        self.left: RunResult | None = None
         self._pause = pause
         self._release = release
+        self._move = move
         self._following = following
         self._is_over = False
 
@@ -161,6 +190,43 @@ class RunEnd:
         finally:
             error = end if isinstance(end, BaseException) else None
             until_done(lambda: self._let_go(error))
+
+    def leave(self, pump: Pump) -> RunResult:
+        """Have another thread go on with the run, as somebody has asked for that.
+
+        :return: what is to be told here.
+        :raises RuntimeError: there is no thread to be had; it is still ours.
+        """
+        run = self.run
+        assert self._move is not None
+        answer = None if run.answer is None else run.answer.partial()
+        left = msgspec.structs.replace(
+            make_result(run, "backgrounded", None, phase="", latency=0.0),
+            text=run.text if answer is None else answer.text,
+            messages=tuple(run.transcript.repaired()),
+        )
+        run.claim.is_background = True
+        try:
+            handle = self._move(self, pump)
+            self.owner.put(_THERE)
+            self.left = left = left.with_handle(handle)
+        except BaseException:  # who has it now?
+            if self.owner.put(_HERE) is not _HERE:
+                self.left = left
+                run.claim.cancel(CLOSED, "closed")
+            else:
+                run.claim.is_background = False
+            raise
+        return left
+
+    @property
+    def has_moved(self) -> bool:
+        """Has another thread taken it over?"""
+        return self.owner.value is _THERE
+
+    def take_over(self) -> bool:
+        """Make this thread, to which the run was moved, the one that drives it."""
+        return self.owner.put(_THERE) is _THERE
 
     def _let_go(self, error: BaseException | None) -> None:
         if self._following is not None:
@@ -197,29 +263,43 @@ class RunEnd:
         return not isinstance(end, GeneratorExit)
 
 
-def _follow(
-    end: RunEnd, events: Generator[StreamEvent, None, StopReason]
+def follow(
+    end: RunEnd, pump: Pump, *, is_moved: bool = False
 ) -> Generator[StreamEvent, None, None]:
-    """Yield the events of a run from its begin to its end."""
+    """Yield the events of a run up to its end, or until another thread takes it over.
+
+    Cancellation: ends at once; the last event says so.
+    """
+    if end.begun.put(_DRIVEN) is not _DRIVEN:
+        return  # closed by another thread at this very moment
     try:
-        if end.begun.put(_DRIVEN) is not _DRIVEN:
-            return  # closed by another thread at this very moment
-        stop = yield from events
+        stop = yield from drive(pump)
+        while stop == "backgrounded":
+            try:
+                left = end.leave(pump)
+            except RuntimeError:  # no thread to be had: it stays here
+                end.run.may_leave = False
+                stop = yield from drive(pump)
+            else:
+                yield RunFinished(left)
+                return
         end.conclude(stop)
     except BaseException as error:
+        if end.has_moved and not is_moved:
+            raise
         if end.result is not None or not end.conclude(error):
             raise
-    result = end.result
+    result, on_event = end.result, end.run.on_event
     assert result is not None
     if not result.interrupts:
         for invocation in end.run.invocations:
             if not invocation.is_announced:
                 event = invocation.finished()
-                for hook in end.run.setup.hooks.on_event:
+                for hook in on_event:
                     hook(event)
                 yield event
     finished = RunFinished(result)
-    for hook in end.run.setup.hooks.on_event:
+    for hook in on_event:
         hook(finished)
     yield finished
 

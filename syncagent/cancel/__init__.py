@@ -18,6 +18,7 @@ lifted out as a library of its own. From the inside out:
 :mod:`~.signal_event`     the token as a :class:`threading.Event`
 :mod:`~.alarm`            a deadline that moves
 :mod:`~.mailbox`          what threads say to one that waits for them, or for a cancel
+:mod:`~.watch`            wait until something is so that other threads bring about
 :mod:`~.following`        a plain :class:`threading.Event` that cancels a token
 :mod:`~.modes`            cancels that let a run go on for a while
 :mod:`~.claim`            the first of "cancelled" and "finished" wins
@@ -37,6 +38,7 @@ from .on_signals import Cancellable, cancel_on_signals
 from .reason import CancelReason
 from .signal_event import CancelSignal
 from .token import CancelToken
+from .watch import Watch
 
 __all__ = [
     "Alarm",
@@ -53,6 +55,7 @@ __all__ = [
     "Registration",
     "RunClaim",
     "RunSlot",
+    "Watch",
     "cancel_on_signals",
     "follow",
     "live_runs",

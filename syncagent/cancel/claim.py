@@ -36,6 +36,7 @@ class RunClaim:
 
     :param token: the run's token, by default a new one.
     :param run_id: the run's own name.
+    :param ancestors: the names of the runs that it was begun by, the outermost first.
     :raises ConfigurationError: the token is, or was, that of another run.
     """
 
@@ -43,16 +44,26 @@ class RunClaim:
         "__weakref__",
         "_ended",
         "_generation",
+        "ancestors",
         "forced",
+        "is_background",
         "later",
         "phase",
         "run_id",
         "token",
     )
 
-    def __init__(self, token: CancelToken | None = None, run_id: str = "") -> None:
+    def __init__(
+        self,
+        token: CancelToken | None = None,
+        run_id: str = "",
+        ancestors: tuple[str, ...] = (),
+    ) -> None:
         self.token: Final = CancelToken() if token is None else token
         self.run_id: Final = run_id
+        self.ancestors: Final = ancestors
+        #: Has it left whoever had begun it?
+        self.is_background = False
         #: Cancelled when nothing is to be waited for any more.
         self.forced: Final = CancelToken()
         #: Cancels that let the run go on for a while.
@@ -323,6 +334,14 @@ class RunSlot:
         return (
             Receipt(None, mine) if claim is None else claim.hit(mine, mode, force=force)
         )
+
+
+def lineage(run_id: str) -> tuple[str, ...]:
+    """Return the names of a live run and of those that it was begun by."""
+    for claim in live_runs():
+        if claim.run_id == run_id:
+            return (*claim.ancestors, run_id)
+    return (run_id,)
 
 
 def live_runs() -> list[RunClaim]:

@@ -68,7 +68,8 @@ class Generation:
         self.own_deadline: float | None = None
         #: The ancestor that set the deadline; None if it is the token's own.
         self.deadline_from: CancelToken | None = None
-        self.background = False
+        #: Cancelled when somebody asks for the background; there if anybody cares.
+        self.background: Once[CancelToken] = Once()
         #: A canceller has hit every link there was.
         self.is_spread = False
 

@@ -52,7 +52,7 @@ class Mailbox(Generic[T]):
             end = earlier(until, token.deadline)
             if end is not None and end <= _clock.now():
                 return None
-            wake = _Wake(self._bell)
+            wake = Wake(self._bell)
             try:
                 token._link(wake)
                 if not self._items:
@@ -61,7 +61,7 @@ class Mailbox(Generic[T]):
                 token._unlink(wake)
 
 
-class _Wake(Waiter):
+class Wake(Waiter):
     """Rings somebody else's bell."""
 
     __slots__ = ()

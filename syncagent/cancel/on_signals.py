@@ -40,7 +40,8 @@ def cancel_on_signals(
 
     The origin is ``signal`` for SIGINT and ``shutdown`` for all others.
 
-    :param targets: what to cancel; by default every live run of the process.
+    :param targets: what to cancel; by default every live run of the process, of
+        which Ctrl+C spares those that were sent to the background.
     :param signals: which signals to listen to.
     :return: a token that is cancelled with the targets.
     :raises WrongThread: not called on the main thread.
@@ -120,7 +121,10 @@ class _Catcher:
             self._let_through(signum, frame)
             return
         origin: Origin = "signal" if signum == signal.SIGINT else "shutdown"
-        targets = [*self._targets, *(live_runs() if self._is_for_all else ())]
+        runs = live_runs() if self._is_for_all else []
+        # Ctrl+C is for what somebody waits for; what ends the process ends all.
+        found = [run for run in runs if origin != "signal" or not run.is_background]
+        targets = [*self._targets, *found]
         receipts = [target.cancel(_name(signum), origin) for target in targets]
         if not any(getattr(receipt, "first", receipt) for receipt in receipts):
             self._let_through(signum, frame)

@@ -383,12 +383,18 @@ class CancelToken:
 
     def request_background(self) -> None:
         """Ask that the work go on in the background. Safe wherever cancel() is."""
-        self._current().background = True
+        self.background.cancel()
 
     @property
     def background_requested(self) -> bool:
         """Has somebody asked for the background?"""
-        return self._current().background
+        token = self._current().background.value
+        return token is not None and token.cancelled
+
+    @property
+    def background(self) -> CancelToken:
+        """A token that is cancelled when somebody asks for the background."""
+        return self._current().background.put(CancelToken())
 
     # -- as other things -----------------------------------------------------------
 

@@ -14,7 +14,22 @@ if TYPE_CHECKING:
     from ..transport import CancellableSession
     from .processes import ProcessResult
 
-__all__ = ["ToolContext"]
+__all__ = ["Asked", "ToolContext"]
+
+
+class Asked(BaseException):
+    """Unwind a tool that asks what nobody can answer now.
+
+    It is called again with the answer. A :class:`BaseException`, so that ``except
+    Exception`` in the tool does not swallow the question.
+
+    :param number: how many questions before it were answered.
+    """
+
+    def __init__(self, question: str, number: int) -> None:
+        super().__init__(question, number)
+        self.question = question
+        self.number = number
 
 
 class ToolContext(Closing):
@@ -159,10 +174,17 @@ class ToolContext(Closing):
     def ask(self, question: str) -> str:
         """Ask the user, and return the answer.
 
+        With an ``ask=`` of the agent, or in a handle, the tool waits for it. Otherwise
+        the run waits for the answer without the tool, which is then called again and
+        gets it here: whatever comes before the question happens twice.
+
         Cancellation: ends at once.
 
-        :raises ToolError: nobody can be asked: the agent has no ``ask=``.
+        :raises ToolError: nobody can be asked here, or nobody has answered in time.
         """
+        asked: Any = question
+        if not isinstance(asked, str) or not asked.strip():
+            raise ToolError(f"ctx.ask() takes a question in words; got {asked!r:.80}")
         if self._ask is None:
             raise ToolError("there is nobody who could be asked")
         answer = self._ask(question)

@@ -7,7 +7,7 @@ from typing import Final
 
 from .. import _clock
 from ..cancel import CancelToken, Mailbox
-from ..events import RunEvent
+from ..events import BackgroundRequested, RunEvent
 from ..exceptions import Cancelled
 from .invocation import Ending, Host, Invocation
 from .threads import Errand
@@ -51,6 +51,8 @@ class Executor:
         self._width = width
         self._after = after
         self._mail: Mailbox[_Mail] = Mailbox()
+        #: What ends a wait; also a wish for the background, until that is known.
+        self._wake: CancelToken | None = None
         self._running: dict[Invocation, tuple[Errand[Ending], CancelToken]] = {}
         self._is_alone = True
 
@@ -108,6 +110,8 @@ class Executor:
             while (event := self._mail.take()) is not None:
                 assert not isinstance(event, tuple)
                 yield event
+            if invocation.is_open:  # it asks: it is made again with the answer
+                return
             if not self._wants_again(invocation):
                 yield invocation.finished()
                 return
@@ -146,9 +150,12 @@ class Executor:
     def _receive(self) -> Iterator[RunEvent]:
         """Wait until something happens, and yield it."""
         limits = [at for call in self._running if (at := self._late_at(call))]
-        item = self._mail.get(self._token, min(limits, default=None))
+        item = self._mail.get(self._waking(), min(limits, default=None))
         if item is None:
             self._token.checkpoint()
+            if self._wake is not self._token and self._token.background_requested:
+                self._wake = self._token
+                yield BackgroundRequested()
             for invocation in list(self._running):
                 # Unless it has just ended: then its mail is on the way.
                 if _is_past(self._late_at(invocation)) and self._leave(
@@ -161,12 +168,25 @@ class Executor:
         else:
             yield item
 
+    def _waking(self) -> CancelToken:
+        """Return what ends the wait for tools on other threads."""
+        if self._wake is None:
+            token = self._token
+            self._wake = (
+                token
+                if token.background_requested  # whoever drives this knows
+                else CancelToken.any_of(token, token.background)
+            )
+        return self._wake
+
     def _take(self, item: tuple[Invocation, Ending]) -> None:
         invocation, ending = item
         invocation.end(ending)  # first, as what a signal handler raises may come next
         self._running.pop(invocation, None)
 
     def _ended(self, invocation: Invocation) -> Iterator[RunEvent]:
+        if invocation.is_open:
+            return
         if not self._wants_again(invocation):
             yield invocation.finished()
             return
@@ -212,7 +232,8 @@ class Executor:
         finally:
             self._let_go()
         for invocation in ended:
-            self._after(invocation)  # to look at; it is not made again
+            if not invocation.is_open:
+                self._after(invocation)  # to look at; it is not made again
         endings = [call.ending for call in ended if call.ending is not None]
         return next((each.raised for each in endings if each.raised is not None), None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from ..events import ToolFinished, ToolStarted
 from ..exceptions import Cancelled, ToolError
 from ..messages import ResultBlock, Text, ToolCall, ToolResult
 from ..outcomes import Outcome, ToolOutcome
-from .context import ToolContext
+from .context import Asked, ToolContext
 from .results import RESULT_LIMIT, content_of, cut, words_for
 from .tool import AnyTool
 
@@ -48,7 +49,7 @@ class Host:
         *,
         helpers: set[int],
         emit: Callable[[Invocation, Any], None],
-        ask: Callable[[ToolContext, str], str] | None = None,
+        ask: Callable[[Invocation, CancelToken, str], str] | None = None,
         run_agent: Callable[..., Any] | None = None,
     ) -> None:
         self.run_id = run_id
@@ -70,6 +71,9 @@ class Ending(msgspec.Struct, frozen=True):
     timed_out: bool = False
     #: What goes up out of the run.
     raised: BaseException | None = None
+    #: What it asks the user, if that is why it has ended: it is made again with the
+    #: answer.
+    asked: Asked | None = None
 
     @classmethod
     def badly(cls, outcome: Outcome, words: str, **more: Any) -> Ending:
@@ -79,6 +83,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 #: What became of a call if nothing did.
 _NOT_STARTED: Final = Ending("not_started", (Text(NOT_STARTED),))
+_STOPPED: Final = Ending.badly("interrupted", _INTERRUPTED)
 
 
 class Invocation:
@@ -96,6 +101,9 @@ class Invocation:
         self.arguments: dict[str, Any] = {}
         self.is_approved = False
         self.credentials: Any = None
+        #: What it asks the user, and what it has asked before, with the answers.
+        self.question: str | None = None
+        self.said: list[tuple[str, str | None]] = []
         self.ending: Ending | None = None
         #: What had become of it when it was to be made again.
         self._before: Ending | None = None
@@ -116,7 +124,12 @@ class Invocation:
         self.arguments = arguments
 
     def end(self, ending: Ending) -> None:
-        """Note what became of it."""
+        """Note what became of it; if it only asks something, it is still open."""
+        if ending.asked is not None:
+            self.question = ending.asked.question
+            del self.said[ending.asked.number :]
+            self.began = None  # it begins when that is answered
+            return
         if ending.outcome == "not_started" and self._before is not None:
             ending = self._before  # it did run, if not again
         self.ending = ending
@@ -133,6 +146,12 @@ class Invocation:
         :raises ToolError: it cannot be said in JSON.
         """
         self.end(Ending("done", self._content(value)))
+
+    def hear(self, answer: str | None) -> None:
+        """Note what the user has answered, if anything: it is made again with that."""
+        assert self.question is not None
+        self.said.append((self.question, answer))
+        self.question = None
 
     def begin_again(self) -> None:
         """Have it made again."""
@@ -164,6 +183,8 @@ class Invocation:
                 return Ending("done", self._content(value))
             except ToolError as error:  # it has run to its end, so this is no cancel
                 return Ending.badly("failed", words_for(error))
+        except Asked as asked:
+            return Ending("interrupted", _STOPPED.content, asked=asked)
         except BaseException as error:
             return self._ending(error, token)
         finally:
@@ -174,11 +195,15 @@ class Invocation:
         assert self.tool is not None
         return content_of(value, self.tool.result_limit)
 
-    def context(self, host: Host, token: CancelToken) -> ToolContext:
+    def context(
+        self, host: Host, token: CancelToken, *, may_ask: bool = True
+    ) -> ToolContext:
         """Return what the tool gets to know."""
         assert self.tool is not None
-        ask = host.ask
-        context = ToolContext(
+        ask: Callable[[str], str] | None = None
+        if may_ask:
+            ask = self._replay() if host.ask is None else partial(host.ask, self, token)
+        return ToolContext(
             token=token,
             forced=host.forced,
             run_id=host.run_id,
@@ -187,11 +212,26 @@ class Invocation:
             idempotency_key=self.key,
             grace=self.tool.grace,
             emit=lambda value: host.emit(self, value) if self.is_open else None,
-            ask=None if ask is None else lambda question: ask(context, question),
+            ask=ask,
             run_agent=host.run_agent,
             credentials=self.credentials,
         )
-        return context
+
+    def _replay(self) -> Callable[[str], str]:
+        """Return what answers what was answered before, and asks for the rest."""
+        number = 0
+
+        def ask(question: str) -> str:
+            nonlocal number
+            known, answer = self.said[number] if number < len(self.said) else ("", "")
+            if known != question:  # it is new, or differs from what it asked before
+                raise Asked(question, number)
+            number += 1
+            if answer is None:
+                raise ToolError("nobody has answered")
+            return answer
+
+        return ask
 
     def _call(self, tool: AnyTool, context: ToolContext, host: Host) -> Any:
         args, kwargs = self.bound
@@ -251,9 +291,14 @@ class Invocation:
     # -- afterwards ----------------------------------------------------------------
 
     @property
+    def _as_it_is(self) -> Ending:
+        has_begun = self.said or self.question is not None
+        return self.ending or (_STOPPED if has_begun else _NOT_STARTED)
+
+    @property
     def outcome(self) -> Outcome:
         """What became of it, in a word."""
-        return (self.ending or _NOT_STARTED).outcome
+        return self._as_it_is.outcome
 
     @property
     def has_timed_out(self) -> bool:
@@ -265,7 +310,7 @@ class Invocation:
     @property
     def result(self) -> ToolResult:
         """What the model is told."""
-        ending = self.ending or _NOT_STARTED
+        ending = self._as_it_is
         is_error = ending.outcome != "done"
         return ToolResult(
             self.call.call_id, ending.content, is_error, name=self.call.name
@@ -273,7 +318,7 @@ class Invocation:
 
     def report(self) -> ToolOutcome:
         """Return what became of it."""
-        ending = self.ending or _NOT_STARTED
+        ending = self._as_it_is
         return ToolOutcome(
             *(self.call.call_id, self.call.name, ending.outcome),
             *(self.seconds, ending.error, ending.timed_out),

@@ -170,10 +170,13 @@ def test_a_question():
 
 
 def test_a_question_to_nobody():
-    """Without a handler it is a tool error that says what to do."""
-    result = run_tools(ask)
-    assert outcomes(result) == ["failed"]
-    assert "nobody" in told(result)[0]
+    """Without a handler the run waits for the answer; the tool is called again."""
+    agent = Agent(model(call("ask")), tools=[ask])
+    result = agent.run("Ask.")
+    [question] = result.interrupts
+    assert (result.stop_reason, question.question) == ("interrupt", "how?")
+    result = agent.resume({question.id: "so"})
+    assert (outcomes(result), told(result)) == (["done"], ["the user says so"])
 
 
 def test_a_question_that_nobody_answers():

@@ -230,7 +230,7 @@ def test_while_a_tool_runs(face, width):
 
     def reached():
         gate.wait_reached()
-        agent._slot.live.token.on_cancel(gate.open)
+        agent._stage.slot.live.token.on_cancel(gate.open)
 
     result = cancelled_when(reached, agent, face)
     outcomes = [each.outcome for each in result.tool_outcomes]
@@ -274,7 +274,10 @@ def test_in_a_back_off(face, kind):
         agent = Agent(on_server(kind, server, retries=Retries(limit=3)))
 
         def reached():
-            while agent._slot.live is None or agent._slot.live.phase != "retry":
+            while (
+                agent._stage.slot.live is None
+                or agent._stage.slot.live.phase != "retry"
+            ):
                 pass
 
         result = cancelled_when(reached, agent, face)

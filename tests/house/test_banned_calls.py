@@ -15,7 +15,9 @@ BANNED = {
 #: Methods that block for ever when they are called without a timeout.
 BLOCKING = {"wait", "get", "join", "acquire", "result", "select", "communicate"}
 #: Waiting for a token is what a token is for; get() of a context variable is no wait.
-ALLOWED = ("token", "_ended", "run_id")
+ALLOWED = ("token", "ended", "run_id")
+#: What has a shutdown() and is no socket.
+OURS = {"self", "handle"}
 
 
 def dotted(node):
@@ -43,13 +45,14 @@ def offences(tree, is_cli=False):
             yield node.lineno, f"{name}: {BANNED[name]}"
         if name == "print" and not is_cli:
             yield node.lineno, "print: only the command line prints"
-        if method == "shutdown" and not is_shutdown_of_a_plain_socket(node):
+        is_ours = receiver in OURS
+        if method == "shutdown" and not is_ours and not is_plain_shutdown(node):
             yield node.lineno, f"{name}: may drop TLS; shut a plain duplicate down"
         if is_endless_wait(receiver, method, node):
             yield node.lineno, f"{name}() waits without a bound"
 
 
-def is_shutdown_of_a_plain_socket(call):
+def is_plain_shutdown(call):
     """Sockets are shut down both ways, and only by these names."""
     receiver = dotted(call.func).rpartition(".")[0]
     return "SHUT_RDWR" in ast.unparse(call) and not {"raw", "response", "ssl"} & set(

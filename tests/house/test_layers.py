@@ -11,7 +11,7 @@ LAYERS = [
     {"exceptions", "_clock", "_closing", "_redaction", "_run_id", "__version__"},
     {
         *{"cancel", "messages", "events", "interrupts", "limits", "options", "usage"},
-        *{"cancel_policy", "hooks", "outcomes"},
+        *{"cancel_policy", "hooks", "outcomes", "rules"},
     },
     {
         *{"transport", "_sockets", "_resolver", "sse", "timeouts", "retry"},
@@ -22,6 +22,8 @@ LAYERS = [
     {
         *{"agent", "handle", "driver", "runtime", "functions", "result", "logs"},
         *{"agent_settings", "pause", "queueing", "run_stream", "sub_agents"},
+        *{"answers", "background", "desk", "pump", "run_state", "saved", "stage"},
+        *{"subscriptions"},
     },
     {"integrations", "cli", "testing", "__main__"},
 ]

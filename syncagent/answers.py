@@ -1,0 +1,259 @@
+"""Who answers what a run asks: answers at hand, handlers, whoever comes to a desk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from .cancel import CancelToken
+from .desk import Desk, Inbox
+from .exceptions import Cancelled, ToolError
+from .interrupts import (
+    TIMED_OUT,
+    AfterToolResult,
+    Approval,
+    ApprovalRequest,
+    AuthRequest,
+    AwaitingInput,
+    Interrupt,
+    is_refusal,
+)
+from .loop import Answers
+from .messages import UserMessage
+from .rounds import check_answer, check_words
+from .run import Run
+from .tools.handlers import Inquiry, ask_handler
+
+__all__ = [
+    "Answering",
+    "Approve",
+    "Ask",
+    "Authenticate",
+    "Handlers",
+    "NOT_YET",
+]
+
+#: They may take the run's token as a second argument, to hear of a cancel.
+Approve = (
+    Callable[[ApprovalRequest], bool | Approval]
+    | Callable[[ApprovalRequest, CancelToken], bool | Approval]
+)
+Authenticate = Callable[[AuthRequest], Any] | Callable[[AuthRequest, CancelToken], Any]
+Ask = Callable[[str], str] | Callable[[str, CancelToken], str]
+
+#: Stands for answers that are waited for elsewhere, as the run is to be moved.
+NOT_YET: Final[Mapping[str, Any]] = {"": "not yet"}
+
+
+class Handlers(msgspec.Struct, frozen=True):
+    """The functions of an agent that answer what its runs ask.
+
+    They are called on a thread of their own, with the context variables of the run: a
+    person may take for ever, and a cancel must not wait for that. A handler with a
+    second parameter is given the token, and can end by itself.
+    """
+
+    approve: Approve | None = None
+    authenticate: Authenticate | None = None
+    ask: Ask | None = None
+    #: Seconds that each answer may take; who raises TimeoutError has not answered.
+    timeout: float | None = None
+
+    def find(self, question: Interrupt) -> tuple[str, Callable[..., Any] | None]:
+        """Return who answers *question*, with its name."""
+        if isinstance(question, ApprovalRequest):
+            return "approve", self.approve
+        if isinstance(question, AuthRequest):
+            return "authenticate", self.authenticate
+        if isinstance(question, AwaitingInput):
+            return "ask", self.ask
+        return "", None
+
+
+class Answering:
+    """Who answers what one run asks.
+
+    :param given: answers that are there already, by ids.
+    :param desk: where questions lie for which there is no handler; without one, the
+        run ends until they are answered.
+    :param inbox: what is said to the run between two turns.
+    :param is_pulled: is somebody shown that it could be said now?
+    :param attended: empty for as long as nobody looks at the desk.
+    """
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        given: Mapping[str, Any] | None = None,
+        *,
+        desk: Desk | None = None,
+        inbox: Inbox | None = None,
+        is_pulled: bool = False,
+        attended: Collection[object] = (True,),
+    ) -> None:
+        self._handlers = handlers
+        self._given = given or {}
+        self._desk = desk
+        self._inbox = inbox
+        self._is_pulled = is_pulled
+        self._attended = attended
+        #: What handlers have answered, and the one who is asked now.
+        self._answers: dict[str, Any] = {}
+        self._token: CancelToken | None = None
+        self._inquiry: tuple[str, Inquiry] | None = None
+
+    @property
+    def desk(self) -> Desk | None:
+        """Where questions lie, if somebody looks there."""
+        return self._desk if self._attended else None
+
+    def attend(self, desk: Desk, inbox: Inbox) -> None:
+        """Have somebody attend to a run that nobody did before."""
+        self._desk, self._inbox = desk, inbox
+
+    # -- what a round asks ---------------------------------------------------------
+
+    def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
+        """Return *questions* as those are to see them who follow the run."""
+        if isinstance(questions[0], AfterToolResult) and not self._is_pulled:
+            return ()
+        if self.desk is None or self._find(questions[0]) is not None:
+            return questions
+        return tuple(self._lay(run, question) for question in questions)
+
+    def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
+        """Have all *questions*, of one kind, answered.
+
+        Cancellation: ends at once.
+
+        :return: nothing if there is nobody who could; :data:`NOT_YET` if the run is to
+            be moved, and asks again afterwards.
+        """
+        if all(question.id in self._given for question in questions):
+            # Once: a later call may have the same id.
+            given, self._given = self._given, {}
+            return given
+        if isinstance(questions[0], AfterToolResult):
+            return self._take_input(questions[0])
+        handler = self._find(questions[0])
+        if handler is None and self.desk is None:
+            return None
+        # No tool runs meanwhile: what is to end after the tools ends now.
+        later = run.claim.later
+        answers: Answers = None
+        token = self._token = self._token or later.answering(run.token)
+        try:
+            if handler is not None:
+                answers = self._by_handler(handler, questions, run, token)
+            else:
+                answers = self._by_desk(questions, run, token)
+        except Cancelled:
+            run.claim.come_due("after_tools")
+            raise
+        finally:
+            if answers is not NOT_YET:
+                later.answered()
+                self._token = None
+        return answers
+
+    def _find(self, question: Interrupt) -> Callable[..., Any] | None:
+        return self._handlers.find(question)[1]
+
+    def _lay(self, run: Run, question: Interrupt) -> Interrupt:
+        assert self.desk is not None
+        if isinstance(question, AfterToolResult):
+            return self.desk.lay(question, run.token, check_words)
+        round = run.round
+        assert round is not None
+        return self.desk.lay(
+            question, run.token, lambda answer: check_answer(round, question, answer)
+        )
+
+    def _take_input(self, pause: AfterToolResult) -> Answers:
+        said = [] if self._inbox is None else self._inbox.take()
+        answer = None if self.desk is None else self.desk.take(pause.id)
+        return {pause.id: said if answer is None else [*said, UserMessage.of(answer)]}
+
+    def _by_desk(
+        self, questions: tuple[Interrupt, ...], run: Run, token: CancelToken
+    ) -> Answers:
+        desk = self.desk
+        assert desk is not None
+        for question in questions:
+            self._lay(run, question)
+        # The whole round has the same time, from when it was asked.
+        limit = token.child(self._handlers.timeout)
+        return {asked.id: desk.wait(asked.id, limit) for asked in questions}
+
+    def _by_handler(
+        self,
+        handler: Callable[..., Any],
+        questions: tuple[Interrupt, ...],
+        run: Run,
+        token: CancelToken,
+    ) -> Answers:
+        for question in questions:
+            if question.id in self._answers:
+                continue
+            inquiry = self._inquire(handler, question, run, token)
+            try:
+                wake = run.token.background if run.may_leave else None
+                if not inquiry.wait(wake):
+                    return NOT_YET
+                answer = inquiry.answer()
+            except TimeoutError:
+                answer = TIMED_OUT
+            self._inquiry = None
+            assert run.round is not None
+            self._answers[question.id] = check_answer(run.round, question, answer)
+        answers, self._answers = self._answers, {}
+        return answers
+
+    def _inquire(
+        self,
+        handler: Callable[..., Any],
+        question: Interrupt,
+        run: Run,
+        token: CancelToken,
+    ) -> Inquiry:
+        """Begin to ask a handler, unless that was asked on another thread before."""
+        if self._inquiry is not None and self._inquiry[0] == question.id:
+            return self._inquiry[1]
+        name = self._handlers.find(question)[0]
+        limit = token.child(self._handlers.timeout)
+        asked = question.question if isinstance(question, AwaitingInput) else question
+        inquiry = Inquiry(name, run.id, handler, asked, limit)
+        self._inquiry = (question.id, inquiry)
+        return inquiry
+
+    # -- what a tool asks ----------------------------------------------------------
+
+    @property
+    def can_ask(self) -> bool:
+        """Can tools wait for an answer of the user?"""
+        is_attended = self.desk is not None and not self._is_pulled
+        return self._handlers.ask is not None or is_attended
+
+    def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> str:
+        """Have the user answer what a tool asks.
+
+        Cancellation: ends at once.
+
+        :raises ToolError: nobody has answered in time.
+        """
+        limit = token.child(self._handlers.timeout)
+        try:
+            if self._handlers.ask is not None:
+                handler = self._handlers.ask
+                return str(
+                    ask_handler("ask", run.id, handler, question.question, limit)
+                )
+            assert self.desk is not None
+            answer = self.desk.wait(question.id, limit)
+        except TimeoutError:
+            answer = TIMED_OUT
+        if is_refusal(answer):
+            raise ToolError("nobody has answered")
+        return str(answer)

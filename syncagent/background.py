@@ -1,0 +1,83 @@
+"""Runs that go on in the background when somebody asks for that."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .agent_settings import check_busy
+from .cancel import CancelToken
+from .handle import Handle
+from .pump import Pump
+from .queueing import OnBusy
+from .result import RunResult
+from .run_stream import RunEnd
+from .stage import RunRequest, Stage
+from .transcript import Transcript
+
+__all__ = ["move_to_background", "run_releasable", "start_handle"]
+
+
+def start_handle(
+    stage: Stage,
+    request: RunRequest | None,
+    on_busy: OnBusy | None,
+    *,
+    keep_alive: bool,
+    size: int,
+) -> Handle:
+    """Begin a run on a thread of its own, and return its handle.
+
+    :raises AgentBusy: there is a live run, and that is what *on_busy* says.
+    """
+    is_kept = keep_alive or request is None
+    is_resumed = request is not None and request.said is None
+    name = stage.pause.run_id if is_resumed and stage.pause is not None else ""
+    handle = Handle(stage, name, keep_alive=is_kept, size=size)
+    for message in stage.take_unheard():
+        handle.send_input(message.content)
+    how = stage.on_busy if on_busy is None else check_busy(on_busy)
+    wanted = None
+    if request is not None:
+        wanted = msgspec.structs.replace(request, on_busy=how)
+    # Who waits for the agent waits on the handle's thread.
+    handle.start(wanted, begins_here=how == "raise")
+    return handle
+
+
+def move_to_background(stage: Stage, end: RunEnd, pump: Pump) -> Handle:
+    """Have a thread of its own go on with a run, and return its handle.
+
+    :raises RuntimeError: there is no thread to be had.
+    """
+    handle = Handle(stage, end.run.id)
+    handle.take_over(end, pump)
+    return handle
+
+
+def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
+    """Drive a run on a thread of its own, from its begin, and wait for its end.
+
+    Cancellation: ends at once. If somebody asks for the background, the caller is
+    released at once, and the run goes on.
+    """
+    handle = Handle(stage)
+    wanted = msgspec.structs.replace(request, is_releasable=True)
+    try:
+        stream = handle.start(wanted, begins_here=True)
+        assert stream is not None
+        either_token = CancelToken.any_of(handle.ended, stream.claim.token.background)
+        either_token.wait()
+        if handle.done():
+            return handle.result(0)
+        stream.claim.is_background = True
+        result = RunResult(
+            text="",
+            stop_reason="backgrounded",
+            run_id=handle.run_id,
+            messages=tuple(Transcript(stage.messages).repaired()),
+        )
+        return result.with_handle(handle)
+    except BaseException:
+        handle.cancel("its caller was interrupted", "closed")
+        handle.ended.wait()
+        raise

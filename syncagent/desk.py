@@ -1,0 +1,204 @@
+"""Where a run's questions lie until somebody answers, and what is said to it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from .cancel import CancelToken, Mailbox
+from .cancel.once import Once
+from .exceptions import ConfigurationError, InterruptOver
+from .interrupts import TIMED_OUT, AfterToolResult, Interrupt
+from .messages import UserMessage
+
+__all__ = ["Desk", "Inbox"]
+
+_TAKEN: Final = "taken"
+_REFUSED: Final = "refused"
+#: How many questions that are over are remembered, to say so.
+_PAST: Final = 256
+
+
+class _Question:
+    """A question, and the first answer to it."""
+
+    __slots__ = ("answer", "check", "interrupt", "mail", "token")
+
+    def __init__(
+        self, interrupt: Interrupt, token: CancelToken, check: Callable[[Any], Any]
+    ) -> None:
+        self.interrupt = interrupt
+        self.token = token
+        self.check = check
+        # In a tuple: any answer is one, also None.
+        self.answer: Once[tuple[Any]] = Once()
+        self.mail: Mailbox[tuple[Any]] = Mailbox()
+
+    @property
+    def is_open(self) -> bool:
+        return not self.answer and not self.token.cancelled
+
+
+class Desk:
+    """The questions of a run. Any thread may answer; the first answer counts."""
+
+    def __init__(self) -> None:
+        self._questions: dict[str, _Question] = {}
+        self._past: deque[str] = deque(maxlen=_PAST)
+
+    def lay(
+        self,
+        interrupt: Interrupt,
+        token: CancelToken,
+        check: Callable[[Any], Any],
+    ) -> Interrupt:
+        """Add a question, and return it so that it can be answered directly.
+
+        :param token: whose cancel takes it back.
+        :param check: makes what is used of an answer, or raises.
+        """
+        found = self._questions.get(interrupt.id)
+        if found is None:
+            bound = interrupt.answered_by(self.answer)
+            found = self._questions[interrupt.id] = _Question(bound, token, check)
+        return found.interrupt
+
+    @property
+    def open(self) -> tuple[Interrupt, ...]:
+        """What nobody has answered yet, in the order in which it was asked."""
+        found = list(self._questions.values())
+        return tuple(each.interrupt for each in found if each.is_open)
+
+    def answer(self, name: str, answer: Any) -> None:
+        """Answer a question.
+
+        :param name: its id, or that of the tool call that it is about.
+        :raises InterruptOver: it is over.
+        :raises ConfigurationError: there is none of that name, or the answer makes no
+            sense; nothing is lost then.
+        """
+        question = self._find(name)
+        mine = (question.check(answer),)
+        if question.token.cancelled:
+            raise InterruptOver(f"{name!r} is over: its run was cancelled")
+        if question.answer.put(mine) is not mine:
+            raise InterruptOver(f"{name!r} was answered already")
+        question.mail.put(mine)
+
+    def _find(self, name: str) -> _Question:
+        questions = list(self._questions.values())
+        for question in questions:
+            if name == question.interrupt.id:
+                return question
+        # The newest first: models use the ids of calls again.
+        of_call = [q for q in reversed(questions) if _call_id(q.interrupt) == name]
+        for question in [*(q for q in of_call if q.is_open), *of_call]:
+            return question
+        if name in self._past:
+            raise InterruptOver(f"{name!r} is over: its run has gone on")
+        there = ", ".join(asked.id for asked in self.open) or "nothing"
+        raise ConfigurationError(f"nobody has asked {name!r}; open is {there}")
+
+    def wait(self, name: str, token: CancelToken) -> Any:
+        """Wait for an answer, and take the question off the desk.
+
+        Cancellation: ends at once.
+
+        :param token: its own deadline is the time for an answer; if that has passed,
+            the answer is that there is none.
+        :raises Cancelled: *token* was cancelled by anything else.
+        """
+        question = self._questions[name]
+        try:
+            while not question.answer:
+                question.mail.get(token)
+                if token.cancelled and token.origin == "deadline":
+                    question.answer.put((TIMED_OUT,))
+                else:
+                    token.checkpoint()
+            return question.answer[None][0]
+        finally:
+            self.drop(name)
+
+    def take(self, name: str) -> Any:
+        """Return the answer, if there is one, and take the question off the desk."""
+        question = self._questions.get(name)
+        self.drop(name)
+        # An answer that comes later than this is told that it is over.
+        answer = (None,) if question is None else question.answer.put((None,))
+        return answer[0]
+
+    def drop(self, name: str) -> None:
+        """Take a question off the desk: its time has passed."""
+        if self._questions.pop(name, None) is not None:
+            self._past.append(name)
+
+    def clear(self) -> None:
+        """Take all questions off the desk."""
+        for name in list(self._questions):
+            self.drop(name)
+
+
+def _call_id(interrupt: Interrupt) -> str:
+    return "" if isinstance(interrupt, AfterToolResult) else interrupt.call_id
+
+
+class Inbox:
+    """What is said to a run while it is busy, in order. Any thread may put.
+
+    What was put is taken, or was refused; nothing is lost in between.
+    """
+
+    def __init__(self) -> None:
+        self._entries: deque[tuple[UserMessage, Once[str]]] = deque()
+        self._bell: Mailbox[bool] = Mailbox()
+        self._is_closed = False
+
+    def put(self, message: UserMessage) -> bool:
+        """Add a message; tell whether it will be taken."""
+        fate: Once[str] = Once()
+        self._entries.append((message, fate))  # publish first, then look
+        if self._is_closed and fate.put(_REFUSED) is _REFUSED:
+            return False
+        self._bell.put(True)
+        return True
+
+    def take(self) -> list[UserMessage]:
+        """Return all that was put since the last time."""
+        taken: list[UserMessage] = []
+        while self._entries:
+            message, fate = self._entries.popleft()
+            if fate.put(_TAKEN) is _TAKEN:
+                taken.append(message)
+        return taken
+
+    def take_as_one(self) -> UserMessage | None:
+        """Return all that was put since the last time, as one message, if anything."""
+        taken = self.take()
+        content = tuple(block for message in taken for block in message.content)
+        return UserMessage(content) if taken else None
+
+    @property
+    def messages(self) -> tuple[UserMessage, ...]:
+        """What is there."""
+        return tuple(message for message, fate in list(self._entries) if not fate)
+
+    def wait(self, token: CancelToken) -> bool:
+        """Wait until there is something; tell whether there is.
+
+        Cancellation: ends at once.
+        """
+        while not self.messages and not token.cancelled:
+            self._bell.get(token)
+        return bool(self.messages)
+
+    def close(self) -> bool:
+        """Refuse what comes from now on, unless something is there; tell which."""
+        self._is_closed = True
+        self._is_closed = not self.messages
+        return self._is_closed
+
+    def shut(self) -> None:
+        """Refuse what comes from now on; what is there stays."""
+        self._is_closed = True

@@ -1,0 +1,220 @@
+"""Many runs in the background: find them, and end them together."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+import msgspec
+
+from . import _clock
+from ._closing import Closing
+from .agent import Agent
+from .agent_settings import Prompt
+from .cancel import CancelMode, Receipt
+from .cancel.reason import make_cause
+from .exceptions import ConfigurationError, Origin, WrongThread
+from .handle import Handle
+from .stage import Background
+
+__all__ = ["Runtime", "ShutdownReport"]
+
+#: How long runs that were told to end have for that, in seconds, before they are
+#: reported as still running.
+_GRACE: Final = 5.0
+#: What a shell reports for a process that SIGTERM has ended.
+_TERMINATED: Final = 128 + signal.SIGTERM
+
+
+class ShutdownReport(msgspec.Struct, frozen=True):
+    """What became of the runs when everything was shut down, by their ids."""
+
+    #: They came to their end.
+    drained: tuple[str, ...] = ()
+    #: They were told to end, and have.
+    cancelled: tuple[str, ...] = ()
+    #: They were told to end, and have not: a tool does not stop.
+    running: tuple[str, ...] = ()
+
+
+class Runtime(Closing):
+    """Handles by their ids. A finished one leaves by itself.
+
+    Everything here may be called from any thread. At the end of a ``with`` block, and
+    at the latest when the interpreter exits, it is shut down.
+
+    :param drain: how many seconds runs have to come to their end then.
+    """
+
+    def __init__(self, *, drain: float | None = 10.0) -> None:
+        self._drain = drain
+        self._handles: dict[str, Handle] = {}
+        self._is_closed = False
+        self._pid = os.getpid()
+        _runtimes[id(self)] = weakref.ref(self)
+
+    # -- runs ----------------------------------------------------------------------
+
+    def start(
+        self, agent: Agent, prompt: Prompt | None = None, **settings: Any
+    ) -> Handle:
+        """Begin a run in the background.
+
+        :param settings: as for :meth:`syncagent.Agent.start`.
+        :raises ConfigurationError: it is shut down.
+        """
+        self._check_open()
+        return self.add(agent.start(prompt, **settings))
+
+    def add(self, handle: Handle) -> Handle:
+        """Take in a handle that somebody else has started, and return it."""
+        self._handles[handle.run_id] = handle
+        handle.add_done_callback(self._leave)
+        if self._is_closed:  # at this very moment
+            handle.shutdown()
+            self._check_open()
+        return handle
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConfigurationError(
+                "the runtime is shut down, and begins nothing more"
+            )
+
+    def _leave(self, handle: Handle) -> None:
+        self._handles.pop(handle.run_id, None)
+
+    def get(self, run_id: str) -> Handle | None:
+        """Return a handle that is not done, if there is one of that id."""
+        handle = self._handles.get(run_id)
+        return None if handle is None or handle.done() else handle
+
+    def list(self) -> list[Handle]:
+        """Return all handles that are not done, oldest first."""
+        return [each for each in list(self._handles.values()) if not each.done()]
+
+    # -- ending them ---------------------------------------------------------------
+
+    def cancel(
+        self,
+        run_id: str,
+        reason: str = "",
+        origin: Origin = "user",
+        *,
+        mode: CancelMode = "now",
+        force: bool = False,
+        background: Background = "keep",
+    ) -> Receipt:
+        """Cancel a run, with its sub-agents.
+
+        As safe as :meth:`syncagent.Agent.cancel`.
+
+        :param background: ``cancel`` also ends the handles that its tools have started.
+        :return: true if and only if it was live.
+        """
+        handle = self.get(run_id)
+        if handle is None:
+            return Receipt(None, make_cause(reason, origin))
+        return handle.cancel(
+            reason, origin, mode=mode, force=force, background=background
+        )
+
+    def cancel_all(
+        self, reason: str = "", origin: Origin = "user", *, force: bool = False
+    ) -> tuple[Receipt, ...]:
+        """Cancel all runs. As safe as :meth:`syncagent.Agent.cancel`."""
+        live = self.list()
+        return tuple(each.cancel(reason, origin, force=force) for each in live)
+
+    def shutdown(
+        self, timeout: float | None = 10.0, *, grace: float = _GRACE
+    ) -> ShutdownReport:
+        """Begin no more runs, let live ones come to their end, then cancel the rest.
+
+        Cancellation: it waits for the end of runs, which their cancel brings.
+
+        :param timeout: seconds for the first; ``None`` is as long as it takes.
+        :param grace: seconds for the second.
+        """
+        self._is_closed = True
+        handles = [] if self._pid != os.getpid() else self.list()
+        until = None if timeout is None else _clock.now() + timeout
+        drained = [each for each in handles if _wait(each, until)]
+        late = [each for each in handles if each not in drained]
+        for handle in handles:
+            handle.shutdown()
+        end = _clock.now() + grace
+        for handle in handles:
+            handle.ended.wait(max(0.0, end - _clock.now()))
+        running = [each for each in late if not each.done()]
+        cancelled = [each for each in late if each not in running]
+        return ShutdownReport(*(_ids(each) for each in (drained, cancelled, running)))
+
+    def close(self) -> None:
+        """Shut it down.
+
+        Cancellation: as for :meth:`shutdown`.
+        """
+        self.shutdown(self._drain)
+
+    @contextmanager
+    def drain_on_sigterm(self) -> Iterator[Runtime]:
+        """Make SIGTERM leave the block by :exc:`SystemExit`, and drain at its end.
+
+        A second SIGTERM cancels what is still running.
+
+        :raises WrongThread: not called on the main thread.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise WrongThread(
+                "drain_on_sigterm() works on the main thread only, as Python delivers "
+                "signals there"
+            )
+        before = signal.signal(signal.SIGTERM, self._on_sigterm)
+        try:
+            yield self
+        finally:
+            try:
+                self.close()
+            finally:
+                signal.signal(signal.SIGTERM, before)
+
+    def _on_sigterm(self, signum: int, frame: FrameType | None) -> None:
+        if self._is_closed:
+            self.cancel_all("SIGTERM", "shutdown")
+            return
+        self._is_closed = True
+        raise SystemExit(_TERMINATED)
+
+    def __repr__(self) -> str:
+        return f"<Runtime: {len(self.list())} runs>"
+
+
+def _wait(handle: Handle, until: float | None) -> bool:
+    """Wait until a handle has nothing left to do; tell whether that is so."""
+    return handle.wait(None if until is None else max(0.0, until - _clock.now()))
+
+
+def _ids(handles: list[Handle]) -> tuple[str, ...]:
+    return tuple(handle.run_id for handle in handles)
+
+
+#: Those to be shut down at the end, weakly.
+_runtimes: dict[int, weakref.ref[Runtime]] = {}
+
+
+def _drain_all() -> None:
+    for ref in list(_runtimes.values()):
+        runtime = ref()
+        if runtime is not None and runtime.list():
+            runtime.close()
+
+
+atexit.register(_drain_all)

@@ -1,0 +1,312 @@
+"""Where the runs of an agent take place, one at a time."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, get_args
+from uuid import uuid4
+
+import msgspec
+
+from ._run_id import NO_RUN
+from ._run_id import run_id as current_run_id
+from .agent_settings import Cancel, check_busy, compose
+from .answers import Answering, Handlers
+from .cancel import CancelMode, CancelToken, Receipt, RunClaim, RunSlot, live_runs
+from .cancel.claim import lineage
+from .cancel.modes import check_mode
+from .cancel.reason import make_cause
+from .desk import Desk, Inbox
+from .exceptions import ConfigurationError, InterruptPending, Origin
+from .interrupts import AuthRequest, AwaitingInput, Interrupt
+from .messages import Message, UserMessage
+from .output import Output
+from .pause import Pause
+from .pump import Pump
+from .queueing import Line, OnBusy, wait_for_turn
+from .result import RunResult
+from .rules import RuleBook
+from .run import Run, Setup, State
+from .run_stream import RunEnd, RunStream
+from .transcript import Transcript
+from .usage import Usage
+
+__all__ = ["Background", "RunRequest", "Stage", "cancel_begun_by"]
+
+#: What a cancel does with a run that was sent to the background.
+Background = Literal["keep", "cancel"]
+#: How often a cancel looks, as a pause may become a run at the very moment.
+_LOOKS: Final = 3
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants who begins a run, or goes on with one."""
+
+    #: What the user says; nothing to go on with the run that waits.
+    said: UserMessage | None = None
+    timeout: float | None = None
+    cancel: Cancel | None = None
+    output: Any = None
+    on_busy: OnBusy | None = None
+    #: Answers to what the run waits for.
+    answers: Mapping[str, Any] | None = None
+    #: Where its questions lie, and what is said to it, if somebody attends to it.
+    desk: Desk | None = None
+    inbox: Inbox | None = None
+    is_pulled: bool = False
+    #: Who is shown every event, beside hooks.
+    on_event: Callable[[Any], object] | None = None
+    #: Cancelled when whatever it is a part of is to end.
+    stopping: CancelToken | None = None
+    #: What it is to be called.
+    run_id: str = ""
+    #: Does somebody wait for it, whom a wish for the background releases? Until then
+    #: nobody attends to it.
+    is_releasable: bool = False
+    #: Has another thread go on with it, if it may be sent to the background.
+    move: Callable[[RunEnd, Pump], object] | None = None
+
+
+class Stage:
+    """The conversation of an agent, and the one run that may be live in it."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        handlers: Handlers,
+        on_busy: OnBusy,
+        transcript: Transcript,
+        rules: RuleBook,
+    ) -> None:
+        self.setup = setup
+        self.handlers = handlers
+        self.on_busy = on_busy
+        self.transcript = transcript
+        self.rules = rules
+        self.slot = RunSlot()
+        self.line = Line()
+        self.pause: Pause | None = None
+        #: What was said to a run that is over, and not heard.
+        self.unheard: tuple[UserMessage, ...] = ()
+        #: Of all runs that have ended.
+        self.usage = Usage()
+        self.failure = ""
+        #: Weak: a run is live for as long as somebody drives it, or still may.
+        self._run: weakref.ref[Run] | None = None
+
+    # -- beginning -----------------------------------------------------------------
+
+    def begin(self, wanted: RunRequest) -> RunStream:
+        """Claim the agent for a run, and make it.
+
+        Cancellation: of a wait for its turn ends at once.
+        """
+        output = None if wanted.output is None else Output(wanted.output)
+        seconds = self.setup.limits.seconds
+        token, following = compose(
+            wanted.timeout, seconds, wanted.cancel, wanted.stopping
+        )
+        pause = self.pause if wanted.said is None else None
+        name = wanted.run_id or uuid4().hex if pause is None else pause.run_id
+        outer = current_run_id.get()
+        claim = RunClaim(token, name, () if outer == NO_RUN else lineage(outer))
+        try:
+            busy = wanted.on_busy
+            how = self.on_busy if busy is None else check_busy(busy)
+            begun = wait_for_turn(self.slot, self.line, claim, how)
+            if not begun:
+                if following is not None:
+                    following.close()
+                return RunStream.never_begun(claim, self.messages)
+            answering = Answering(
+                self.handlers,
+                wanted.answers,
+                desk=wanted.desk,
+                inbox=wanted.inbox,
+                is_pulled=wanted.is_pulled,
+                attended=token.background.flag() if wanted.is_releasable else (True,),
+            )
+            run = self._make_run(wanted, claim, output, answering)
+            end = RunEnd(run, self._keep, self._ended, wanted.move, following)
+            return RunStream(end, Pump(run, answering))
+        except BaseException:
+            if following is not None:
+                following.close()
+            # Also if it has just begun, and that is not known here: a signal handler's
+            # exception may be held, with this frame, for as long as somebody likes.
+            self.slot.end(claim)
+            raise
+
+    def _make_run(
+        self,
+        wanted: RunRequest,
+        claim: RunClaim,
+        output: Output | None,
+        answering: Answering,
+    ) -> Run:
+        """Make the run; the agent is claimed, and the transcript is ours."""
+        pause, said = self.pause, wanted.said
+        claim.phase = "begin"
+        resumed = None
+        if said is None:
+            if pause is not None:
+                output = pause.take_output(output)
+            if pause is None or not pause.take():
+                raise ConfigurationError("the calls were cancelled meanwhile")
+            resumed = pause
+        else:
+            self._close_pause(pause)
+            self.transcript.repair()
+        run = Run(
+            *(claim.run_id, self.setup, self.transcript, claim),
+            *(answering, self.rules, output),
+            is_steered=wanted.inbox is not None,
+        )
+        run.may_leave = wanted.move is not None
+        run.can_background = run.may_leave or wanted.is_releasable
+        if wanted.on_event is not None:
+            run.on_event = (*run.on_event, wanted.on_event)
+        if resumed is not None:
+            run.continue_from(resumed)
+            self.pause = None
+        else:
+            assert said is not None
+            self.transcript.append(said)
+        self._run, self.failure = weakref.ref(run), ""
+        return run
+
+    def _close_pause(self, pause: Pause | None) -> None:
+        if pause is None:
+            return
+        if pause.interrupts:
+            ids = ", ".join(asked.id for asked in pause.interrupts)
+            raise InterruptPending(
+                f"the agent waits for answers to {ids}; give them to resume(), or let "
+                "the calls go with cancel()"
+            )
+        for message in pause.leftovers():
+            self.transcript.append(message)
+        self.usage += pause.meter.usage
+        self.pause = None
+
+    # -- ending --------------------------------------------------------------------
+
+    def _keep(self, run: Run) -> None:
+        self.pause = Pause.of(run)
+
+    def _ended(
+        self, run: Run, result: RunResult | None, error: BaseException | None
+    ) -> None:
+        if result is None or result.stop_reason != "interrupt":
+            self.pause = None
+        if self._run is not None:  # may be done again
+            self._run = None
+            if self.pause is None:
+                self.usage += run.meter.usage
+        if isinstance(error, Exception) and result is None:
+            self.failure = repr(error)
+        self.slot.end(run.claim)
+
+    def cancel(
+        self,
+        reason: str,
+        origin: Origin,
+        *,
+        mode: CancelMode,
+        force: bool,
+        background: Background,
+    ) -> Receipt:
+        """End the live run, if there is one, or let go what it waits for."""
+        if background not in get_args(Background):
+            raise ValueError(f"background is keep or cancel; got {background!r}")
+        live = self.slot.live
+        if live is not None and live.is_background and background == "keep":
+            check_mode(mode)
+            return Receipt(None, make_cause(reason, origin))
+        for _ in range(_LOOKS):
+            before = self.pause
+            receipt = self.slot.cancel(reason, origin, mode=mode, force=force)
+            pause = self.pause
+            if receipt or (pause is None and before is None):
+                break
+            if pause is not None and pause.cancel():
+                break
+            # Somebody resumes it at this very moment: there is a run to be hit.
+        if background == "cancel" and live is not None:
+            cancel_begun_by(live.run_id, reason, mode=mode, force=force)
+        return receipt
+
+    # -- looking -------------------------------------------------------------------
+
+    @property
+    def run(self) -> Run | None:
+        """The live run, if there is one."""
+        run = None if self._run is None else self._run()
+        return run if self.slot.live is not None else None
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+        run = self.run
+        if run is not None:
+            return run.state[0]
+        interrupts = self.interrupts
+        if interrupts and isinstance(interrupts[0], AuthRequest):
+            return "waiting_for_auth"
+        if interrupts and isinstance(interrupts[0], AwaitingInput):
+            return "waiting_for_input"
+        if interrupts:
+            return "waiting_for_approval"
+        return "failed" if self.failure else "idle"
+
+    @property
+    def interrupts(self) -> tuple[Interrupt, ...]:
+        """What is to be answered before it can go on."""
+        is_live = self.slot.live is not None
+        return () if self.pause is None or is_live else self.pause.interrupts
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation up to now."""
+        if self.slot.live is not None or self.interrupts:
+            return tuple(self.transcript)
+        leftovers = [] if self.pause is None else self.pause.leftovers()
+        if leftovers:
+            return (*self.transcript, *leftovers)
+        # A signal handler that raised at the very end may have left something open.
+        return tuple(self.transcript.repaired())
+
+    @property
+    def total_usage(self) -> Usage:
+        """What all runs have used, also one that is live or waits."""
+        run, pause = self.run, self.pause
+        if run is not None:
+            return self.usage + run.meter.usage
+        is_waiting = pause is not None and pause.is_open
+        return self.usage + pause.meter.usage if pause and is_waiting else self.usage
+
+    def take_unheard(self) -> tuple[UserMessage, ...]:
+        """Return what was said to a run that was saved, and not heard; once."""
+        unheard, self.unheard = self.unheard, ()
+        return unheard
+
+    def fork(self) -> Stage:
+        """Return another one with the same conversation, or what is settled of it."""
+        run = self.run
+        if run is None:
+            transcript = self.transcript.copy()
+            for message in self.messages[len(transcript) :]:
+                transcript.append(message)
+        else:
+            transcript = Transcript(self.transcript[: run.start])
+        transcript.repair()
+        rules = RuleBook(self.rules)
+        return Stage(self.setup, self.handlers, self.on_busy, transcript, rules)
+
+
+def cancel_begun_by(run_id: str, reason: str, *, mode: CancelMode, force: bool) -> None:
+    """Cancel what a run has begun, and what that has begun."""
+    for claim in live_runs():
+        if run_id in claim.ancestors:
+            claim.cancel(reason, "parent", mode=mode, force=force)

@@ -1,0 +1,140 @@
+"""The events of a run for any number of others, each at its own pace.
+
+There is one log, a ring of bounded size. A subscription is a place in it: so publishing
+costs the same for one as for a hundred, and whoever is too slow, or comes too late, for
+what the ring has dropped is told so by :class:`~syncagent.events.Lagged`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from . import _clock
+from ._closing import Closing
+from .cancel import CancelToken, Watch
+from .cancel.following import Following
+from .events import Lagged
+from .result import StreamEvent
+
+__all__ = ["EventLog", "LoggedEvent", "Subscription"]
+
+#: How many events are kept.
+SIZE: Final = 1024
+
+#: What a subscription yields.
+LoggedEvent = StreamEvent | Lagged
+
+
+class EventLog:
+    """What has happened, as far as it is remembered. One thread writes, any may read.
+
+    :param size: how many events are remembered.
+    """
+
+    def __init__(self, size: int = SIZE) -> None:
+        self.size: Final = size
+        #: How many events there were.
+        self.count = 0
+        self.is_closed = False
+        #: Each with its number, so that a reader notices if it is another one.
+        self._ring: list[tuple[int, StreamEvent]] = []
+        self.watch: Final = Watch()
+
+    def publish(self, event: StreamEvent) -> None:
+        """Add an event."""
+        number = self.count
+        if number < self.size:
+            self._ring.append((number, event))
+        else:
+            self._ring[number % self.size] = (number, event)
+        self.count = number + 1  # publish first, then wake
+        self.watch.wake()
+
+    def close(self) -> None:
+        """Let all who follow end when they have seen everything."""
+        self.is_closed = True
+        self.watch.wake()
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest event that is remembered."""
+        return max(0, self.count - self.size)
+
+    def read(self, number: int) -> StreamEvent | None:
+        """Return an event that has happened; ``None`` if it is forgotten."""
+        found, event = self._ring[number % self.size]
+        return event if found == number else None
+
+
+class Subscription(Closing, Iterator[LoggedEvent]):
+    """The events of a handle: iterate over it.
+
+    It ends when the handle is done, and at once when it is closed, from whatever
+    thread, or *token* is cancelled. One thread iterates.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        begin: int,
+        token: CancelToken,
+        following: Following | None = None,
+    ) -> None:
+        self._log = log
+        self._next = begin
+        self._token = token
+        #: Its hold on somebody's event, which cancels the token.
+        self._following = following
+        self._is_closed = False
+
+    def get(self, timeout: float | None = None) -> LoggedEvent | None:
+        """Wait for the next event.
+
+        Cancellation: ends at once.
+
+        :param timeout: seconds to wait at most.
+        :return: ``None`` if there is none in time, or there will be none:
+            :attr:`is_over` tells which.
+        """
+        log = self._log
+        if self._next >= log.count and not self.is_over:
+            until = None if timeout is None else _clock.now() + timeout
+            log.watch.wait(self._has_news, self._token, until)
+        if self._is_closed or self._token.cancelled or self._next >= log.count:
+            return None
+        event = log.read(self._next) if self._next >= log.first else None
+        if event is None:
+            missed = max(1, log.first - self._next)  # it may be dropped right now
+            self._next += missed
+            return Lagged(missed)
+        self._next += 1
+        return event
+
+    def _has_news(self) -> bool:
+        return self._next < self._log.count or self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Will there be no more?"""
+        if self._is_closed or self._token.cancelled:
+            return True
+        # In this order: what is published before the end is seen.
+        return self._log.is_closed and self._next >= self._log.count
+
+    def close(self) -> None:
+        """End it, also while another thread waits in it."""
+        self._is_closed = True
+        self._log.watch.wake()
+        if self._following is not None:
+            self._following.close()
+
+    def __iter__(self) -> Iterator[LoggedEvent]:
+        return self
+
+    def __next__(self) -> LoggedEvent:
+        event = self.get(timeout=None)
+        if event is None:
+            self.close()
+            raise StopIteration
+        return event
