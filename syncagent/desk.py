@@ -83,7 +83,9 @@ class Desk:
         if question.token.cancelled:
             raise InterruptOver(f"{name!r} is over: its run was cancelled")
         if question.answer.put(mine) is not mine:
-            raise InterruptOver(f"{name!r} was answered already")
+            raise InterruptOver(
+                f"{name!r} was answered already, or its run has gone on"
+            )
         question.mail.put(mine)
 
     def _find(self, name: str) -> _Question:
@@ -125,14 +127,15 @@ class Desk:
         """Return the answer, if there is one, and take the question off the desk."""
         question = self._questions.get(name)
         self.drop(name)
-        # An answer that comes later than this is told that it is over.
-        answer = (None,) if question is None else question.answer.put((None,))
-        return answer[0]
+        return None if question is None else question.answer[None][0]
 
     def drop(self, name: str) -> None:
         """Take a question off the desk: its time has passed."""
-        if self._questions.pop(name, None) is not None:
+        question = self._questions.get(name)
+        if question is not None:
             self._past.append(name)
+            question.answer.put((None,))  # whoever answers it now is told so
+            self._questions.pop(name, None)
 
     def clear(self) -> None:
         """Take all questions off the desk."""

@@ -209,8 +209,9 @@ class Driver(Closing):
         return stream.cancel(reason, origin, mode=mode, force=force)
 
     def close(self) -> None:
-        """End the live run, if there is one."""
+        """End the live run, if there is one; what it has not heard is kept."""
         self._let_go()
+        self._stage.unheard = (*self._inbox.take(), *self._stage.unheard)
 
     # -- looking -------------------------------------------------------------------
 

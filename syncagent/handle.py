@@ -168,11 +168,16 @@ class Handle(Closing):
     ) -> Receipt:
         """End the live run, and with it the handle.
 
+        One that is about to begin, as the agent is busy, does not; one that is idle
+        stays so.
+
         :param background: ``cancel`` also ends the handles that its tools have started.
-        :return: true if and only if a run was live; else nothing happens.
+        :return: true if and only if a run was live.
         """
         stream = self._live()
         if stream is None:
+            if self._is_busy and self._pid == os.getpid():
+                self._stopping.cancel(reason, origin)
             return Receipt(None, make_cause(reason, origin))
         self._cancelled = stream
         receipt = stream.cancel(reason, origin, mode=mode, force=force)
@@ -404,6 +409,8 @@ class Handle(Closing):
             for _ in stream:
                 pass
             self._result, self._error = self._told(stream.result), None
+            if not stream.has_begun:
+                self._hear(RunFinished(stream.result))
         except BaseException as error:
             self._fail(error)
         finally:

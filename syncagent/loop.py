@@ -21,7 +21,13 @@ from collections.abc import Generator, Mapping
 from contextlib import closing
 from typing import Any, Final, Literal
 
-from .events import MessageFinished, RunEvent, ToolStarted, TurnFinished
+from .events import (
+    InterruptRaised,
+    MessageFinished,
+    RunEvent,
+    ToolStarted,
+    TurnFinished,
+)
 from .exceptions import Cancelled, SyncAgentError
 from .hooks import AfterModel, BeforeModel, Retry, unknown_answer
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
@@ -186,9 +192,11 @@ def ask_first(
     while round.questions or prepare(run, round):
         questions = round.questions
         state, phase = _waiting(questions[0])
+        shown = run.respondent.show(run, questions)  # before anybody hears of it
         yield from run.change_state(state)
         run.enter(phase)
         round.is_waiting = True
+        yield InterruptRaised(shown)
         answers = yield questions
         if answers is None:
             return False
@@ -250,6 +258,9 @@ def hear_user(
     calls = run.invocations[len(run.invocations) - len(last.content) :]
     outcomes = tuple(call.report() for call in calls)
     pause = AfterToolResult(f"after_tools:{run.id}:{turn}", turn, outcomes)
+    shown = run.respondent.show(run, (pause,))
+    if shown:
+        yield InterruptRaised(shown)
     answers = yield (pause,)
     for message in (answers or {}).get(pause.id, ()):
         run.transcript.append(message)

@@ -8,7 +8,7 @@ from typing import Final
 
 from ._run_id import run_id
 from .answers import NOT_YET, Answering
-from .events import InterruptRaised, RunEvent
+from .events import RunEvent
 from .interrupts import Interrupt
 from .loop import Answers, StopReason, run_loop
 from .run import Run
@@ -67,10 +67,7 @@ def drive(pump: Pump) -> Generator[RunEvent, None, StopReason]:
                 answers = None
                 if isinstance(step, tuple):
                     pump.asked = step
-                    shown = answering.show(run, step)
-                    if not shown:
-                        continue
-                    step = InterruptRaised(shown)
+                    continue
             finally:
                 run_id.set(before)
             if on_event:

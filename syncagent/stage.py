@@ -201,9 +201,8 @@ class Stage:
         if result is None or result.stop_reason != "interrupt":
             self.pause = None
         if self._run is not None:  # may be done again
-            self._run = None
-            if self.pause is None:
-                self.usage += run.meter.usage
+            used = Usage() if self.pause is not None else run.meter.usage
+            self._run, self.usage = None, self.usage + used
         if isinstance(error, Exception) and result is None:
             self.failure = repr(error)
         self.slot.end(run.claim)
