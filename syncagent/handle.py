@@ -461,10 +461,11 @@ class Handle(Closing):
 
     def _hear(self, event: StreamEvent) -> None:
         """Pass on what happens in the run."""
-        if event.__class__ is StateChanged:
+        kind = event.__class__
+        if kind is StateChanged:
             assert isinstance(event, StateChanged)
             self._state = event
-        elif event.__class__ is RunFinished:
+        elif kind is RunFinished:
             assert isinstance(event, RunFinished)
             event = RunFinished(self._told(event.result))
         self._events.publish(event)

@@ -17,15 +17,16 @@ class Watch:
     Waking takes no lock, so that it may happen in a signal handler.
     """
 
-    __slots__ = ("_bells",)
+    __slots__ = ("bells",)
 
     def __init__(self) -> None:
-        self._bells: dict[Bell, None] = {}
+        #: Of those who wait.
+        self.bells: dict[Bell, None] = {}
 
     def wake(self) -> None:
         """Have all who wait look again."""
-        if self._bells:
-            for bell in list(self._bells):
+        if self.bells:
+            for bell in list(self.bells):
                 bell.ring()
 
     def wait(
@@ -48,7 +49,7 @@ class Watch:
         wake = Wake(bell)
         end = earlier(until, token.deadline)
         try:
-            self._bells[bell] = None  # publish first, then look
+            self.bells[bell] = None  # publish first, then look
             token._link(wake)
             while not is_so():
                 if token.cancelled or (end is not None and end <= _clock.now()):
@@ -57,4 +58,4 @@ class Watch:
             return True
         finally:
             token._unlink(wake)
-            self._bells.pop(bell, None)
+            self.bells.pop(bell, None)
