@@ -18,6 +18,7 @@ from .agent_settings import (
     tools_by_name,
     user_message,
 )
+from .agent_view import AgentView
 from .answers import Approve, Ask, Authenticate, Handlers
 from .background import move_to_background, run_releasable, start_handle
 from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
@@ -26,7 +27,6 @@ from .driver import Driver
 from .exceptions import AgentBusy, ConfigurationError, Origin
 from .handle import Handle
 from .hooks import HookSet
-from .interrupts import Interrupt
 from .limits import Limits
 from .messages import Message
 from .models.model import Model
@@ -34,7 +34,7 @@ from .models.names import find_model
 from .queueing import OnBusy
 from .result import RunResult, StreamEvent
 from .rules import Rule, RuleBook
-from .run import Setup, State
+from .run import Setup
 from .run_stream import RunStream, exhaust
 from .saved import restore, save
 from .stage import Background, RunRequest, Stage
@@ -43,7 +43,6 @@ from .subscriptions import SIZE
 from .tools.settings import NeedsApproval
 from .tools.tool import AnyTool
 from .transcript import Transcript
-from .usage import Usage
 
 __all__ = ["Agent"]
 
@@ -51,7 +50,7 @@ _NO_POLICY: Final = CancelPolicy()
 _NO_LIMITS: Final = Limits()
 
 
-class Agent:
+class Agent(AgentView):
     """A model, tools and a conversation.
 
     Making one costs microseconds: make one for each request, conversation or thread. It
@@ -365,64 +364,15 @@ class Agent:
         live = self._stage.slot.live
         return (CancelToken() if live is None else live.token).signal
 
-    # -- looking -------------------------------------------------------------------
-
-    @property
-    def is_running(self) -> bool:
-        """Is there a live run?"""
-        return self._stage.slot.live is not None
-
-    @property
-    def is_paused(self) -> bool:
-        """Is there a run that :meth:`resume` would go on with?"""
-        pause = self._stage.pause
-        return pause is not None and pause.is_open and not self.is_running
-
-    @property
-    def state(self) -> State:
-        """What it is doing: ``idle``, ``processing``, ``executing_tool``, ..."""
-        return self._stage.state
-
-    @property
-    def model(self) -> Model:
-        """The model."""
-        return self._setup.model
-
-    @property
-    def system(self) -> str | None:
-        """What the model is told about its task."""
-        return self._setup.options.system or None
-
-    @property
-    def tools(self) -> tuple[AnyTool, ...]:
-        """The tools."""
-        return tuple(self._setup.tools.values())
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The conversation up to now."""
-        return self._stage.messages
-
-    @property
-    def interrupts(self) -> tuple[Interrupt, ...]:
-        """What is to be answered before it can go on."""
-        return self._stage.interrupts
-
-    @property
-    def usage(self) -> Usage:
-        """What all its runs have used."""
-        return self._stage.total_usage
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """What it was told to remember about approvals."""
-        return tuple(self._stage.rules)
+    # -- more of it ----------------------------------------------------------------
 
     def forget_rules(self) -> None:
         """Ask again about everything."""
         self._stage.rules.clear()
 
-    # -- more of it ----------------------------------------------------------------
+    def forget_credentials(self) -> None:
+        """Ask for all credentials again."""
+        self._stage.credentials.clear()
 
     def save(self) -> str:
         """Return its state as JSON, for :meth:`load`, in another process or later.
@@ -481,8 +431,3 @@ class Agent:
         with the run that calls it, whose usage includes what it uses.
         """
         return agent_as_tool(self, name, description)
-
-    def __repr__(self) -> str:
-        named = f" {self.name}" if self.name else ""
-        count = len(self._stage.transcript)
-        return f"<Agent{named}: {self.model!r}, {count} messages>"

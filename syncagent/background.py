@@ -83,6 +83,6 @@ def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
         )
         return result.with_handle(handle)
     except BaseException:
-        handle.cancel("its caller was interrupted", "closed")
-        handle.ended.wait()
+        if handle.cancel("its caller was interrupted", "closed"):
+            handle.join(None)
         raise

@@ -127,6 +127,19 @@ class Handle(Closing):
             stream is not None and here.ident in stream.claim.helpers
         )
 
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until it is over, at most *timeout* seconds; an idle one is not.
+
+        On its own thread, and on those of its tools, it does not wait, as that would
+        be for ever.
+
+        Cancellation: it waits for the end of one, so nothing else ends it.
+
+        :return: whether it is over.
+        """
+        is_part = self._pid != os.getpid() or self._is_own_thread()
+        return self._ended.wait(0.0 if is_part else timeout)
+
     def done(self) -> bool:
         """Is it over? One that is idle is not."""
         return self._ended.cancelled
@@ -226,8 +239,7 @@ class Handle(Closing):
         Cancellation: it waits for the end of one, so nothing else ends it.
         """
         self.shutdown()
-        if not self._is_own_thread() and self._pid == os.getpid():
-            self._ended.wait()
+        self.join()
 
     def _live(self) -> RunStream | None:
         # A run of the parent is none of a forked child.

@@ -55,11 +55,19 @@ def prepare(run: Run, round: ToolRound) -> bool:
                 left -= 1
         if invocation.is_open:
             questions += _questions(run, invocation)
-    # One kind at a time: credentials are asked for when all is approved.
-    kinds = (ApprovalRequest, AuthRequest, AwaitingInput)
-    sorts = ([asked for asked in questions if isinstance(asked, k)] for k in kinds)
-    round.questions = tuple(next(filter(None, sorts), ()))
+    round.questions = _of_one_kind(questions)
     return bool(questions)
+
+
+def _of_one_kind(questions: list[Interrupt]) -> tuple[Interrupt, ...]:
+    """Return what is asked first: credentials only when all is approved."""
+    approvals = [asked for asked in questions if isinstance(asked, ApprovalRequest)]
+    # Once for each provider, however many of the calls need it.
+    logins: dict[str, AuthRequest] = {}
+    for asked in questions:
+        if isinstance(asked, AuthRequest):
+            logins.setdefault(asked.provider, asked)
+    return tuple(approvals or logins.values() or questions)
 
 
 def _look_up(run: Run, invocation: Invocation) -> None:
@@ -160,9 +168,11 @@ def _questions(run: Run, invocation: Invocation) -> list[Interrupt]:
             return []
     invocation.is_approved = True
     asked: list[Interrupt] = []
-    if tool.requires_auth is not None and invocation.credentials is None:
-        names = (f"auth:{invocation.key}", call.call_id, call.name)
-        asked.append(AuthRequest(*names, tool.requires_auth))
+    if tool.requires_auth is not None:
+        invocation.credentials = run.credentials.get(tool.requires_auth)
+        if invocation.credentials is None:
+            names = (f"auth:{invocation.key}", call.call_id, call.name)
+            asked.append(AuthRequest(*names, tool.requires_auth))
     if invocation.question is not None:
         number = len(invocation.said) + 1
         names = (f"input:{invocation.key}:{number}", call.call_id, call.name)
@@ -238,7 +248,7 @@ def apply_answers(
         if isinstance(question, ApprovalRequest):
             _settle_approval(run, invocation, answer)
         elif isinstance(question, AuthRequest):
-            _settle_auth(invocation, question, answer)
+            _settle_auth(run, invocation, question, answer)
         else:
             invocation.hear(None if is_refusal(answer) else answer)
 
@@ -259,7 +269,9 @@ def _settle_approval(run: Run, invocation: Invocation, approval: Approval) -> No
         run.rules.add(Rule(name, approval.allow, arguments, approval.reason))
 
 
-def _settle_auth(invocation: Invocation, question: AuthRequest, answer: Any) -> None:
+def _settle_auth(
+    run: Run, invocation: Invocation, question: AuthRequest, answer: Any
+) -> None:
     if isinstance(answer, Approval) and answer.timed_out:
         _refuse_late(invocation, f"nobody has logged in to {question.provider} in time")
     elif is_refusal(answer):
@@ -267,7 +279,7 @@ def _settle_auth(invocation: Invocation, question: AuthRequest, answer: Any) -> 
         said = answer.reason if isinstance(answer, Approval) else ""
         _deny(invocation, said or missing)
     else:
-        invocation.credentials = answer
+        run.credentials[question.provider] = answer
 
 
 def _refuse_late(invocation: Invocation, why: str) -> None:
@@ -277,6 +289,8 @@ def _refuse_late(invocation: Invocation, why: str) -> None:
 
 def after_tool(run: Run, invocation: Invocation) -> bool:
     """Show hooks what became of a call; tell whether one wants it made again."""
+    if invocation.locked_out_by is not None:
+        run.credentials.pop(invocation.locked_out_by, None)
     wants_again = False
     for hook in run.setup.hooks.after_tool:
         seen = AfterTool(

@@ -154,6 +154,7 @@ class Run:
     """One run: all about it that changes. It belongs to the thread that drives it.
 
     :param rules: what need not be asked.
+    :param credentials: those that somebody has given, by whose they are.
     :param output: what the answer is to be.
     :param is_steered: may somebody say something between two turns?
     """
@@ -166,6 +167,7 @@ class Run:
         claim: RunClaim,
         respondent: Respondent,
         rules: RuleBook,
+        credentials: dict[str, Any],
         output: Output | None = None,
         *,
         is_steered: bool = False,
@@ -176,6 +178,7 @@ class Run:
         self.claim = claim
         self.respondent = respondent
         self.rules = rules
+        self.credentials = credentials
         self.output = output
         self.is_steered = is_steered
         #: May it go on on another thread, if somebody asks for the background?

@@ -20,7 +20,7 @@ from .agent import Agent
 from .agent_settings import Prompt
 from .cancel import CancelMode, Receipt
 from .cancel.reason import make_cause
-from .exceptions import ConfigurationError, Origin, WrongThread
+from .exceptions import AgentBusy, ConfigurationError, Origin, WrongThread
 from .handle import Handle
 from .stage import Background
 
@@ -152,7 +152,7 @@ class Runtime(Closing):
             handle.shutdown()
         end = _clock.now() + grace
         for handle in handles:
-            handle.ended.wait(max(0.0, end - _clock.now()))
+            handle.join(max(0.0, end - _clock.now()))
         running = [each for each in late if not each.done()]
         cancelled = [each for each in late if each not in running]
         return ShutdownReport(*(_ids(each) for each in (drained, cancelled, running)))
@@ -199,7 +199,10 @@ class Runtime(Closing):
 
 def _wait(handle: Handle, until: float | None) -> bool:
     """Wait until a handle has nothing left to do; tell whether that is so."""
-    return handle.wait(None if until is None else max(0.0, until - _clock.now()))
+    try:
+        return handle.wait(None if until is None else max(0.0, until - _clock.now()))
+    except AgentBusy:  # it is one of its tools that shuts everything down
+        return False
 
 
 def _ids(handles: list[Handle]) -> tuple[str, ...]:

@@ -84,6 +84,8 @@ class Stage:
         self.on_busy = on_busy
         self.transcript = transcript
         self.rules = rules
+        #: Those that somebody has given, by whose they are. They are never written.
+        self.credentials: dict[str, Any] = {}
         self.slot = RunSlot()
         self.line = Line()
         self.pause: Pause | None = None
@@ -160,7 +162,7 @@ class Stage:
             self.transcript.repair()
         run = Run(
             *(claim.run_id, self.setup, self.transcript, claim),
-            *(answering, self.rules, output),
+            *(answering, self.rules, self.credentials, output),
             is_steered=wanted.inbox is not None,
         )
         run.may_leave = wanted.move is not None
@@ -301,7 +303,9 @@ class Stage:
             transcript = Transcript(self.transcript[: run.start])
         transcript.repair()
         rules = RuleBook(self.rules)
-        return Stage(self.setup, self.handlers, self.on_busy, transcript, rules)
+        other = Stage(self.setup, self.handlers, self.on_busy, transcript, rules)
+        other.credentials = self.credentials.copy()
+        return other
 
 
 def cancel_begun_by(run_id: str, reason: str, *, mode: CancelMode, force: bool) -> None:

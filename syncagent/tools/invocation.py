@@ -13,7 +13,7 @@ from .. import _clock
 from .._run_id import run_id as current_run_id
 from ..cancel import CancelToken
 from ..events import ToolFinished, ToolStarted
-from ..exceptions import Cancelled, ToolError
+from ..exceptions import AuthenticationFailed, Cancelled, ToolError
 from ..messages import ResultBlock, Text, ToolCall, ToolResult
 from ..outcomes import Outcome, ToolOutcome
 from .context import Asked, ToolContext
@@ -71,6 +71,8 @@ class Ending(msgspec.Struct, frozen=True):
     timed_out: bool = False
     #: What goes up out of the run.
     raised: BaseException | None = None
+    #: Does the tool say that its credentials are of no use?
+    is_locked_out: bool = False
     #: What it asks the user, if that is why it has ended: it is made again with the
     #: answer.
     asked: Asked | None = None
@@ -254,7 +256,8 @@ class Invocation:
             told = _INTERRUPTED
             return Ending.badly("interrupted", told, error=words, raised=error)
         if not token.cancelled:
-            return Ending.badly("failed", words)
+            is_locked_out = isinstance(error, AuthenticationFailed)
+            return Ending.badly("failed", words, is_locked_out=is_locked_out)
         if getattr(error, "started", True) is False:  # of a worker: nothing was sent
             return self._not_begun(token)
         # A deadline is its own: the run's comes as the parent's.
@@ -306,6 +309,12 @@ class Invocation:
         ending = self.ending
         is_over = ending is not None and ending.outcome == "interrupted"
         return is_over and ending is not None and ending.timed_out
+
+    @property
+    def locked_out_by(self) -> str | None:
+        """Whose credentials are of no use, if the tool says so."""
+        is_locked_out = self.ending is not None and self.ending.is_locked_out
+        return self.tool.requires_auth if is_locked_out and self.tool else None
 
     @property
     def result(self) -> ToolResult:

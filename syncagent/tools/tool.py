@@ -164,7 +164,9 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     :param isolation: run it on a ``thread`` or in a ``process`` of its own.
     :param requires_approval: ask before it is called; or a function of the arguments
         and the context that says whether to.
-    :param requires_auth: whose credentials it needs, in ``ctx.credentials``.
+    :param requires_auth: whose credentials it needs, in ``ctx.credentials``. They are
+        asked for once, and again if the tool raises
+        :exc:`~syncagent.exceptions.AuthenticationFailed`.
     :param parallel: may others run at the same time?
     :param idempotent: is it the same to call it twice as once? Kept for runs that
         outlive their process; nothing looks at it yet.
