@@ -19,7 +19,7 @@ from .agent_settings import (
     user_message,
 )
 from .agent_view import AgentView
-from .answers import Approve, Ask, Authenticate, Handlers
+from .answers import Answering, Approve, Ask, Authenticate, Handlers
 from .background import move_to_background, run_releasable, start_handle
 from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
 from .cancel_policy import CancelPolicy
@@ -181,6 +181,25 @@ class Agent(AgentView):
                 on_busy=on_busy,
             )
         )
+
+    def run_inside(
+        self,
+        outer: Answering,
+        on_event: Callable[[StreamEvent], object],
+        prompt: Prompt,
+        **settings: Any,
+    ) -> RunResult:
+        """Run as a part of another run, which ``ctx.agent()`` does.
+
+        Cancellation: as for :meth:`run`.
+
+        :param outer: answers what there is nobody for here.
+        :param on_event: shown every event.
+        """
+        wanted = RunRequest(
+            said=user_message(prompt), outer=outer, on_event=on_event, **settings
+        )
+        return exhaust(lambda: self._begin(wanted))
 
     def _begin(self, wanted: RunRequest) -> RunStream:
         stage = self._stage
@@ -415,11 +434,14 @@ class Agent(AgentView):
 
         :raises AgentBusy: there is a live run, whose conversation is half said.
         """
+        return self._fork(is_part=False)
+
+    def _fork(self, *, is_part: bool) -> Agent:
         live = self._stage.slot.live
         if live is not None and not live.is_background:
             raise AgentBusy("the agent has a live run; fork it when that has ended")
         other = copy(self)
-        other._stage = self._stage.fork()
+        other._stage = self._stage.fork(is_part=is_part)
         return other
 
     def as_tool(
@@ -428,6 +450,7 @@ class Agent(AgentView):
         """Return a tool that runs this agent, for another one.
 
         Each call goes its own way from the conversation as it is then. It is cancelled
-        with the run that calls it, whose usage includes what it uses.
+        with the run that calls it, whose usage includes what it uses; and what it asks,
+        and has no handler for, is asked there.
         """
         return agent_as_tool(self, name, description)

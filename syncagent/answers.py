@@ -43,6 +43,7 @@ Approve = (
 Authenticate = Callable[[AuthRequest], Any] | Callable[[AuthRequest, CancelToken], Any]
 Ask = Callable[[str], str] | Callable[[str, CancelToken], str]
 
+_ANY_QUESTION: Final = AwaitingInput("")
 #: Stands for answers that are waited for elsewhere, as the run is to be moved.
 NOT_YET: Final[Mapping[str, Any]] = {"": "not yet"}
 
@@ -81,6 +82,8 @@ class Answering:
     :param inbox: what is said to the run between two turns.
     :param is_pulled: is somebody shown that it could be said now?
     :param attended: empty for as long as nobody looks at the desk.
+    :param outer: who answers what the run asks that this one is a part of, and is asked
+        for whatever there is nobody for here.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Answering:
         inbox: Inbox | None = None,
         is_pulled: bool = False,
         attended: Collection[object] = (True,),
+        outer: Answering | None = None,
     ) -> None:
         self._handlers = handlers
         self._given = given or {}
@@ -99,6 +103,7 @@ class Answering:
         self._inbox = inbox
         self._is_pulled = is_pulled
         self._attended = attended
+        self._outer = outer
         #: What handlers have answered, and the one who is asked now.
         self._answers: dict[str, Any] = {}
         self._token: CancelToken | None = None
@@ -107,7 +112,11 @@ class Answering:
     @property
     def desk(self) -> Desk | None:
         """Where questions lie, if somebody looks there."""
-        return self._desk if self._attended else None
+        if self._desk is not None and self._attended:
+            return self._desk
+        # Who pulls the outer run along cannot answer in the middle of its tool.
+        is_outer = self._outer is not None and not self._outer._is_pulled
+        return self._outer.desk if is_outer and self._outer else None
 
     def attend(self, desk: Desk, inbox: Inbox) -> None:
         """Have somebody attend to a run that nobody did before."""
@@ -119,9 +128,9 @@ class Answering:
         """Return *questions* as those are to see them who follow the run."""
         if isinstance(questions[0], AfterToolResult) and not self._is_pulled:
             return ()
-        if self.desk is None or self._find(questions[0]) is not None:
-            return questions
-        return tuple(self._lay(run, question) for question in questions)
+        if self.desk is not None and self._find(questions[0]) is None:
+            questions = tuple(self._lay(run, question) for question in questions)
+        return questions
 
     def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
         """Have all *questions*, of one kind, answered.
@@ -159,7 +168,19 @@ class Answering:
         return answers
 
     def _find(self, question: Interrupt) -> Callable[..., Any] | None:
-        return self._handlers.find(question)[1]
+        return self._who(question)[1]
+
+    def _who(self, question: Interrupt) -> tuple[str, Callable[..., Any] | None]:
+        """Return who answers *question*, here or in the outer run, with its name."""
+        name, handler = self._handlers.find(question)
+        if handler is None and self._outer is not None:
+            return self._outer._who(question)
+        return name, handler
+
+    @property
+    def _timeout(self) -> float | None:
+        own = self._handlers.timeout
+        return self._outer._timeout if own is None and self._outer else own
 
     def _lay(self, run: Run, question: Interrupt) -> Interrupt:
         assert self.desk is not None
@@ -184,7 +205,7 @@ class Answering:
         for question in questions:
             self._lay(run, question)
         # The whole round has the same time, from when it was asked.
-        limit = token.child(self._handlers.timeout)
+        limit = token.child(self._timeout)
         return {asked.id: desk.wait(asked.id, limit) for asked in questions}
 
     def _by_handler(
@@ -221,8 +242,8 @@ class Answering:
         """Begin to ask a handler, unless that was asked on another thread before."""
         if self._inquiry is not None and self._inquiry[0] == question.id:
             return self._inquiry[1]
-        name = self._handlers.find(question)[0]
-        limit = token.child(self._handlers.timeout)
+        name = self._who(question)[0]
+        limit = token.child(self._timeout)
         asked = question.question if isinstance(question, AwaitingInput) else question
         inquiry = Inquiry(name, run.id, handler, asked, limit)
         self._inquiry = (question.id, inquiry)
@@ -233,8 +254,9 @@ class Answering:
     @property
     def can_ask(self) -> bool:
         """Can tools wait for an answer of the user?"""
-        is_attended = self.desk is not None and not self._is_pulled
-        return self._handlers.ask is not None or is_attended
+        if self._find(_ANY_QUESTION) is not None:
+            return True
+        return self.desk is not None and not self._is_pulled
 
     def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> str:
         """Have the user answer what a tool asks.
@@ -243,10 +265,10 @@ class Answering:
 
         :raises ToolError: nobody has answered in time.
         """
-        limit = token.child(self._handlers.timeout)
+        limit = token.child(self._timeout)
         try:
-            if self._handlers.ask is not None:
-                handler = self._handlers.ask
+            handler = self._find(question)
+            if handler is not None:
                 return str(
                     ask_handler("ask", run.id, handler, question.question, limit)
                 )

@@ -239,7 +239,7 @@ class Handle(Closing):
         Cancellation: it waits for the end of one, so nothing else ends it.
         """
         self.shutdown()
-        self.join()
+        self.join(timeout=None)
 
     def _live(self) -> RunStream | None:
         # A run of the parent is none of a forked child.

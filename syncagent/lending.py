@@ -83,6 +83,11 @@ class Lending:
             for hook in hooks:
                 hook(event)
 
+    def _pass_on(self, event: Any) -> None:
+        """Let those who follow this run know what a sub-agent asks."""
+        if event.__class__ is InterruptRaised:
+            self._tell(event)
+
     def _progress(self, invocation: Invocation, value: Any) -> None:
         call = invocation.call
         self._tell(ToolProgress(call.call_id, call.name, value))
@@ -120,15 +125,20 @@ class Lending:
     def _run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, settings: dict[str, Any]
     ) -> Any:
-        if not callable(getattr(agent, "run", None)) or "cancel" in settings:
+        if not callable(getattr(agent, "run_inside", None)) or "cancel" in settings:
             raise ToolError(
                 "ctx.agent(agent, prompt) takes an Agent, and cancels it by itself; "
                 f"got {agent!r:.60} and {', '.join(settings) or 'nothing else'}"
             )
-        meter = self._run.meter
+        run = self._run
+        meter = run.meter
         self._begin_wait("waiting_for_agent", context.call_id)
         try:
-            result = agent.run(prompt, cancel=context.token, **settings)
+            result = agent.run_inside(
+                *(run.respondent, self._pass_on, prompt),
+                cancel=context.token,
+                **settings,
+            )
         except SyncAgentError as error:
             if isinstance(error.usage, Usage):
                 meter.add(error.usage, agent.model.cost(error.usage))

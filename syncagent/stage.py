@@ -59,6 +59,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     on_event: Callable[[Any], object] | None = None
     #: Cancelled when whatever it is a part of is to end.
     stopping: CancelToken | None = None
+    #: Who answers what the run asks that this one is a part of.
+    outer: Answering | None = None
     #: What it is to be called.
     run_id: str = ""
     #: Does somebody wait for it, whom a wish for the background releases? Until then
@@ -127,6 +129,7 @@ class Stage:
                 desk=wanted.desk,
                 inbox=wanted.inbox,
                 is_pulled=wanted.is_pulled,
+                outer=wanted.outer,
                 attended=token.background.flag() if wanted.is_releasable else (True,),
             )
             run = self._make_run(wanted, claim, output, answering)
@@ -292,8 +295,11 @@ class Stage:
         unheard, self.unheard = self.unheard, ()
         return unheard
 
-    def fork(self) -> Stage:
-        """Return another one with the same conversation, or what is settled of it."""
+    def fork(self, *, is_part: bool = False) -> Stage:
+        """Return another one with the same conversation, or what is settled of it.
+
+        :param is_part: does it remember answers for this one?
+        """
         run = self.run
         if run is None:
             transcript = self.transcript.copy()
@@ -302,9 +308,9 @@ class Stage:
         else:
             transcript = Transcript(self.transcript[: run.start])
         transcript.repair()
-        rules = RuleBook(self.rules)
+        rules = self.rules if is_part else RuleBook(self.rules)
         other = Stage(self.setup, self.handlers, self.on_busy, transcript, rules)
-        other.credentials = self.credentials.copy()
+        other.credentials = self.credentials if is_part else self.credentials.copy()
         return other
 
 

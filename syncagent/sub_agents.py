@@ -31,7 +31,15 @@ def agent_as_tool(agent: Agent, name: str | None, description: str | None) -> An
 
         :param prompt: everything that it needs to know, as it knows nothing else.
         """
-        result: RunResult = ctx.agent(agent.fork(), prompt)
+        # What is remembered of answers is remembered for all calls.
+        result: RunResult = ctx.agent(agent._fork(is_part=True), prompt)
+        if result.interrupts:
+            tools = {getattr(asked, "tool", "") for asked in result.interrupts}
+            needs = ", ".join(sorted(tools))
+            raise ToolError(
+                f"{called} has to ask somebody before it can call {needs}, and nobody "
+                "can be asked here; give one of the two agents the handlers for that"
+            )
         if result.stop_reason != "end_turn":
             raise ToolError(
                 f"{called} did not come to its end ({result.stop_reason}); it has "
