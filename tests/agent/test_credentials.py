@@ -1,4 +1,4 @@
-"""Credentials are asked for once, given to tools only, and again if they are no good."""
+"""Credentials are asked for once, and again if they are no good."""
 
 import pytest
 from rehearsal import check_usable, model, outcomes, told
