@@ -2,79 +2,34 @@
 
 from __future__ import annotations
 
-import contextvars
-import logging
 import os
-import threading
-from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
-from uuid import uuid4
-
-import msgspec
+from typing import Any
 
 from . import _clock
 from ._closing import Closing
 from .agent_settings import Cancel, Prompt, compose, user_message
 from .cancel import CancelMode, CancelToken, Receipt
-from .cancel.again import start_thread
 from .cancel.reason import make_cause
-from .desk import Desk, Inbox
-from .events import StateChanged
 from .exceptions import AgentBusy, ConfigurationError, InterruptOver, Origin
 from .interrupts import Approval, Interrupt, Remember
 from .messages import UserMessage
-from .pump import Pump
-from .result import RunFinished, RunResult, StreamEvent
+from .result import RunResult
 from .run_state import RunState
-from .run_stream import RunEnd, RunStream
-from .stage import Background, RunRequest, Stage, cancel_begun_by
-from .subscriptions import SIZE, EventLog, Subscription
+from .serving import Serving
+from .stage import Background, cancel_begun_by
+from .subscriptions import Subscription
 
 __all__ = ["Handle"]
 
-_log = logging.getLogger("syncagent.handle")
 
-
-class Handle(Closing):
+class Handle(Serving, Closing):
     """A run in the background, on a daemon thread of its own.
 
     Everything here may be called from any thread. What ends something, ``cancel()``,
     ``interrupt()`` and ``shutdown()``, is as safe as :meth:`syncagent.Agent.cancel`.
     A ``with`` block shuts it down at its end.
     """
-
-    def __init__(
-        self,
-        stage: Stage,
-        run_id: str = "",
-        *,
-        keep_alive: bool = False,
-        size: int = SIZE,
-    ) -> None:
-        #: The id of its first run, by which it is known.
-        self.run_id: Final = run_id or uuid4().hex
-        self._stage = stage
-        self._keep_alive = keep_alive
-        self._desk = Desk()
-        self._inbox = Inbox()
-        self._events = EventLog(size)
-        self._state = StateChanged("idle")
-        #: Cancelled when it is to end, and when it has.
-        self._stopping = CancelToken()
-        self._ended = CancelToken()
-        self._stream: RunStream | None = None
-        #: The newest run that somebody has interrupted, or cancelled, through this.
-        self._interrupted: RunStream | None = None
-        self._cancelled: RunStream | None = None
-        self._is_busy = False
-        self._result: RunResult | None = None
-        self._error: BaseException | None = None
-        #: What could not be said any more.
-        self._unsaid: tuple[UserMessage, ...] = ()
-        self._callbacks: deque[Callable[[Handle], object]] = deque()
-        self._thread: threading.Thread | None = None
-        self._pid = os.getpid()
 
     # -- what it comes to ----------------------------------------------------------
 
@@ -116,17 +71,6 @@ class Handle(Closing):
         until = None if timeout is None else _clock.now() + timeout
         return self._events.watch.wait(self._is_idle, CancelToken(), until)
 
-    def _is_idle(self) -> bool:
-        # In this order: it is busy before it takes what was said.
-        has_work = bool(self._inbox.messages) or self._is_busy
-        return self._ended.cancelled or not has_work
-
-    def _is_own_thread(self) -> bool:
-        here, stream = threading.current_thread(), self._stream
-        return here is self._thread or (
-            stream is not None and here.ident in stream.claim.helpers
-        )
-
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it is over, at most *timeout* seconds; an idle one is not.
 
@@ -156,17 +100,6 @@ class Handle(Closing):
         self._callbacks.append(function)  # publish first, then look
         if self.done():
             self._call_back()
-
-    def _call_back(self) -> None:
-        while self._callbacks:
-            try:
-                function = self._callbacks.popleft()
-            except IndexError:  # another thread was faster
-                return
-            try:
-                function(self)
-            except Exception:
-                _log.exception("run %s: a done callback raised", self.run_id)
 
     # -- ending it -----------------------------------------------------------------
 
@@ -240,10 +173,6 @@ class Handle(Closing):
         """
         self.shutdown()
         self.join(timeout=None)
-
-    def _live(self) -> RunStream | None:
-        # A run of the parent is none of a forked child.
-        return self._stream if self._pid == os.getpid() else None
 
     # -- talking to it -------------------------------------------------------------
 
@@ -320,171 +249,3 @@ class Handle(Closing):
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.run_id}: {self.state}>"
-
-    # -- its thread ----------------------------------------------------------------
-
-    @property
-    def ended(self) -> CancelToken:
-        """Cancelled when it is over."""
-        return self._ended
-
-    def start(
-        self, request: RunRequest | None, *, begins_here: bool
-    ) -> RunStream | None:
-        """Begin a run, or wait for input if there is none.
-
-        :param begins_here: wait on this thread for the agent to be free, if that is
-            what is wanted.
-        :return: the run, if it has begun.
-        """
-        first: RunRequest | RunStream | None = None
-        if request is not None:
-            first = msgspec.structs.replace(
-                request,
-                desk=self._desk,
-                inbox=self._inbox,
-                run_id=self.run_id,
-                on_event=self._hear,
-                stopping=self._stopping,
-            )
-            if begins_here:
-                first = self._stream = self._stage.begin(first)
-            self._is_busy = True
-        stream = self._stream
-        try:
-            self._start_thread(lambda: self._serve(first))
-        except BaseException:
-            if stream is not None:
-                stream.close()
-            raise
-        return stream
-
-    def take_over(self, end: RunEnd, pump: Pump) -> None:
-        """Go on with a run that another thread has begun."""
-        stream = self._stream = RunStream.moved(end, pump)
-        self._is_busy = True
-
-        def serve() -> None:
-            if not end.take_over():
-                return
-            run = end.run
-            run.may_leave, run.is_steered = False, True
-            run.on_event = (*run.on_event, self._hear)
-            pump.answering.attend(self._desk, self._inbox)
-            self._serve(stream)
-
-        self._start_thread(serve)
-
-    def _start_thread(self, work: Callable[[], None]) -> None:
-        self._thread = threading.Thread(
-            target=contextvars.copy_context().run,
-            args=(work,),
-            name=f"syncagent-run-{self.run_id[:8]}",
-            daemon=True,
-        )
-        start_thread(self._thread)
-
-    def _serve(self, first: RunRequest | RunStream | None) -> None:
-        """Run what is said, one after the other, until it is over."""
-        try:
-            stream = first
-            while True:
-                if isinstance(stream, RunRequest):
-                    stream = self._stage.begin(stream)
-                if stream is not None:
-                    self._work(stream)
-                said = self._next_input(stream)
-                if said is None:
-                    break
-                self._unsaid = (said,)  # until the run has it
-                stream = self._stage.begin(
-                    RunRequest(
-                        said=said,
-                        on_busy="queue",
-                        desk=self._desk,
-                        inbox=self._inbox,
-                        on_event=self._hear,
-                        stopping=self._stopping,
-                    )
-                )
-                self._unsaid = ()
-        except BaseException as error:  # it could not begin
-            self._fail(error)
-        finally:
-            self._finish()
-
-    def _work(self, stream: RunStream) -> None:
-        """Drive one run to its end."""
-        self._stream = stream
-        self._show(StateChanged("processing"))
-        try:
-            for _ in stream:
-                pass
-            self._result, self._error = self._told(stream.result), None
-            if not stream.has_begun:
-                self._hear(RunFinished(stream.result))
-        except BaseException as error:
-            self._fail(error)
-        finally:
-            self._stream = None
-            self._desk.clear()
-
-    def _next_input(self, stream: RunStream | None) -> UserMessage | None:
-        """Return what is to be said next; nothing if it is over."""
-        was_cancelled = self._result is not None and self._result.cancelled
-        if was_cancelled and self._cancelled is stream:
-            return None
-        is_kept = was_cancelled and self._interrupted is stream
-        while not self._stopping.cancelled:
-            said = self._inbox.take_as_one()
-            if said is not None:
-                return said
-            if not self._keep_alive and not is_kept:
-                if self._inbox.close():
-                    return None
-                continue
-            self._rest()
-            self._inbox.wait(self._stopping)
-            self._is_busy = True
-        return None
-
-    def _rest(self) -> None:
-        if self._error is None and self._state.state != "idle":
-            self._show(StateChanged("idle"))
-        self._is_busy = False
-        self._events.watch.wake()
-
-    def _fail(self, error: BaseException) -> None:
-        self._result, self._error = None, error
-        self._show(StateChanged("failed", message=repr(error)))
-
-    def _finish(self) -> None:
-        self._inbox.shut()
-        if self._error is None:
-            self._show(StateChanged("done"))
-        self._is_busy = False
-        self._ended.cancel(origin="closed")
-        self._events.close()
-        self._call_back()
-
-    def _show(self, event: StateChanged) -> None:
-        self._state = event
-        self._events.publish(event)
-
-    def _hear(self, event: StreamEvent) -> None:
-        """Pass on what happens in the run."""
-        kind = event.__class__
-        if kind is StateChanged:
-            assert isinstance(event, StateChanged)
-            self._state = event
-        elif kind is RunFinished:
-            assert isinstance(event, RunFinished)
-            event = RunFinished(self._told(event.result))
-        self._events.publish(event)
-
-    def _told(self, result: RunResult) -> RunResult:
-        """Return *result* with the right word for a run that was shut down."""
-        how = result.cancellation
-        if how is None or how.origin != "shutdown" or not self._stopping.cancelled:
-            return result
-        return msgspec.structs.replace(result, stop_reason="shutdown")
