@@ -173,10 +173,14 @@ class Inbox:
                 taken.append(message)
         return taken
 
-    def take_as_one(self) -> UserMessage | None:
-        """Return all that was put since the last time, as one message, if anything."""
+    def take_as_one(self, before: tuple[UserMessage, ...] = ()) -> UserMessage | None:
+        """Return all that was put since the last time, as one message, if anything.
+
+        :param before: what else is said then, and first.
+        """
         taken = self.take()
-        content = tuple(block for message in taken for block in message.content)
+        joined = (*before, *taken)
+        content = tuple(block for message in joined for block in message.content)
         return UserMessage(content) if taken else None
 
     @property

@@ -16,7 +16,7 @@ import msgspec
 from . import _clock
 from ._closing import Closing
 from .agent_settings import Cancel, Prompt, compose, user_message
-from .cancel import CancelMode, CancelToken, Receipt
+from .cancel import CancelMode, CancelToken, Receipt, RunClaim
 from .cancel.again import start_thread
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
@@ -28,7 +28,7 @@ from .pump import Pump
 from .result import RunFinished, RunResult, StreamEvent
 from .run_state import RunState
 from .run_stream import RunEnd, RunStream
-from .stage import Background, RunRequest, Stage, cancel_begun_by
+from .stage import Background, RunRequest, Stage, Ticket, cancel_begun_by
 from .subscriptions import SIZE, EventLog, Subscription
 
 __all__ = ["Handle"]
@@ -63,14 +63,15 @@ class Handle(Closing):
         #: Cancelled when it is to end, and when it has.
         self._stopping = CancelToken()
         self._ended = CancelToken()
-        self._stream: RunStream | None = None
+        #: The run that is live, or waits for its turn.
+        self._claim: RunClaim | None = None
         #: The newest run that somebody has interrupted, or cancelled, through this.
-        self._interrupted: RunStream | None = None
-        self._cancelled: RunStream | None = None
+        self._interrupted: RunClaim | None = None
+        self._cancelled: RunClaim | None = None
         self._is_busy = False
         self._result: RunResult | None = None
         self._error: BaseException | None = None
-        #: What could not be said any more.
+        #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
         self._callbacks: deque[Callable[[Handle], object]] = deque()
         self._thread: threading.Thread | None = None
@@ -122,9 +123,9 @@ class Handle(Closing):
         return self._ended.cancelled or not has_work
 
     def _is_own_thread(self) -> bool:
-        here, stream = threading.current_thread(), self._stream
+        here, claim = threading.current_thread(), self._claim
         return here is self._thread or (
-            stream is not None and here.ident in stream.claim.helpers
+            claim is not None and here.ident in claim.helpers
         )
 
     def done(self) -> bool:
@@ -169,15 +170,16 @@ class Handle(Closing):
         """End the live run, and with it the handle.
 
         :param background: ``cancel`` also ends the handles that its tools have started.
-        :return: true if and only if a run was live; else nothing happens.
+        :return: true if and only if a run was live, or waited for its turn; else
+            nothing happens.
         """
-        stream = self._live()
-        if stream is None:
+        claim = self._live()
+        if claim is None:
             return Receipt(None, make_cause(reason, origin))
-        self._cancelled = stream
-        receipt = stream.cancel(reason, origin, mode=mode, force=force)
+        self._cancelled = claim
+        receipt = claim.cancel(reason, origin, mode=mode, force=force)
         if background == "cancel":
-            cancel_begun_by(stream.run_id, reason, mode=mode, force=force)
+            cancel_begun_by(claim.run_id, reason, mode=mode, force=force)
         return receipt
 
     def interrupt(
@@ -190,26 +192,29 @@ class Handle(Closing):
     ) -> Receipt:
         """End the live run; the handle lives on, and takes :meth:`send_input`.
 
-        What was sent before, and not heard yet, is said next.
+        What was sent before, and not heard yet, is said next. If the run still waits
+        for its turn, what it was to say is said together with that.
 
-        :return: true if and only if a run was live; else nothing happens.
+        :return: true if and only if a run was live, or waited for its turn; else
+            nothing happens.
         """
-        stream = self._live()
-        if stream is None:
+        claim = self._live()
+        if claim is None:
             return Receipt(None, make_cause(reason, origin))
-        self._interrupted = stream
-        return stream.cancel(reason, origin, mode=mode, force=force)
+        self._interrupted = claim
+        return claim.cancel(reason, origin, mode=mode, force=force)
 
     def shutdown(self, reason: str = "shut down", *, force: bool = False) -> Receipt:
         """End the handle, whatever it is doing; :meth:`wait` waits for that.
 
-        :return: true if and only if a run was live; it ends as ``shutdown``.
+        :return: true if and only if a run was live, or waited for its turn; it ends as
+            ``shutdown``.
         """
-        stream = self._live()
+        claim = self._live()
         receipt = (
             Receipt(None, make_cause(reason, "shutdown"))
-            if stream is None
-            else stream.cancel(reason, "shutdown", force=force)
+            if claim is None
+            else claim.cancel(reason, "shutdown", force=force)
         )
         if self._pid == os.getpid():
             self._stopping.cancel(reason, "shutdown")
@@ -224,9 +229,9 @@ class Handle(Closing):
         if not self._is_own_thread() and self._pid == os.getpid():
             self._ended.wait()
 
-    def _live(self) -> RunStream | None:
+    def _live(self) -> RunClaim | None:
         # A run of the parent is none of a forked child.
-        return self._stream if self._pid == os.getpid() else None
+        return self._claim if self._pid == os.getpid() else None
 
     # -- talking to it -------------------------------------------------------------
 
@@ -320,31 +325,28 @@ class Handle(Closing):
             what is wanted.
         :return: the run, if it has begun.
         """
-        first: RunRequest | RunStream | None = None
-        if request is not None:
-            first = msgspec.structs.replace(
-                request,
-                desk=self._desk,
-                inbox=self._inbox,
-                run_id=self.run_id,
-                on_event=self._hear,
-                stopping=self._stopping,
-            )
-            if begins_here:
-                first = self._stream = self._stage.begin(first)
-            self._is_busy = True
-        stream = self._stream
+        first: Ticket | RunStream | None = None
         try:
+            if request is not None:
+                first = self._register(request, run_id=self.run_id)
+                if begins_here:
+                    first = self._admit(first)
+                first.claim.drive_elsewhere()
+                self._is_busy = True
             self._start_thread(lambda: self._serve(first))
         except BaseException:
-            if stream is not None:
-                stream.close()
+            self.shutdown()  # the thread may run, or not
+            if isinstance(first, RunStream):
+                first.close()
+            elif first is not None:
+                self._stage.turn_away(first)
             raise
-        return stream
+        return first if isinstance(first, RunStream) else None
 
     def take_over(self, end: RunEnd, pump: Pump) -> None:
         """Go on with a run that another thread has begun."""
-        stream = self._stream = RunStream.moved(end, pump)
+        stream = RunStream.moved(end, pump)
+        self._claim = stream.claim
         self._is_busy = True
 
         def serve() -> None:
@@ -358,6 +360,21 @@ class Handle(Closing):
 
         self._start_thread(serve)
 
+    def _register(self, request: RunRequest, run_id: str = "") -> Ticket:
+        """Make a run that can be cancelled through this, before it has its turn."""
+        wanted = msgspec.structs.replace(
+            request,
+            desk=self._desk,
+            inbox=self._inbox,
+            run_id=run_id,
+            on_event=self._hear,
+            stopping=self._stopping,
+        )
+        self._unsaid = () if wanted.said is None else (wanted.said,)
+        ticket = self._stage.register(wanted)
+        self._claim = ticket.claim
+        return ticket
+
     def _start_thread(self, work: Callable[[], None]) -> None:
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
@@ -367,57 +384,56 @@ class Handle(Closing):
         )
         start_thread(self._thread)
 
-    def _serve(self, first: RunRequest | RunStream | None) -> None:
+    def _serve(self, first: Ticket | RunStream | None) -> None:
         """Run what is said, one after the other, until it is over."""
+        step = first
         try:
-            stream = first
             while True:
-                if isinstance(stream, RunRequest):
-                    stream = self._stage.begin(stream)
-                if stream is not None:
-                    self._work(stream)
-                said = self._next_input(stream)
+                if isinstance(step, Ticket):
+                    step = self._admit(step)
+                if step is not None:
+                    self._work(step)
+                said = self._next_input(step)
                 if said is None:
                     break
-                self._unsaid = (said,)  # until the run has it
-                stream = self._stage.begin(
-                    RunRequest(
-                        said=said,
-                        on_busy="queue",
-                        desk=self._desk,
-                        inbox=self._inbox,
-                        on_event=self._hear,
-                        stopping=self._stopping,
-                    )
-                )
-                self._unsaid = ()
+                step = self._register(RunRequest(said=said, on_busy="queue"))
         except BaseException as error:  # it could not begin
             self._fail(error)
         finally:
+            self._claim = None
             self._finish()
+
+    def _admit(self, ticket: Ticket) -> RunStream:
+        """Wait for the agent, if need be, and begin a run."""
+        ticket.claim.drive_here()
+        stream = self._stage.admit(ticket)
+        if stream.has_begun:
+            self._unsaid = ()
+        return stream
 
     def _work(self, stream: RunStream) -> None:
         """Drive one run to its end."""
-        self._stream = stream
         self._show(StateChanged("processing"))
         try:
-            for _ in stream:
-                pass
+            for event in stream:
+                if not stream.has_begun:  # nobody else has been shown it
+                    self._hear(event)
             self._result, self._error = self._told(stream.result), None
         except BaseException as error:
             self._fail(error)
         finally:
-            self._stream = None
+            self._claim = None
             self._desk.clear()
 
     def _next_input(self, stream: RunStream | None) -> UserMessage | None:
         """Return what is to be said next; nothing if it is over."""
-        was_cancelled = self._result is not None and self._result.cancelled
-        if was_cancelled and self._cancelled is stream:
+        claim = None if stream is None else stream.claim
+        was_cancelled = claim is not None and claim.token.cancelled
+        if was_cancelled and self._cancelled is claim:
             return None
-        is_kept = was_cancelled and self._interrupted is stream
+        is_kept = was_cancelled and self._interrupted is claim
         while not self._stopping.cancelled:
-            said = self._inbox.take_as_one()
+            said = self._inbox.take_as_one(self._unsaid)
             if said is not None:
                 return said
             if not self._keep_alive and not is_kept:

@@ -107,6 +107,11 @@ class RunStream(Closing, Iterator[StreamEvent]):
         )
 
     @property
+    def has_begun(self) -> bool:
+        """Has it had its turn? One that was cancelled before has said nothing."""
+        return self._end is not None
+
+    @property
     def is_at_work(self) -> bool:
         """Is a thread in the middle of a step?"""
         return bool(getattr(self._events, "gi_running", False))
