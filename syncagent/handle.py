@@ -60,6 +60,8 @@ class Handle(Closing):
         self._inbox = Inbox()
         self._events = EventLog(size)
         self._state = StateChanged("idle")
+        #: Is it to end? Known before the live run is told, unlike the token.
+        self._is_stopping = False
         #: Cancelled when it is to end, and when it has.
         self._stopping = CancelToken()
         self._ended = CancelToken()
@@ -210,14 +212,17 @@ class Handle(Closing):
         :return: true if and only if a run was live, or waited for its turn; it ends as
             ``shutdown``.
         """
-        claim = self._live()
+        mine = make_cause(reason, "shutdown")
+        if self._pid != os.getpid():
+            return Receipt(None, mine)
+        self._is_stopping = True  # publish first, then look
+        claim = self._claim
         receipt = (
-            Receipt(None, make_cause(reason, "shutdown"))
+            Receipt(None, mine)
             if claim is None
             else claim.cancel(reason, "shutdown", force=force)
         )
-        if self._pid == os.getpid():
-            self._stopping.cancel(reason, "shutdown")
+        self._stopping.cancel(reason, "shutdown")
         return receipt
 
     def close(self) -> None:
@@ -432,7 +437,7 @@ class Handle(Closing):
         if was_cancelled and self._cancelled is claim:
             return None
         is_kept = was_cancelled and self._interrupted is claim
-        while not self._stopping.cancelled:
+        while not self._is_stopping:
             said = self._inbox.take_as_one(self._unsaid)
             if said is not None:
                 return said
@@ -481,6 +486,6 @@ class Handle(Closing):
     def _told(self, result: RunResult) -> RunResult:
         """Return *result* with the right word for a run that was shut down."""
         how = result.cancellation
-        if how is None or how.origin != "shutdown" or not self._stopping.cancelled:
+        if how is None or how.origin != "shutdown" or not self._is_stopping:
             return result
         return msgspec.structs.replace(result, stop_reason="shutdown")
