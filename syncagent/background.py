@@ -78,6 +78,5 @@ def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
         )
         return result.with_handle(handle)
     except BaseException:
-        handle.cancel("its caller was interrupted", "closed")
-        handle.ended.wait()
+        handle.abort("its caller was interrupted")
         raise

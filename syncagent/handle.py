@@ -18,6 +18,7 @@ from ._closing import Closing
 from .agent_settings import Cancel, Prompt, compose, user_message
 from .cancel import CancelMode, CancelToken, Receipt, RunClaim
 from .cancel.again import start_thread
+from .cancel.once import Once
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
 from .events import StateChanged
@@ -34,6 +35,9 @@ from .subscriptions import SIZE, EventLog, Subscription
 __all__ = ["Handle"]
 
 _log = logging.getLogger("syncagent.handle")
+
+_SERVED: Final = "served"
+_GIVEN_UP: Final = "given up"
 
 
 class Handle(Closing):
@@ -76,6 +80,8 @@ class Handle(Closing):
         #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
         self._callbacks: deque[Callable[[Handle], object]] = deque()
+        #: Will its thread serve it, or is there none?
+        self._begun: Once[str] = Once()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
 
@@ -345,8 +351,23 @@ class Handle(Closing):
                 first.close()
             elif first is not None:
                 self._stage.turn_away(first)
+            self._give_up()
             raise
         return first if isinstance(first, RunStream) else None
+
+    def abort(self, reason: str) -> None:
+        """End the live run, and the handle, also if it was never started; wait for it.
+
+        Cancellation: it waits for the end of one, so nothing else ends it.
+        """
+        self.cancel(reason, "closed")
+        self._give_up()
+        self._ended.wait()
+
+    def _give_up(self) -> None:
+        """Say that it is over if there is no thread that will."""
+        if self._begun.put(_GIVEN_UP) is _GIVEN_UP:
+            self._ended.cancel(origin="closed")
 
     def take_over(self, end: RunEnd, pump: Pump) -> None:
         """Go on with a run that another thread has begun."""
@@ -391,6 +412,8 @@ class Handle(Closing):
 
     def _serve(self, first: Ticket | RunStream | None) -> None:
         """Run what is said, one after the other, until it is over."""
+        if self._begun.put(_SERVED) is not _SERVED:
+            return
         step = first
         try:
             while True:
