@@ -344,6 +344,7 @@ class Handle(Closing):
                     first = self._admit(first)
                 first.claim.drive_elsewhere()
                 self._is_busy = True
+                self._show(StateChanged("processing"))
             self._start_thread(lambda: self._serve(first))
         except BaseException:
             self.shutdown()  # the thread may run, or not
@@ -374,6 +375,7 @@ class Handle(Closing):
         stream = RunStream.moved(end, pump)
         self._claim = stream.claim
         self._is_busy = True
+        self._show(StateChanged(*end.run.state))
 
         def serve() -> None:
             if not end.take_over():
@@ -424,6 +426,7 @@ class Handle(Closing):
                 said = self._next_input(step)
                 if said is None:
                     break
+                self._show(StateChanged("processing"))
                 step = self._register(RunRequest(said=said, on_busy="queue"))
         except BaseException as error:  # it could not begin
             self._fail(error)
@@ -441,7 +444,6 @@ class Handle(Closing):
 
     def _work(self, stream: RunStream) -> None:
         """Drive one run to its end."""
-        self._show(StateChanged("processing"))
         try:
             for event in stream:
                 if not stream.has_begun:  # nobody else has been shown it
