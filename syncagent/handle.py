@@ -75,8 +75,8 @@ class Handle(Closing):
         self._interrupted: RunClaim | None = None
         self._cancelled: RunClaim | None = None
         self._is_busy = False
-        self._result: RunResult | None = None
-        self._error: BaseException | None = None
+        #: What the last run came to, in one place: others look while another one ends.
+        self._outcome: RunResult | BaseException | None = None
         #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
         self._callbacks: deque[Callable[[Handle], object]] = deque()
@@ -98,14 +98,15 @@ class Handle(Closing):
         """
         if not self.wait(timeout):
             raise TimeoutError(f"run {self.run_id} is still busy after {timeout} s")
-        if self._error is not None:
-            raise self._error
-        if self._result is None:
+        outcome = self._outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if outcome is None:
             raise ConfigurationError(
                 "there is no result, as nothing was said; give start() a prompt, or "
                 "send_input() before"
             )
-        return self._result
+        return outcome
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has nothing left to do, at most *timeout* seconds.
@@ -142,7 +143,8 @@ class Handle(Closing):
 
     def cancelled(self) -> bool:
         """Is it over, and was its last run cancelled?"""
-        return self.done() and self._result is not None and self._result.cancelled
+        outcome = self._outcome
+        return self.done() and isinstance(outcome, RunResult) and outcome.cancelled
 
     def add_done_callback(self, function: Callable[[Handle], object]) -> None:
         """Have *function* called with this when it is over; at once if it is.
@@ -448,7 +450,7 @@ class Handle(Closing):
             for event in stream:
                 if not stream.has_begun:  # nobody else has been shown it
                     self._hear(event)
-            self._result, self._error = self._told(stream.result), None
+            self._outcome = self._told(stream.result)
         except BaseException as error:
             self._fail(error)
         finally:
@@ -476,18 +478,18 @@ class Handle(Closing):
         return None
 
     def _rest(self) -> None:
-        if self._error is None and self._state.state != "idle":
+        if self._state.state not in ("idle", "failed"):
             self._show(StateChanged("idle"))
         self._is_busy = False
         self._events.watch.wake()
 
     def _fail(self, error: BaseException) -> None:
-        self._result, self._error = None, error
+        self._outcome = error
         self._show(StateChanged("failed", message=repr(error)))
 
     def _finish(self) -> None:
         self._inbox.shut()
-        if self._error is None:
+        if self._state.state != "failed":
             self._show(StateChanged("done"))
         self._is_busy = False
         self._ended.cancel(origin="closed")
