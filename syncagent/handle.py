@@ -116,15 +116,18 @@ class Handle(Closing):
         :return: whether that is so.
         :raises AgentBusy: this is a part of the run, which would wait for itself.
         """
+        self._refuse_child()
+        if not self._is_idle() and self._is_own_thread():
+            raise AgentBusy("this is a part of the run, which would wait for itself")
+        until = None if timeout is None else _clock.now() + timeout
+        return self._events.watch.wait(self._is_idle, CancelToken(), until)
+
+    def _refuse_child(self) -> None:
         if self._pid != os.getpid():
             raise ConfigurationError(
                 "this handle belongs to the process that has started it; a forked "
                 "child has no part in its runs"
             )
-        if not self._is_idle() and self._is_own_thread():
-            raise AgentBusy("this is a part of the run, which would wait for itself")
-        until = None if timeout is None else _clock.now() + timeout
-        return self._events.watch.wait(self._is_idle, CancelToken(), until)
 
     def _is_idle(self) -> bool:
         # In this order: it is busy before it takes what was said.
@@ -256,6 +259,7 @@ class Handle(Closing):
 
         :raises ConfigurationError: it is over, and would never hear it.
         """
+        self._refuse_child()
         if not self._inbox.put(user_message(prompt)):
             raise ConfigurationError(
                 f"run {self.run_id} is over and takes no more input; start another one "
@@ -292,6 +296,7 @@ class Handle(Closing):
         :raises ConfigurationError: nobody has asked that, or the answer makes no sense;
             it still waits then.
         """
+        self._refuse_child()
         if isinstance(answer, bool):
             answer = Approval(answer, arguments, reason, remember)
         try:

@@ -7,6 +7,7 @@ what the ring has dropped is told so by :class:`~syncagent.events.Lagged`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -40,6 +41,7 @@ class EventLog:
         #: Each with its number, so that a reader notices if it is another one.
         self._ring: list[tuple[int, StreamEvent]] = []
         self.watch: Final = Watch()
+        self._pid = os.getpid()
 
     def publish(self, event: StreamEvent) -> None:
         """Add an event."""
@@ -55,6 +57,11 @@ class EventLog:
         """Let all who follow end when they have seen everything."""
         self.is_closed = True
         self.watch.wake()
+
+    @property
+    def is_over(self) -> bool:
+        """Will there be no more? Nobody publishes in a forked child."""
+        return self.is_closed or self._pid != os.getpid()
 
     @property
     def first(self) -> int:
@@ -120,7 +127,7 @@ class Subscription(Closing, Iterator[LoggedEvent]):
         if self._is_closed or self._token.cancelled:
             return True
         # In this order: what is published before the end is seen.
-        return self._log.is_closed and self._next >= self._log.count
+        return self._log.is_over and self._next >= self._log.count
 
     def close(self) -> None:
         """End it, also while another thread waits in it."""
