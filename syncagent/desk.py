@@ -16,8 +16,8 @@ __all__ = ["Desk", "Inbox"]
 
 _TAKEN: Final = "taken"
 _REFUSED: Final = "refused"
-#: How many questions that are over are remembered, to say so.
-_PAST: Final = 256
+#: How many names of questions that are over are remembered, to say so.
+_PAST: Final = 512
 
 
 class _Question:
@@ -131,8 +131,9 @@ class Desk:
 
     def drop(self, name: str) -> None:
         """Take a question off the desk: its time has passed."""
-        if self._questions.pop(name, None) is not None:
-            self._past.append(name)
+        question = self._questions.pop(name, None)
+        if question is not None:
+            self._past.extend((name, _call_id(question.interrupt)))
 
     def clear(self) -> None:
         """Take all questions off the desk."""
