@@ -16,6 +16,7 @@ from ._closing import Closing
 from .cancel import CancelToken, Watch
 from .cancel.following import Following
 from .events import Lagged
+from .exceptions import ConfigurationError
 from .result import StreamEvent
 
 __all__ = ["EventLog", "LoggedEvent", "Subscription"]
@@ -31,9 +32,14 @@ class EventLog:
     """What has happened, as far as it is remembered. One thread writes, any may read.
 
     :param size: how many events are remembered.
+    :raises ConfigurationError: that is no number from 1 on.
     """
 
     def __init__(self, size: int = SIZE) -> None:
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ConfigurationError(
+                f"the buffer for events is a number from 1 on; got {size!r:.80}"
+            )
         self.size: Final = size
         #: How many events there were.
         self.count = 0
