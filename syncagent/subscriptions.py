@@ -139,8 +139,16 @@ class Subscription(Closing, Iterator[LoggedEvent]):
         """End it, also while another thread waits in it."""
         self._is_closed = True
         self._log.watch.wake()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._following is not None:
             self._following.close()
+
+    def __del__(self) -> None:
+        # The one that is dropped leaves nothing on somebody's event.
+        if getattr(self, "_following", None) is not None:
+            self._let_go()
 
     def __iter__(self) -> Iterator[LoggedEvent]:
         return self
