@@ -133,7 +133,8 @@ class Desk:
         """Take a question off the desk: its time has passed."""
         question = self._questions.pop(name, None)
         if question is not None:
-            self._past.extend((name, _call_id(question.interrupt)))
+            names = (name, _call_id(question.interrupt))
+            self._past.extend(filter(None, names))
 
     def clear(self) -> None:
         """Take all questions off the desk."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from . import _clock
 from ._closing import Closing
@@ -28,6 +28,14 @@ SIZE: Final = 1024
 LoggedEvent = StreamEvent | Lagged
 
 
+def _check_size(size: Any) -> None:
+    is_number = isinstance(size, int) and not isinstance(size, bool)
+    if not is_number or size < 1:
+        raise ConfigurationError(
+            f"the buffer for events is a number from 1 on; got {size!r:.80}"
+        )
+
+
 class EventLog:
     """What has happened, as far as it is remembered. One thread writes, any may read.
 
@@ -36,10 +44,7 @@ class EventLog:
     """
 
     def __init__(self, size: int = SIZE) -> None:
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ConfigurationError(
-                f"the buffer for events is a number from 1 on; got {size!r:.80}"
-            )
+        _check_size(size)
         self.size: Final = size
         #: How many events there were.
         self.count = 0
