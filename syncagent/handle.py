@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import uuid4
@@ -21,6 +19,7 @@ from .cancel.again import start_thread
 from .cancel.once import Once
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
+from .done_callbacks import DoneCallbacks
 from .events import StateChanged
 from .exceptions import AgentBusy, ConfigurationError, InterruptOver, Origin
 from .interrupts import Approval, Interrupt, Remember
@@ -33,8 +32,6 @@ from .stage import Background, RunRequest, Stage, Ticket, cancel_begun_by
 from .subscriptions import SIZE, EventLog, Subscription
 
 __all__ = ["Handle"]
-
-_log = logging.getLogger("syncagent.handle")
 
 _SERVED: Final = "served"
 _GIVEN_UP: Final = "given up"
@@ -66,9 +63,9 @@ class Handle(Closing):
         self._state = StateChanged("idle")
         #: Is it to end? Known before the live run is told, unlike the token.
         self._is_stopping = False
-        #: Cancelled when it is to end, and when it has.
         self._stopping = CancelToken()
-        self._ended = CancelToken()
+        #: Cancelled when it is over.
+        self.ended: Final = CancelToken()
         #: The run that is live, or waits for its turn.
         self._claim: RunClaim | None = None
         #: The newest run that somebody has interrupted, or cancelled, through this.
@@ -79,7 +76,7 @@ class Handle(Closing):
         self._outcome: RunResult | BaseException | None = None
         #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
-        self._callbacks: deque[Callable[[Handle], object]] = deque()
+        self._callbacks: DoneCallbacks[Handle] = DoneCallbacks()
         #: Will its thread serve it, or is there none?
         self._begun: Once[str] = Once()
         self._thread: threading.Thread | None = None
@@ -132,17 +129,16 @@ class Handle(Closing):
     def _is_idle(self) -> bool:
         # In this order: it is busy before it takes what was said.
         has_work = bool(self._inbox.messages) or self._is_busy
-        return self._ended.cancelled or not has_work
+        return self.ended.cancelled or not has_work
 
     def _is_own_thread(self) -> bool:
         here, claim = threading.current_thread(), self._claim
-        return here is self._thread or (
-            claim is not None and here.ident in claim.helpers
-        )
+        helpers = () if claim is None else claim.helpers
+        return here is self._thread or here.ident in helpers
 
     def done(self) -> bool:
         """Is it over? One that is idle is not."""
-        return self._ended.cancelled
+        return self.ended.cancelled
 
     def cancelled(self) -> bool:
         """Is it over, and was its last run cancelled?"""
@@ -154,20 +150,9 @@ class Handle(Closing):
 
         It is called on the handle's own thread. An exception in it is logged.
         """
-        self._callbacks.append(function)  # publish first, then look
+        self._callbacks.add(function)  # publish first, then look
         if self.done():
-            self._call_back()
-
-    def _call_back(self) -> None:
-        while self._callbacks:
-            try:
-                function = self._callbacks.popleft()
-            except IndexError:  # another thread was faster
-                return
-            try:
-                function(self)
-            except Exception:
-                _log.exception("run %s: a done callback raised", self.run_id)
+            self._callbacks.call(self.run_id, self)
 
     # -- ending it -----------------------------------------------------------------
 
@@ -223,17 +208,13 @@ class Handle(Closing):
         :return: true if and only if a run was live, or waited for its turn; it ends as
             ``shutdown``.
         """
-        mine = make_cause(reason, "shutdown")
-        if self._pid != os.getpid():
-            return Receipt(None, mine)
-        self._is_stopping = True  # publish first, then look
-        claim = self._claim
-        receipt = (
-            Receipt(None, mine)
-            if claim is None
-            else claim.cancel(reason, "shutdown", force=force)
-        )
-        self._stopping.cancel(reason, "shutdown")
+        receipt = Receipt(None, make_cause(reason, "shutdown"))
+        if self._pid == os.getpid():
+            self._is_stopping = True  # publish first, then look
+            claim = self._claim
+            if claim is not None:
+                receipt = claim.cancel(reason, "shutdown", force=force)
+            self._stopping.cancel(reason, "shutdown")
         return receipt
 
     def close(self) -> None:
@@ -243,7 +224,7 @@ class Handle(Closing):
         """
         self.shutdown()
         if not self._is_own_thread() and self._pid == os.getpid():
-            self._ended.wait()
+            self.ended.wait()
 
     def _live(self) -> RunClaim | None:
         # A run of the parent is none of a forked child.
@@ -329,11 +310,6 @@ class Handle(Closing):
 
     # -- its thread ----------------------------------------------------------------
 
-    @property
-    def ended(self) -> CancelToken:
-        """Cancelled when it is over."""
-        return self._ended
-
     def start(
         self, request: RunRequest | None, *, begins_here: bool
     ) -> RunStream | None:
@@ -370,12 +346,12 @@ class Handle(Closing):
         """
         self.cancel(reason, "closed")
         self._give_up()
-        self._ended.wait()
+        self.ended.wait()
 
     def _give_up(self) -> None:
         """Say that it is over if there is no thread that will."""
         if self._begun.put(_GIVEN_UP) is _GIVEN_UP:
-            self._ended.cancel(origin="closed")
+            self.ended.cancel(origin="closed")
 
     def take_over(self, end: RunEnd, pump: Pump) -> None:
         """Go on with a run that another thread has begun."""
@@ -497,9 +473,9 @@ class Handle(Closing):
         if self._state.state != "failed":
             self._show(StateChanged("done"))
         self._is_busy = False
-        self._ended.cancel(origin="closed")
+        self.ended.cancel(origin="closed")
         self._events.close()
-        self._call_back()
+        self._callbacks.call(self.run_id, self)
 
     def _show(self, event: StateChanged) -> None:
         self._state = event
@@ -507,11 +483,9 @@ class Handle(Closing):
 
     def _hear(self, event: StreamEvent) -> None:
         """Pass on what happens in the run."""
-        if event.__class__ is StateChanged:
-            assert isinstance(event, StateChanged)
+        if isinstance(event, StateChanged):
             self._state = event
-        elif event.__class__ is RunFinished:
-            assert isinstance(event, RunFinished)
+        elif isinstance(event, RunFinished):
             event = RunFinished(self._told(event.result))
         self._events.publish(event)
 
