@@ -83,6 +83,5 @@ def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
         )
         return result.with_handle(handle)
     except BaseException:
-        if handle.cancel("its caller was interrupted", "closed"):
-            handle.join(None)
+        handle.abort("its caller was interrupted")
         raise

@@ -16,8 +16,8 @@ __all__ = ["Desk", "Inbox"]
 
 _TAKEN: Final = "taken"
 _REFUSED: Final = "refused"
-#: How many questions that are over are remembered, to say so.
-_PAST: Final = 256
+#: How many names of questions that are over are remembered, to say so.
+_PAST: Final = 512
 
 
 class _Question:
@@ -133,7 +133,7 @@ class Desk:
         """Take a question off the desk: its time has passed."""
         question = self._questions.get(name)
         if question is not None:
-            self._past.append(name)
+            self._past.extend(filter(None, (name, _call_id(question.interrupt))))
             question.answer.put((None,))  # whoever answers it now is told so
             self._questions.pop(name, None)
 
@@ -176,10 +176,14 @@ class Inbox:
                 taken.append(message)
         return taken
 
-    def take_as_one(self) -> UserMessage | None:
-        """Return all that was put since the last time, as one message, if anything."""
+    def take_as_one(self, before: tuple[UserMessage, ...] = ()) -> UserMessage | None:
+        """Return all that was put since the last time, as one message, if anything.
+
+        :param before: what else is said then, and first.
+        """
         taken = self.take()
-        content = tuple(block for message in taken for block in message.content)
+        joined = (*before, *taken)
+        content = tuple(block for message in joined for block in message.content)
         return UserMessage(content) if taken else None
 
     @property

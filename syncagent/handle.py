@@ -44,14 +44,15 @@ class Handle(Serving, Closing):
         """
         if not self.wait(timeout):
             raise TimeoutError(f"run {self.run_id} is still busy after {timeout} s")
-        if self._error is not None:
-            raise self._error
-        if self._result is None:
+        outcome = self._outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if outcome is None:
             raise ConfigurationError(
                 "there is no result, as nothing was said; give start() a prompt, or "
                 "send_input() before"
             )
-        return self._result
+        return outcome
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has nothing left to do, at most *timeout* seconds.
@@ -61,11 +62,7 @@ class Handle(Serving, Closing):
         :return: whether that is so.
         :raises AgentBusy: this is a part of the run, which would wait for itself.
         """
-        if self._pid != os.getpid():
-            raise ConfigurationError(
-                "this handle belongs to the process that has started it; a forked "
-                "child has no part in its runs"
-            )
+        self._refuse_child()
         if not self._is_idle() and self._is_own_thread():
             raise AgentBusy("this is a part of the run, which would wait for itself")
         until = None if timeout is None else _clock.now() + timeout
@@ -82,15 +79,16 @@ class Handle(Serving, Closing):
         :return: whether it is over.
         """
         is_part = self._pid != os.getpid() or self._is_own_thread()
-        return self._ended.wait(0.0 if is_part else timeout)
+        return self.ended.wait(0.0 if is_part else timeout)
 
     def done(self) -> bool:
         """Is it over? One that is idle is not."""
-        return self._ended.cancelled
+        return self.ended.cancelled
 
     def cancelled(self) -> bool:
         """Is it over, and was its last run cancelled?"""
-        return self.done() and self._result is not None and self._result.cancelled
+        outcome = self._outcome
+        return self.done() and isinstance(outcome, RunResult) and outcome.cancelled
 
     def add_done_callback(self, function: Callable[[Handle], object]) -> None:
         """Have *function* called with this when it is over; at once if it is.
@@ -114,21 +112,17 @@ class Handle(Serving, Closing):
     ) -> Receipt:
         """End the live run, and with it the handle.
 
-        One that is about to begin, as the agent is busy, does not; one that is idle
-        stays so.
-
         :param background: ``cancel`` also ends the handles that its tools have started.
-        :return: true if and only if a run was live.
+        :return: true if and only if a run was live, or waited for its turn; else
+            nothing happens.
         """
-        stream = self._live()
-        if stream is None:
-            if self._is_busy and self._pid == os.getpid():
-                self._stopping.cancel(reason, origin)
+        claim = self._live()
+        if claim is None:
             return Receipt(None, make_cause(reason, origin))
-        self._cancelled = stream
-        receipt = stream.cancel(reason, origin, mode=mode, force=force)
+        self._cancelled = claim
+        receipt = claim.cancel(reason, origin, mode=mode, force=force)
         if background == "cancel":
-            cancel_begun_by(stream.run_id, reason, mode=mode, force=force)
+            cancel_begun_by(claim.run_id, reason, mode=mode, force=force)
         return receipt
 
     def interrupt(
@@ -141,28 +135,30 @@ class Handle(Serving, Closing):
     ) -> Receipt:
         """End the live run; the handle lives on, and takes :meth:`send_input`.
 
-        What was sent before, and not heard yet, is said next.
+        What was sent before, and not heard yet, is said next. If the run still waits
+        for its turn, what it was to say is said together with that.
 
-        :return: true if and only if a run was live; else nothing happens.
+        :return: true if and only if a run was live, or waited for its turn; else
+            nothing happens.
         """
-        stream = self._live()
-        if stream is None:
+        claim = self._live()
+        if claim is None:
             return Receipt(None, make_cause(reason, origin))
-        self._interrupted = stream
-        return stream.cancel(reason, origin, mode=mode, force=force)
+        self._interrupted = claim
+        return claim.cancel(reason, origin, mode=mode, force=force)
 
     def shutdown(self, reason: str = "shut down", *, force: bool = False) -> Receipt:
         """End the handle, whatever it is doing; :meth:`wait` waits for that.
 
-        :return: true if and only if a run was live; it ends as ``shutdown``.
+        :return: true if and only if a run was live, or waited for its turn; it ends as
+            ``shutdown``.
         """
-        stream = self._live()
-        receipt = (
-            Receipt(None, make_cause(reason, "shutdown"))
-            if stream is None
-            else stream.cancel(reason, "shutdown", force=force)
-        )
+        receipt = Receipt(None, make_cause(reason, "shutdown"))
         if self._pid == os.getpid():
+            self._is_stopping = True  # publish first, then look
+            claim = self._claim
+            if claim is not None:
+                receipt = claim.cancel(reason, "shutdown", force=force)
             self._stopping.cancel(reason, "shutdown")
         return receipt
 
@@ -184,6 +180,7 @@ class Handle(Serving, Closing):
 
         :raises ConfigurationError: it is over, and would never hear it.
         """
+        self._refuse_child()
         if not self._inbox.put(user_message(prompt)):
             raise ConfigurationError(
                 f"run {self.run_id} is over and takes no more input; start another one "
@@ -220,6 +217,7 @@ class Handle(Serving, Closing):
         :raises ConfigurationError: nobody has asked that, or the answer makes no sense;
             it still waits then.
         """
+        self._refuse_child()
         if isinstance(answer, bool):
             answer = Approval(answer, arguments, reason, remember)
         try:

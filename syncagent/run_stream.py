@@ -108,7 +108,7 @@ class RunStream(Closing, Iterator[StreamEvent]):
 
     @property
     def has_begun(self) -> bool:
-        """Has it had its turn? Not if it was cancelled while it waited for that."""
+        """Has it had its turn? One that was cancelled before has said nothing."""
         return self._end is not None
 
     @property

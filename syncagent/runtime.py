@@ -58,7 +58,7 @@ class Runtime(Closing):
         self._handles: dict[str, Handle] = {}
         self._is_closed = False
         self._pid = os.getpid()
-        _runtimes[id(self)] = weakref.ref(self)
+        _runtimes.add(self)
 
     # -- runs ----------------------------------------------------------------------
 
@@ -89,7 +89,8 @@ class Runtime(Closing):
             )
 
     def _leave(self, handle: Handle) -> None:
-        self._handles.pop(handle.run_id, None)
+        if self._handles.get(handle.run_id) is handle:  # a run may go on in another
+            self._handles.pop(handle.run_id, None)
 
     def get(self, run_id: str) -> Handle | None:
         """Return a handle that is not done, if there is one of that id."""
@@ -168,7 +169,8 @@ class Runtime(Closing):
     def drain_on_sigterm(self) -> Iterator[Runtime]:
         """Make SIGTERM leave the block by :exc:`SystemExit`, and drain at its end.
 
-        A second SIGTERM cancels what is still running.
+        A second SIGTERM cancels what is still running. One that comes when the block
+        has ended, and drains already, takes effect after that.
 
         :raises WrongThread: not called on the main thread.
         """
@@ -177,24 +179,48 @@ class Runtime(Closing):
                 "drain_on_sigterm() works on the main thread only, as Python delivers "
                 "signals there"
             )
-        before = signal.signal(signal.SIGTERM, self._on_sigterm)
+        catcher = _Catcher(self)
+        before = signal.getsignal(signal.SIGTERM)
         try:
+            signal.signal(signal.SIGTERM, catcher.handle)
             yield self
         finally:
             try:
-                self.close()
+                catcher.is_draining = True
             finally:
-                signal.signal(signal.SIGTERM, before)
-
-    def _on_sigterm(self, signum: int, frame: FrameType | None) -> None:
-        if self._is_closed:
-            self.cancel_all("SIGTERM", "shutdown")
-            return
-        self._is_closed = True
-        raise SystemExit(_TERMINATED)
+                try:
+                    self.close()
+                finally:
+                    signal.signal(signal.SIGTERM, before)
+            if catcher.is_late:
+                raise SystemExit(_TERMINATED)
 
     def __repr__(self) -> str:
         return f"<Runtime: {len(self.list())} runs>"
+
+
+class _Catcher:
+    """What SIGTERM does in one block."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._has_come = False
+        #: Has the block ended?
+        self.is_draining = False
+        #: Has the first one come after that?
+        self.is_late = False
+
+    def handle(self, signum: int, frame: FrameType | None) -> None:
+        # Runs between two steps of the main thread: nothing here may take a lock.
+        if self._has_come:
+            for handle in self._runtime.list():
+                handle.shutdown("SIGTERM")
+            return
+        self._has_come = True
+        self.is_late = self.is_draining
+        if not self.is_late:
+            self._runtime._is_closed = True
+            raise SystemExit(_TERMINATED)
 
 
 def _wait(handle: Handle, until: float | None) -> bool:
@@ -209,14 +235,13 @@ def _ids(handles: list[Handle]) -> tuple[str, ...]:
     return tuple(handle.run_id for handle in handles)
 
 
-#: Those to be shut down at the end, weakly.
-_runtimes: dict[int, weakref.ref[Runtime]] = {}
+#: Those to be shut down at the end.
+_runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 
 def _drain_all() -> None:
-    for ref in list(_runtimes.values()):
-        runtime = ref()
-        if runtime is not None and runtime.list():
+    for runtime in list(_runtimes):
+        if runtime.list():
             runtime.close()
 
 

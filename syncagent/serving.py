@@ -13,20 +13,25 @@ from uuid import uuid4
 
 import msgspec
 
-from .cancel import CancelToken
+from .cancel import CancelToken, RunClaim
 from .cancel.again import start_thread
+from .cancel.once import Once
 from .desk import Desk, Inbox
 from .events import StateChanged
+from .exceptions import ConfigurationError
 from .messages import UserMessage
 from .pump import Pump
 from .result import RunFinished, RunResult, StreamEvent
 from .run_stream import RunEnd, RunStream
-from .stage import RunRequest, Stage
+from .stage import RunRequest, Stage, Ticket
 from .subscriptions import SIZE, EventLog
 
 __all__ = ["Serving"]
 
 _log = logging.getLogger("syncagent.handle")
+
+_SERVED: Final = "served"
+_GIVEN_UP: Final = "given up"
 
 
 class Serving:
@@ -55,26 +60,26 @@ class Serving:
         self._inbox = Inbox()
         self._events = EventLog(size)
         self._state = StateChanged("idle")
-        #: Cancelled when it is to end, and when it has.
+        #: Is it to end? Known before the live run is told, unlike the token.
+        self._is_stopping = False
         self._stopping = CancelToken()
-        self._ended = CancelToken()
-        self._stream: RunStream | None = None
+        #: Cancelled when it is over.
+        self.ended: Final = CancelToken()
+        #: The run that is live, or waits for its turn.
+        self._claim: RunClaim | None = None
         #: The newest run that somebody has interrupted, or cancelled, through this.
-        self._interrupted: RunStream | None = None
-        self._cancelled: RunStream | None = None
+        self._interrupted: RunClaim | None = None
+        self._cancelled: RunClaim | None = None
         self._is_busy = False
-        self._result: RunResult | None = None
-        self._error: BaseException | None = None
-        #: What could not be said any more.
+        #: What the last run came to, in one place: others look while another one ends.
+        self._outcome: RunResult | BaseException | None = None
+        #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
         self._callbacks: deque[Callable[[Any], object]] = deque()
+        #: Will its thread serve it, or is there none?
+        self._begun: Once[str] = Once()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
-
-    @property
-    def ended(self) -> CancelToken:
-        """Cancelled when it is over."""
-        return self._ended
 
     def start(
         self, request: RunRequest | None, *, begins_here: bool
@@ -85,25 +90,46 @@ class Serving:
             what is wanted.
         :return: the run, if it has begun.
         """
-        first: RunRequest | RunStream | None = None
-        if request is not None:
-            first = msgspec.structs.replace(request, run_id=self.run_id)
-            if begins_here:
-                first = self._stream = self._begin(first)
-            self._is_busy = True
-        stream = self._stream
+        first: Ticket | RunStream | None = None
         try:
+            if request is not None:
+                first = self._register(request, run_id=self.run_id)
+                if begins_here:
+                    first = self._admit(first)
+                first.claim.drive_elsewhere()
+                self._is_busy = True
+                self._show(StateChanged("processing"))
             self._start_thread(lambda: self._serve(first))
         except BaseException:
-            if stream is not None:
-                stream.close()
+            self.shutdown()  # the thread may run, or not
+            if isinstance(first, RunStream):
+                first.close()
+            elif first is not None:
+                self._stage.turn_away(first)
+            self._give_up()
             raise
-        return stream
+        return first if isinstance(first, RunStream) else None
+
+    def abort(self, reason: str) -> None:
+        """End the live run, and the handle, also if it was never started; wait for it.
+
+        Cancellation: it waits for the end of one, so nothing else ends it.
+        """
+        self.cancel(reason, "closed")
+        self._give_up()
+        self.ended.wait()
+
+    def _give_up(self) -> None:
+        """Say that it is over if there is no thread that will."""
+        if self._begun.put(_GIVEN_UP) is _GIVEN_UP:
+            self.ended.cancel(origin="closed")
 
     def take_over(self, end: RunEnd, pump: Pump) -> None:
         """Go on with a run that another thread has begun."""
-        stream = self._stream = RunStream.moved(end, pump)
+        stream = RunStream.moved(end, pump)
+        self._claim = stream.claim
         self._is_busy = True
+        self._show(StateChanged(*end.run.state))
 
         def serve() -> None:
             if not end.take_over():
@@ -116,6 +142,21 @@ class Serving:
 
         self._start_thread(serve)
 
+    def _register(self, request: RunRequest, run_id: str = "") -> Ticket:
+        """Make a run that can be cancelled through this, before it has its turn."""
+        wanted = msgspec.structs.replace(
+            request,
+            desk=self._desk,
+            inbox=self._inbox,
+            run_id=run_id,
+            on_event=self._hear,
+            stopping=self._stopping,
+        )
+        self._unsaid = () if wanted.said is None else (wanted.said,)
+        ticket = self._stage.register(wanted)
+        self._claim = ticket.claim
+        return ticket
+
     def _start_thread(self, work: Callable[[], None]) -> None:
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
@@ -125,65 +166,58 @@ class Serving:
         )
         start_thread(self._thread)
 
-    def _serve(self, first: RunRequest | RunStream | None) -> None:
+    def _serve(self, first: Ticket | RunStream | None) -> None:
         """Run what is said, one after the other, until it is over."""
+        if self._begun.put(_SERVED) is not _SERVED:
+            return
+        step = first
         try:
-            stream: RunRequest | RunStream | None = first
             while True:
-                if isinstance(stream, RunRequest):
-                    stream = self._begin(stream)
-                if stream is not None:
-                    self._work(stream)
-                said = self._next_input(stream)
+                if isinstance(step, Ticket):
+                    step = self._admit(step)
+                if step is not None:
+                    self._work(step)
+                said = self._next_input(step)
                 if said is None:
                     break
-                stream = RunRequest(said=said, on_busy="queue")
+                self._show(StateChanged("processing"))
+                step = self._register(RunRequest(said=said, on_busy="queue"))
         except BaseException as error:  # it could not begin
             self._fail(error)
         finally:
+            self._claim = None
             self._finish()
 
-    def _begin(self, request: RunRequest) -> RunStream:
-        """Begin a run, to which this attends."""
-        if request.said is not None:
-            self._unsaid = (request.said,)  # until the run has it
-        stream = self._stage.begin(
-            msgspec.structs.replace(
-                request,
-                desk=self._desk,
-                inbox=self._inbox,
-                on_event=self._hear,
-                stopping=self._stopping,
-            )
-        )
+    def _admit(self, ticket: Ticket) -> RunStream:
+        """Wait for the agent, if need be, and begin a run."""
+        ticket.claim.drive_here()
+        stream = self._stage.admit(ticket)
         if stream.has_begun:
             self._unsaid = ()
         return stream
 
     def _work(self, stream: RunStream) -> None:
         """Drive one run to its end."""
-        self._stream = stream
-        self._show(StateChanged("processing"))
         try:
-            for _ in stream:
-                pass
-            self._result, self._error = self._told(stream.result), None
-            if not stream.has_begun:
-                self._hear(RunFinished(stream.result))
+            for event in stream:
+                if not stream.has_begun:  # nobody else has been shown it
+                    self._hear(event)
+            self._outcome = self._told(stream.result)
         except BaseException as error:
             self._fail(error)
         finally:
-            self._stream = None
+            self._claim = None
             self._desk.clear()
 
     def _next_input(self, stream: RunStream | None) -> UserMessage | None:
         """Return what is to be said next; nothing if it is over."""
-        was_cancelled = self._result is not None and self._result.cancelled
-        if was_cancelled and self._cancelled is stream:
+        claim = None if stream is None else stream.claim
+        was_cancelled = claim is not None and claim.token.cancelled
+        if was_cancelled and self._cancelled is claim:
             return None
-        is_kept = was_cancelled and self._interrupted is stream
-        while not self._stopping.cancelled:
-            said = self._inbox.take_as_one()
+        is_kept = was_cancelled and self._interrupted is claim
+        while not self._is_stopping:
+            said = self._inbox.take_as_one(self._unsaid)
             if said is not None:
                 return said
             if not self._keep_alive and not is_kept:
@@ -196,21 +230,21 @@ class Serving:
         return None
 
     def _rest(self) -> None:
-        if self._error is None and self._state.state != "idle":
+        if self._state.state not in ("idle", "failed"):
             self._show(StateChanged("idle"))
         self._is_busy = False
         self._events.watch.wake()
 
     def _fail(self, error: BaseException) -> None:
-        self._result, self._error = None, error
+        self._outcome = error
         self._show(StateChanged("failed", message=repr(error)))
 
     def _finish(self) -> None:
         self._inbox.shut()
-        if self._error is None:
+        if self._state.state != "failed":
             self._show(StateChanged("done"))
         self._is_busy = False
-        self._ended.cancel(origin="closed")
+        self.ended.cancel(origin="closed")
         self._events.close()
         self._call_back()
 
@@ -220,19 +254,16 @@ class Serving:
 
     def _hear(self, event: StreamEvent) -> None:
         """Pass on what happens in the run."""
-        kind = event.__class__
-        if kind is StateChanged:
-            assert isinstance(event, StateChanged)
+        if isinstance(event, StateChanged):
             self._state = event
-        elif kind is RunFinished:
-            assert isinstance(event, RunFinished)
+        elif isinstance(event, RunFinished):
             event = RunFinished(self._told(event.result))
         self._events.publish(event)
 
     def _told(self, result: RunResult) -> RunResult:
         """Return *result* with the right word for a run that was shut down."""
         how = result.cancellation
-        if how is None or how.origin != "shutdown" or not self._stopping.cancelled:
+        if how is None or how.origin != "shutdown" or not self._is_stopping:
             return result
         return msgspec.structs.replace(result, stop_reason="shutdown")
 
@@ -241,17 +272,23 @@ class Serving:
     def _is_idle(self) -> bool:
         # In this order: it is busy before it takes what was said.
         has_work = bool(self._inbox.messages) or self._is_busy
-        return self._ended.cancelled or not has_work
+        return self.ended.cancelled or not has_work
 
     def _is_own_thread(self) -> bool:
-        here, stream = threading.current_thread(), self._stream
-        return here is self._thread or (
-            stream is not None and here.ident in stream.claim.helpers
-        )
+        here, claim = threading.current_thread(), self._claim
+        helpers = () if claim is None else claim.helpers
+        return here is self._thread or here.ident in helpers
 
-    def _live(self) -> RunStream | None:
+    def _refuse_child(self) -> None:
+        if self._pid != os.getpid():
+            raise ConfigurationError(
+                "this handle belongs to the process that has started it; a forked "
+                "child has no part in its runs"
+            )
+
+    def _live(self) -> RunClaim | None:
         # A run of the parent is none of a forked child.
-        return self._stream if self._pid == os.getpid() else None
+        return self._claim if self._pid == os.getpid() else None
 
     def _call_back(self) -> None:
         while self._callbacks:

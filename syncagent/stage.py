@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 from uuid import uuid4
 
 import msgspec
@@ -15,6 +15,7 @@ from .agent_settings import Cancel, check_busy, compose
 from .answers import Answering, Handlers
 from .cancel import CancelMode, CancelToken, Receipt, RunClaim, RunSlot, live_runs
 from .cancel.claim import lineage
+from .cancel.following import Following
 from .cancel.modes import check_mode
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
@@ -32,7 +33,7 @@ from .run_stream import RunEnd, RunStream
 from .transcript import Transcript
 from .usage import Usage
 
-__all__ = ["Background", "RunRequest", "Stage", "cancel_begun_by"]
+__all__ = ["Background", "RunRequest", "Stage", "Ticket", "cancel_begun_by"]
 
 #: What a cancel does with a run that was sent to the background.
 Background = Literal["keep", "cancel"]
@@ -68,6 +69,16 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_releasable: bool = False
     #: Has another thread go on with it, if it may be sent to the background.
     move: Callable[[RunEnd, Pump], object] | None = None
+
+
+class Ticket(NamedTuple):
+    """A run that has not begun yet."""
+
+    wanted: RunRequest
+    claim: RunClaim
+    output: Output | None
+    #: Its hold on somebody's event.
+    following: Following | None
 
 
 class Stage:
@@ -106,6 +117,10 @@ class Stage:
 
         Cancellation: of a wait for its turn ends at once.
         """
+        return self.admit(self.register(wanted))
+
+    def register(self, wanted: RunRequest) -> Ticket:
+        """Return what a run is admitted with; it can be cancelled from now on."""
         output = None if wanted.output is None else Output(wanted.output)
         seconds = self.setup.limits.seconds
         token, following = compose(
@@ -115,6 +130,14 @@ class Stage:
         name = wanted.run_id or uuid4().hex if pause is None else pause.run_id
         outer = current_run_id.get()
         claim = RunClaim(token, name, () if outer == NO_RUN else lineage(outer))
+        return Ticket(wanted, claim, output, following)
+
+    def admit(self, ticket: Ticket) -> RunStream:
+        """Claim the agent for a run, and make it.
+
+        Cancellation: of a wait for its turn ends at once.
+        """
+        wanted, claim, output, following = ticket
         try:
             busy = wanted.on_busy
             how = self.on_busy if busy is None else check_busy(busy)
@@ -123,6 +146,7 @@ class Stage:
                 if following is not None:
                     following.close()
                 return RunStream.never_begun(claim, self.messages)
+            token = claim.token
             answering = Answering(
                 self.handlers,
                 wanted.answers,
@@ -136,12 +160,16 @@ class Stage:
             end = RunEnd(run, self._keep, self._ended, wanted.move, following)
             return RunStream(end, Pump(run, answering))
         except BaseException:
-            if following is not None:
-                following.close()
             # Also if it has just begun, and that is not known here: a signal handler's
             # exception may be held, with this frame, for as long as somebody likes.
-            self.slot.end(claim)
+            self.turn_away(ticket)
             raise
+
+    def turn_away(self, ticket: Ticket) -> None:
+        """Let go of a run that does not begin."""
+        if ticket.following is not None:
+            ticket.following.close()
+        self.slot.end(ticket.claim)
 
     def _make_run(
         self,

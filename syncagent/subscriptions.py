@@ -7,14 +7,16 @@ what the ring has dropped is told so by :class:`~syncagent.events.Lagged`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from . import _clock
 from ._closing import Closing
 from .cancel import CancelToken, Watch
 from .cancel.following import Following
 from .events import Lagged
+from .exceptions import ConfigurationError
 from .result import StreamEvent
 
 __all__ = ["EventLog", "LoggedEvent", "Subscription"]
@@ -26,13 +28,23 @@ SIZE: Final = 1024
 LoggedEvent = StreamEvent | Lagged
 
 
+def _check_size(size: Any) -> None:
+    is_number = isinstance(size, int) and not isinstance(size, bool)
+    if not is_number or size < 1:
+        raise ConfigurationError(
+            f"the buffer for events is a number from 1 on; got {size!r:.80}"
+        )
+
+
 class EventLog:
     """What has happened, as far as it is remembered. One thread writes, any may read.
 
     :param size: how many events are remembered.
+    :raises ConfigurationError: that is no number from 1 on.
     """
 
     def __init__(self, size: int = SIZE) -> None:
+        _check_size(size)
         self.size: Final = size
         #: How many events there were.
         self.count = 0
@@ -41,6 +53,7 @@ class EventLog:
         self._ring: list[tuple[int, StreamEvent]] = []
         self.watch: Final = Watch()
         self._bells = self.watch.bells  # to look at it here costs less than a call
+        self._pid = os.getpid()
 
     def publish(self, event: StreamEvent) -> None:
         """Add an event."""
@@ -57,6 +70,11 @@ class EventLog:
         """Let all who follow end when they have seen everything."""
         self.is_closed = True
         self.watch.wake()
+
+    @property
+    def is_over(self) -> bool:
+        """Will there be no more? Nobody publishes in a forked child."""
+        return self.is_closed or self._pid != os.getpid()
 
     @property
     def first(self) -> int:
@@ -124,14 +142,22 @@ class Subscription(Closing, Iterator[LoggedEvent]):
         if self._is_closed or self._token.cancelled:
             return True
         # In this order: what is published before the end is seen.
-        return self._log.is_closed and self._next >= self._log.count
+        return self._log.is_over and self._next >= self._log.count
 
     def close(self) -> None:
         """End it, also while another thread waits in it."""
         self._is_closed = True
         self._log.watch.wake()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._following is not None:
             self._following.close()
+
+    def __del__(self) -> None:
+        # The one that is dropped leaves nothing on somebody's event.
+        if getattr(self, "_following", None) is not None:
+            self._let_go()
 
     def __iter__(self) -> Iterator[LoggedEvent]:
         return self

@@ -93,6 +93,10 @@ class RunClaim:
         """Note that this is the run's thread from now on."""
         self._ended.thread = threading.get_ident()
 
+    def drive_elsewhere(self) -> None:
+        """Note that a thread that is yet to begin will be the run's."""
+        self._ended.thread = 0
+
     def hit(
         self, mine: Cause, mode: CancelMode = "now", *, force: bool = False
     ) -> Receipt:
