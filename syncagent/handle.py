@@ -153,14 +153,7 @@ class Handle(Serving, Closing):
         :return: true if and only if a run was live, or waited for its turn; it ends as
             ``shutdown``.
         """
-        receipt = Receipt(None, make_cause(reason, "shutdown"))
-        if self._pid == os.getpid():
-            self._is_stopping = True  # publish first, then look
-            claim = self._claim
-            if claim is not None:
-                receipt = claim.cancel(reason, "shutdown", force=force)
-            self._stopping.cancel(reason, "shutdown")
-        return receipt
+        return self._stop(reason, "shutdown", force=force)
 
     def close(self) -> None:
         """Shut it down, and wait for that.

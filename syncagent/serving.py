@@ -13,12 +13,13 @@ from uuid import uuid4
 
 import msgspec
 
-from .cancel import CancelToken, RunClaim
+from .cancel import CancelToken, Receipt, RunClaim
 from .cancel.again import start_thread
 from .cancel.once import Once
+from .cancel.reason import make_cause
 from .desk import Desk, Inbox
 from .events import StateChanged
-from .exceptions import ConfigurationError
+from .exceptions import ConfigurationError, Origin
 from .messages import UserMessage
 from .pump import Pump
 from .result import RunFinished, RunResult, StreamEvent
@@ -101,7 +102,7 @@ class Serving:
                 self._show(StateChanged("processing"))
             self._start_thread(lambda: self._serve(first))
         except BaseException:
-            self.shutdown()  # the thread may run, or not
+            self._stop("it could not be started", "closed")  # its thread may run
             if isinstance(first, RunStream):
                 first.close()
             elif first is not None:
@@ -115,9 +116,20 @@ class Serving:
 
         Cancellation: it waits for the end of one, so nothing else ends it.
         """
-        self.cancel(reason, "closed")
+        self._stop(reason, "closed")
         self._give_up()
         self.ended.wait()
+
+    def _stop(self, reason: str, origin: Origin, *, force: bool = False) -> Receipt:
+        """Have it end, whatever it is doing."""
+        receipt = Receipt(None, make_cause(reason, origin))
+        if self._pid == os.getpid():
+            self._is_stopping = True  # publish first, then look
+            claim = self._claim
+            if claim is not None:
+                receipt = claim.cancel(reason, origin, force=force)
+            self._stopping.cancel(reason, origin)
+        return receipt
 
     def _give_up(self) -> None:
         """Say that it is over if there is no thread that will."""
