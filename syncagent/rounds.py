@@ -164,8 +164,9 @@ def _questions(run: Run, invocation: Invocation) -> list[Interrupt]:
         names = (f"auth:{invocation.key}", call.call_id, call.name)
         asked.append(AuthRequest(*names, tool.requires_auth))
     if invocation.question is not None:
-        number = len(invocation.said) + 1
-        names = (f"input:{invocation.key}:{number}", call.call_id, call.name)
+        # Not by its place among them: one that is asked in place of another is new.
+        name = f"input:{invocation.key}:{invocation.times_asked}"
+        names = (name, call.call_id, call.name)
         asked.append(AwaitingInput(*names, invocation.question))
     return asked
 

@@ -55,6 +55,7 @@ class _SavedCall(_Record, frozen=True):
     has_begun: bool = False
     question: str | None = None
     said: tuple[tuple[str, str | None], ...] = ()
+    times_asked: int = 0
     ending: _SavedEnding | None = None
     seconds: float = 0.0
 
@@ -161,6 +162,7 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
         has_begun=call.began is not None,
         question=call.question,
         said=tuple(call.said),
+        times_asked=call.times_asked,
         ending=None
         if ending is None
         else _SavedEnding(
@@ -279,6 +281,7 @@ def _invocation(stage: Stage, saved: _SavedCall, *, is_open: bool) -> Invocation
     made = Invocation(saved.call, saved.key)
     made.is_approved, made.question = saved.is_approved, saved.question
     made.said, made.seconds = list(saved.said), saved.seconds
+    made.times_asked = saved.times_asked
     made.is_announced = not is_open
     if saved.ending is not None:
         made.ending = Ending(

@@ -104,6 +104,8 @@ class Invocation:
         #: What it asks the user, and what it has asked before, with the answers.
         self.question: str | None = None
         self.said: list[tuple[str, str | None]] = []
+        #: How often it has asked; one that asks something else has forgotten the rest.
+        self.times_asked = 0
         self.ending: Ending | None = None
         #: What had become of it when it was to be made again.
         self._before: Ending | None = None
@@ -127,6 +129,7 @@ class Invocation:
         """Note what became of it; if it only asks something, it is still open."""
         if ending.asked is not None:
             self.question = ending.asked.question
+            self.times_asked += 1
             del self.said[ending.asked.number :]
             self.began = None  # it begins when that is answered
             return
