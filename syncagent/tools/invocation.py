@@ -205,7 +205,8 @@ class Invocation:
         assert self.tool is not None
         ask: Callable[[str], str] | None = None
         if may_ask:
-            ask = self._replay() if host.ask is None else partial(host.ask, self, token)
+            further = None if host.ask is None else partial(host.ask, self, token)
+            ask = self._replay(further)
         return ToolContext(
             token=token,
             forced=host.forced,
@@ -220,15 +221,21 @@ class Invocation:
             credentials=self.credentials,
         )
 
-    def _replay(self) -> Callable[[str], str]:
-        """Return what answers what was answered before, and asks for the rest."""
+    def _replay(self, further: Callable[[str], str] | None) -> Callable[[str], str]:
+        """Return what answers what was answered before, and asks for the rest.
+
+        :param further: waits for an answer to what is new, if somebody can give it now.
+        """
         number = 0
 
         def ask(question: str) -> str:
             nonlocal number
             known, answer = self.said[number] if number < len(self.said) else ("", "")
             if known != question:  # it is new, or differs from what it asked before
-                raise Asked(question, number)
+                if further is None:
+                    raise Asked(question, number)
+                number = len(self.said)  # what it knows of is for other questions
+                return further(question)
             number += 1
             if answer is None:
                 raise ToolError("nobody has answered")
