@@ -126,7 +126,7 @@ def save(
         messages=tuple(stage.transcript) if paused else stage.messages,
         run=None if paused is None else _saved_run(run_id, paused),
         rules=tuple(stage.rules),
-        usage=stage.usage,
+        usage=stage.total_usage if paused is None else stage.usage,
         unheard=unheard or stage.unheard,
     )
     return msgspec.json.encode(state).decode()

@@ -283,8 +283,8 @@ class Stage:
         run, pause = self.run, self.pause
         if run is not None:
             return self.usage + run.meter.usage
-        is_waiting = pause is not None and pause.is_open
-        return self.usage + pause.meter.usage if pause and is_waiting else self.usage
+        # Also one that was let go: it is counted for good when the next run begins.
+        return self.usage if pause is None else self.usage + pause.meter.usage
 
     def take_unheard(self) -> tuple[UserMessage, ...]:
         """Return what was said to a run that was saved, and not heard; once."""
