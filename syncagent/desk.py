@@ -23,14 +23,19 @@ _PAST: Final = 256
 class _Question:
     """A question, and the first answer to it."""
 
-    __slots__ = ("answer", "check", "interrupt", "mail", "token")
+    __slots__ = ("answer", "check", "deliver", "interrupt", "mail", "token")
 
     def __init__(
-        self, interrupt: Interrupt, token: CancelToken, check: Callable[[Any], Any]
+        self,
+        interrupt: Interrupt,
+        token: CancelToken,
+        check: Callable[[Any], Any],
+        deliver: Callable[[Any], object] | None,
     ) -> None:
         self.interrupt = interrupt
         self.token = token
         self.check = check
+        self.deliver = deliver
         # In a tuple: any answer is one, also None.
         self.answer: Once[tuple[Any]] = Once()
         self.mail: Mailbox[tuple[Any]] = Mailbox()
@@ -52,16 +57,19 @@ class Desk:
         interrupt: Interrupt,
         token: CancelToken,
         check: Callable[[Any], Any],
+        deliver: Callable[[Any], object] | None = None,
     ) -> Interrupt:
         """Add a question, and return it so that it can be answered directly.
 
         :param token: whose cancel takes it back.
         :param check: makes what is used of an answer, or raises.
+        :param deliver: is given the answer, if nobody waits for it here.
         """
         found = self._questions.get(interrupt.id)
         if found is None:
             bound = interrupt.answered_by(self.answer)
-            found = self._questions[interrupt.id] = _Question(bound, token, check)
+            found = _Question(bound, token, check, deliver)
+            self._questions[interrupt.id] = found
         return found.interrupt
 
     @property
@@ -84,6 +92,8 @@ class Desk:
             raise InterruptOver(f"{name!r} is over: its run was cancelled")
         if question.answer.put(mine) is not mine:
             raise InterruptOver(f"{name!r} was answered already")
+        if question.deliver is not None:
+            question.deliver(mine[0])
         question.mail.put(mine)
 
     def _find(self, name: str) -> _Question:
@@ -121,18 +131,13 @@ class Desk:
         finally:
             self.drop(name)
 
-    def take(self, name: str) -> Any:
-        """Return the answer, if there is one, and take the question off the desk."""
-        question = self._questions.get(name)
-        self.drop(name)
-        # An answer that comes later than this is told that it is over.
-        answer = (None,) if question is None else question.answer.put((None,))
-        return answer[0]
-
     def drop(self, name: str) -> None:
         """Take a question off the desk: its time has passed."""
-        if self._questions.pop(name, None) is not None:
+        question = self._questions.pop(name, None)
+        if question is not None:
             self._past.append(name)
+            # Who has found it before, and answers now, is told that it is over.
+            question.answer.put((None,))
 
     def clear(self) -> None:
         """Take all questions off the desk."""
