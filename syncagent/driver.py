@@ -100,6 +100,9 @@ class Driver(Closing):
 
     def _begin(self) -> RunStream | None:
         """Begin a run if there is something to be said, or to be gone on with."""
+        waited = None if self._request is None else self._request.resumes
+        if waited is not None and not self._stage.can_resume(waited):
+            self._request = None  # it was cancelled, or gone on with, by somebody else
         if self._request is None:
             said = self._inbox.take_as_one()
             if said is None:
