@@ -249,12 +249,11 @@ class Answering:
         limit = token.child(self._handlers.timeout)
         try:
             if self._handlers.ask is not None:
-                handler = self._handlers.ask
-                return str(
-                    ask_handler("ask", run.id, handler, question.question, limit)
-                )
-            assert self.desk is not None
-            answer = self.desk.wait(question.id, limit)
+                handler, words = self._handlers.ask, question.question
+                answer = ask_handler("ask", run.id, handler, words, limit)
+            else:
+                assert self.desk is not None
+                answer = self.desk.wait(question.id, limit)
         except TimeoutError:
             answer = TIMED_OUT
         if is_refusal(answer):
