@@ -198,6 +198,8 @@ class Run:
         self.round: ToolRound | None = None
         self.invocations: list[Invocation] = []
         self._heard: _Heard | None = None
+        #: What the model had said last, if the run is gone on with right after that.
+        self.last_heard: AssistantMessage | None = None
         #: Has the last message something in it that says nothing?
         self.has_blanks = False
         self._state: tuple[State, str, str] = ("processing", "", "")
@@ -242,6 +244,8 @@ class Run:
         self.invocations = pause.invocations
         self.text, self.start = pause.text, pause.start
         self.unanswered, self.meter = pause.unanswered, pause.meter
+        last = self.transcript[-1] if self.transcript else None
+        self.last_heard = last if isinstance(last, AssistantMessage) else None
 
     # -- asking the model ----------------------------------------------------------
 
