@@ -41,7 +41,7 @@ def prepare(run: Run, round: ToolRound) -> bool:
     for invocation in round.invocations:
         if not invocation.is_open:
             continue
-        if invocation.tool is None:
+        if not invocation.is_seen:
             if left is not None and left <= 0:
                 run.meter.limit = "tool_calls"
                 invocation.refuse(
@@ -51,6 +51,7 @@ def prepare(run: Run, round: ToolRound) -> bool:
             _look_up(run, invocation)
             if invocation.is_open:
                 _show_hooks(run, invocation)
+            invocation.is_seen = True
             if left is not None and invocation.is_open:
                 left -= 1
         if invocation.is_open:

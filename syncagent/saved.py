@@ -157,7 +157,7 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
     return _SavedCall(
         call=call.call,
         key=call.key,
-        arguments=None if call.tool is None else call.arguments,
+        arguments=call.arguments if call.is_seen else None,
         is_approved=call.is_approved,
         has_begun=call.began is not None,
         question=call.question,
@@ -298,7 +298,7 @@ def _invocation(stage: Stage, saved: _SavedCall, *, is_open: bool) -> Invocation
             f"the state waits for a call of {saved.call.name!r}, and there is no such "
             f"tool; there are: {there}; give it to Agent.load(tools=...)"
         )
-    made.tool = tool
+    made.tool, made.is_seen = tool, True
     try:
         made.bind(saved.arguments)
     except ValueError as error:

@@ -99,6 +99,8 @@ class Invocation:
         #: As the tool will get them, and as they came.
         self.bound: tuple[list[Any], dict[str, Any]] = ([], {})
         self.arguments: dict[str, Any] = {}
+        #: Have hooks looked at it, and has somebody approved of it?
+        self.is_seen = False
         self.is_approved = False
         self.credentials: Any = None
         #: What it asks the user, and what it has asked before, with the answers.
