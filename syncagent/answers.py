@@ -22,6 +22,7 @@ from .interrupts import (
     is_refusal,
 )
 from .loop import Answers
+from .messages import UserMessage
 from .rounds import check_answer
 from .run import Run
 from .tools.handlers import Inquiry, ask_handler
@@ -108,6 +109,11 @@ class Answering:
     def desk(self) -> Desk | None:
         """Where questions lie, if somebody looks there."""
         return self._desk if self._attended else None
+
+    @property
+    def unheard(self) -> tuple[UserMessage, ...]:
+        """What was said to the run, and not heard yet."""
+        return () if self._inbox is None else self._inbox.messages
 
     def attend(self, desk: Desk, inbox: Inbox) -> None:
         """Have somebody attend to a run that nobody did before."""

@@ -131,6 +131,10 @@ class Respondent(Protocol):
     def can_ask(self) -> bool:
         """Can tools wait for an answer of the user?"""
 
+    @property
+    def unheard(self) -> tuple[UserMessage, ...]:
+        """What was said to the run, and not heard yet."""
+
     def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
         """Return *questions* as those are to see them who follow the run."""
 

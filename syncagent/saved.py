@@ -116,6 +116,8 @@ def save(
             "another thread drives a run of this agent; save it there, in a hook or "
             "between two events, or when the run has ended"
         )
+    if run is not None:
+        unheard = unheard or run.respondent.unheard
     paused: Paused | None = run
     run_id = "" if run is None else run.id
     if run is None and pause is not None and pause.is_open:
