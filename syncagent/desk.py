@@ -135,7 +135,7 @@ class Desk:
         """Take a question off the desk: its time has passed."""
         question = self._questions.pop(name, None)
         if question is not None:
-            self._past.append(name)
+            self._past += (name, _call_id(question.interrupt))
             # Who has found it before, and answers now, is told that it is over.
             question.answer.put((None,))
 
