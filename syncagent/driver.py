@@ -89,7 +89,7 @@ class Driver(Closing):
             stream = self._stream or self._begin()
             if stream is None:
                 return self._await_input()
-            if not stream.claim.token.cancelled:
+            if not self._is_ending(stream):
                 step = self._next_open()
                 if step is not None:
                     return step
@@ -97,6 +97,12 @@ class Driver(Closing):
             if isinstance(event, RunFinished):
                 self._let_go()
                 return Finished(event.result)
+
+    @staticmethod
+    def _is_ending(stream: RunStream) -> bool:
+        """Is it cancelled? After the tools is now, as it stands still."""
+        claim = stream.claim
+        return claim.token.cancelled or claim.later.due(["after_tools"]) is not None
 
     def _begin(self) -> RunStream | None:
         """Begin a run if there is something to be said, or to be gone on with."""
