@@ -256,6 +256,7 @@ class Agent(AgentView):
         given = {} if answers is None else answers
         pause.check(given)
         return RunRequest(
+            resumes=pause,
             timeout=timeout,
             cancel=cancel,
             output=output,
@@ -322,7 +323,13 @@ class Agent(AgentView):
         said = None if prompt is None else user_message(prompt)
         if said is None and (pause is None or not pause.is_open):
             return None
-        return RunRequest(said=said, timeout=timeout, cancel=cancel, output=output)
+        return RunRequest(
+            said=said,
+            resumes=pause if said is None else None,
+            timeout=timeout,
+            cancel=cancel,
+            output=output,
+        )
 
     # -- stopping ------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from .agent_settings import user_message
 from .cancel import CancelToken
 from .desk import Desk, Inbox
 from .exceptions import Cancelled, ToolError
@@ -22,7 +23,7 @@ from .interrupts import (
 )
 from .loop import Answers
 from .messages import UserMessage
-from .rounds import check_answer, check_words
+from .rounds import check_answer
 from .run import Run
 from .tools.handlers import Inquiry, ask_handler
 
@@ -118,6 +119,11 @@ class Answering:
         is_outer = self._outer is not None and not self._outer._is_pulled
         return self._outer.desk if is_outer and self._outer else None
 
+    @property
+    def unheard(self) -> tuple[UserMessage, ...]:
+        """What was said to the run, and not heard yet."""
+        return () if self._inbox is None else self._inbox.messages
+
     def attend(self, desk: Desk, inbox: Inbox) -> None:
         """Have somebody attend to a run that nobody did before."""
         self._desk, self._inbox = desk, inbox
@@ -145,7 +151,7 @@ class Answering:
             given, self._given = self._given, {}
             return given
         if isinstance(questions[0], AfterToolResult):
-            return self._take_input(questions[0])
+            return self._take_input(questions[0], run)
         handler = self._find(questions[0])
         if handler is None and self.desk is None:
             return None
@@ -185,17 +191,20 @@ class Answering:
     def _lay(self, run: Run, question: Interrupt) -> Interrupt:
         assert self.desk is not None
         if isinstance(question, AfterToolResult):
-            return self.desk.lay(question, run.token, check_words)
+            assert self._inbox is not None
+            # It is input like any other: heard in order, saved, and not lost.
+            return self.desk.lay(question, run.token, user_message, self._inbox.put)
         round = run.round
         assert round is not None
         return self.desk.lay(
             question, run.token, lambda answer: check_answer(round, question, answer)
         )
 
-    def _take_input(self, pause: AfterToolResult) -> Answers:
-        said = [] if self._inbox is None else self._inbox.take()
-        answer = None if self.desk is None else self.desk.take(pause.id)
-        return {pause.id: said if answer is None else [*said, UserMessage.of(answer)]}
+    def _take_input(self, pause: AfterToolResult, run: Run) -> Answers:
+        run.claim.come_due("after_turn", "after_tools")  # what ends now hears nothing
+        if self.desk is not None:
+            self.desk.drop(pause.id)
+        return {pause.id: [] if self._inbox is None else self._inbox.take()}
 
     def _by_desk(
         self, questions: tuple[Interrupt, ...], run: Run, token: CancelToken
@@ -269,11 +278,11 @@ class Answering:
         try:
             handler = self._find(question)
             if handler is not None:
-                return str(
-                    ask_handler("ask", run.id, handler, question.question, limit)
-                )
-            assert self.desk is not None
-            answer = self.desk.wait(question.id, limit)
+                words = question.question
+                answer = ask_handler("ask", run.id, handler, words, limit)
+            else:
+                assert self.desk is not None
+                answer = self.desk.wait(question.id, limit)
         except TimeoutError:
             answer = TIMED_OUT
         if is_refusal(answer):

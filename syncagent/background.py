@@ -30,8 +30,8 @@ def start_handle(
     :raises AgentBusy: there is a live run, and that is what *on_busy* says.
     """
     is_kept = keep_alive or request is None
-    is_resumed = request is not None and request.said is None
-    name = stage.pause.run_id if is_resumed and stage.pause is not None else ""
+    waited = None if request is None else request.resumes
+    name = "" if waited is None else waited.run_id
     handle = Handle(stage, name, keep_alive=is_kept, size=size)
     unheard = stage.take_unheard()
     for message in unheard:

@@ -23,14 +23,19 @@ _PAST: Final = 512
 class _Question:
     """A question, and the first answer to it."""
 
-    __slots__ = ("answer", "check", "interrupt", "mail", "token")
+    __slots__ = ("answer", "check", "deliver", "interrupt", "mail", "token")
 
     def __init__(
-        self, interrupt: Interrupt, token: CancelToken, check: Callable[[Any], Any]
+        self,
+        interrupt: Interrupt,
+        token: CancelToken,
+        check: Callable[[Any], Any],
+        deliver: Callable[[Any], object] | None,
     ) -> None:
         self.interrupt = interrupt
         self.token = token
         self.check = check
+        self.deliver = deliver
         # In a tuple: any answer is one, also None.
         self.answer: Once[tuple[Any]] = Once()
         self.mail: Mailbox[tuple[Any]] = Mailbox()
@@ -52,16 +57,19 @@ class Desk:
         interrupt: Interrupt,
         token: CancelToken,
         check: Callable[[Any], Any],
+        deliver: Callable[[Any], object] | None = None,
     ) -> Interrupt:
         """Add a question, and return it so that it can be answered directly.
 
         :param token: whose cancel takes it back.
         :param check: makes what is used of an answer, or raises.
+        :param deliver: is given the answer, if nobody waits for it here.
         """
         found = self._questions.get(interrupt.id)
         if found is None:
             bound = interrupt.answered_by(self.answer)
-            found = self._questions[interrupt.id] = _Question(bound, token, check)
+            found = _Question(bound, token, check, deliver)
+            self._questions[interrupt.id] = found
         return found.interrupt
 
     @property
@@ -86,6 +94,8 @@ class Desk:
             raise InterruptOver(
                 f"{name!r} was answered already, or its run has gone on"
             )
+        if question.deliver is not None:
+            question.deliver(mine[0])
         question.mail.put(mine)
 
     def _find(self, name: str) -> _Question:
@@ -122,12 +132,6 @@ class Desk:
             return question.answer[None][0]
         finally:
             self.drop(name)
-
-    def take(self, name: str) -> Any:
-        """Return the answer, if there is one, and take the question off the desk."""
-        question = self._questions.get(name)
-        self.drop(name)
-        return None if question is None else question.answer[None][0]
 
     def drop(self, name: str) -> None:
         """Take a question off the desk: its time has passed."""

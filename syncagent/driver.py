@@ -10,10 +10,10 @@ import msgspec
 
 from ._closing import Closing
 from .agent_settings import Prompt, user_message
-from .cancel import CancelMode, Receipt
+from .cancel import CancelMode, CancelToken, Receipt
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
-from .exceptions import InterruptOver, InterruptPending, Origin
+from .exceptions import InterruptPending, Origin
 from .interrupts import AwaitingInput, Interrupt
 from .messages import Message, UserMessage
 from .result import RunFinished, RunResult, StreamEvent
@@ -73,7 +73,7 @@ class Driver(Closing):
         self._stream: RunStream | None = None
         #: Those that next() has given, and that must be answered first.
         self._given: set[str] = set()
-        self._awaiting: AwaitingInput | None = None
+        self._awaiting: Interrupt | None = None
 
     # -- going on ------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class Driver(Closing):
             stream = self._stream or self._begin()
             if stream is None:
                 return self._await_input()
-            if not stream.claim.token.cancelled:
+            if not self._is_ending(stream):
                 step = self._next_open()
                 if step is not None:
                     return step
@@ -98,14 +98,25 @@ class Driver(Closing):
                 self._let_go()
                 return Finished(event.result)
 
+    @staticmethod
+    def _is_ending(stream: RunStream) -> bool:
+        """Is it cancelled? After the tools is now, as it stands still."""
+        claim = stream.claim
+        return claim.token.cancelled or claim.later.due(["after_tools"]) is not None
+
     def _begin(self) -> RunStream | None:
         """Begin a run if there is something to be said, or to be gone on with."""
+        waited = None if self._request is None else self._request.resumes
+        if waited is not None and not self._stage.can_resume(waited):
+            self._request = None  # it was cancelled, or gone on with, by somebody else
         if self._request is None:
             said = self._inbox.take_as_one()
             if said is None:
                 return None
             self._request = RunRequest(said=said)
-        self._awaiting = None
+        if self._awaiting is not None:
+            self._desk.drop(self._awaiting.id)
+            self._awaiting = None
         self._stream = self._stage.begin(
             msgspec.structs.replace(
                 self._request, desk=self._desk, inbox=self._inbox, is_pulled=True
@@ -114,20 +125,14 @@ class Driver(Closing):
         self._request = None  # not before: if the agent is busy, it is still to be said
         return self._stream
 
-    def _await_input(self) -> AwaitingInput:
+    def _await_input(self) -> Interrupt:
         """Return what says that there is nothing to do, the same until it is used."""
         if self._awaiting is None:
             asked = AwaitingInput(f"input:{uuid4().hex}")
-            self._awaiting = asked.answered_by(self._hear)
+            self._awaiting = self._desk.lay(
+                asked, CancelToken(), user_message, self._inbox.put
+            )
         return self._awaiting
-
-    def _hear(self, name: str, prompt: Prompt) -> None:
-        said = user_message(prompt)
-        awaiting = self._awaiting
-        if awaiting is None or awaiting.id != name:
-            raise InterruptOver(f"{name!r} was answered already")
-        self._awaiting = None
-        self._inbox.put(said)
 
     def _next_open(self) -> Interrupt | None:
         """Return the next open interrupt, if there is one."""
@@ -156,6 +161,7 @@ class Driver(Closing):
 
     def _let_go(self) -> None:
         stream, self._stream = self._stream, None
+        self._awaiting = None
         self._given.clear()
         self._desk.clear()
         if stream is not None:
@@ -166,8 +172,6 @@ class Driver(Closing):
     @property
     def pending(self) -> tuple[Interrupt, ...]:
         """What is open, in the order in which it was asked."""
-        if self._stream is None:
-            return () if self._awaiting is None else (self._awaiting,)
         return self._desk.open
 
     def resolve(self, id: str, answer: Any) -> None:
@@ -180,10 +184,7 @@ class Driver(Closing):
         :raises ConfigurationError: nobody has asked that, or the answer makes no sense;
             it is still open then.
         """
-        if self._awaiting is not None and self._awaiting.id == id:
-            self._hear(id, answer)
-        else:
-            self._desk.answer(id, answer)
+        self._desk.answer(id, answer)
 
     def submit_input(self, prompt: Prompt) -> None:
         """Say something: after the tool round that runs, or in a run of its own."""

@@ -110,7 +110,7 @@ class Lending:
 
     def _ask(self, invocation: Invocation, token: CancelToken, question: str) -> str:
         run, call = self._run, invocation.call
-        number = next(self._numbers)
+        number = invocation.times_asked + next(self._numbers)
         asked = AwaitingInput(
             f"input:{invocation.key}:{number}", call.call_id, call.name, question
         )

@@ -82,8 +82,9 @@ def run_loop(run: Run) -> Steps:
     """
     if not run.has_calls():
         yield from hear_user(run)  # it may go on from there
+    message = run.last_heard  # it may have been saved right after a turn
     while True:
-        if not run.has_calls():
+        if message is None and not run.has_calls():
             run.claim.come_due("after_turn", "after_tools")
             if run.meter.reached() is not None:
                 return "limit"
@@ -91,18 +92,20 @@ def run_loop(run: Run) -> Steps:
             message = yield from take_turn(run)
             if message is None:  # a hook wants another one
                 continue
+        if message is not None:
             stop = _STOPS.get(message.stop_reason)
             if stop is not None:
                 if run.has_calls():  # the last of them may be half a one
                     finish_round(run)
                 return stop
-            if not run.has_calls():
-                if message.stop_reason != "pause" and run.take_output(message):
-                    return "end_turn"
-                continue
-        is_answered = yield from run_tool_round(run)
-        if not is_answered:
-            return "interrupt"
+            is_last = not run.has_calls() and message.stop_reason != "pause"
+            if is_last and run.take_output(message):
+                return "end_turn"
+            message = None
+        if run.has_calls():
+            is_answered = yield from run_tool_round(run)
+            if not is_answered:
+                return "interrupt"
 
 
 def take_turn(

@@ -41,7 +41,7 @@ def prepare(run: Run, round: ToolRound) -> bool:
     for invocation in round.invocations:
         if not invocation.is_open:
             continue
-        if invocation.tool is None:
+        if not invocation.is_seen:
             if left is not None and left <= 0:
                 run.meter.limit = "tool_calls"
                 invocation.refuse(
@@ -51,6 +51,7 @@ def prepare(run: Run, round: ToolRound) -> bool:
             _look_up(run, invocation)
             if invocation.is_open:
                 _show_hooks(run, invocation)
+            invocation.is_seen = True
             if left is not None and invocation.is_open:
                 left -= 1
         if invocation.is_open:
@@ -174,8 +175,9 @@ def _questions(run: Run, invocation: Invocation) -> list[Interrupt]:
             names = (f"auth:{invocation.key}", call.call_id, call.name)
             asked.append(AuthRequest(*names, tool.requires_auth))
     if invocation.question is not None:
-        number = len(invocation.said) + 1
-        names = (f"input:{invocation.key}:{number}", call.call_id, call.name)
+        # Not by its place among them: one that is asked in place of another is new.
+        name = f"input:{invocation.key}:{invocation.times_asked}"
+        names = (name, call.call_id, call.name)
         asked.append(AwaitingInput(*names, invocation.question))
     return asked
 

@@ -131,6 +131,10 @@ class Respondent(Protocol):
     def can_ask(self) -> bool:
         """Can tools wait for an answer of the user?"""
 
+    @property
+    def unheard(self) -> tuple[UserMessage, ...]:
+        """What was said to the run, and not heard yet."""
+
     def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
         """Return *questions* as those are to see them who follow the run."""
 
@@ -201,6 +205,8 @@ class Run:
         self.round: ToolRound | None = None
         self.invocations: list[Invocation] = []
         self._heard: _Heard | None = None
+        #: What the model had said last, if the run is gone on with right after that.
+        self.last_heard: AssistantMessage | None = None
         #: Has the last message something in it that says nothing?
         self.has_blanks = False
         self._state: tuple[State, str, str] = ("processing", "", "")
@@ -245,6 +251,8 @@ class Run:
         self.invocations = pause.invocations
         self.text, self.start = pause.text, pause.start
         self.unanswered, self.meter = pause.unanswered, pause.meter
+        last = self.transcript[-1] if self.transcript else None
+        self.last_heard = last if isinstance(last, AssistantMessage) else None
 
     # -- asking the model ----------------------------------------------------------
 

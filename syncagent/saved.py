@@ -55,6 +55,7 @@ class _SavedCall(_Record, frozen=True):
     has_begun: bool = False
     question: str | None = None
     said: tuple[tuple[str, str | None], ...] = ()
+    times_asked: int = 0
     ending: _SavedEnding | None = None
     seconds: float = 0.0
 
@@ -115,6 +116,8 @@ def save(
             "another thread drives a run of this agent; save it there, in a hook or "
             "between two events, or when the run has ended"
         )
+    if run is not None:
+        unheard = unheard or run.respondent.unheard
     paused: Paused | None = run
     run_id = "" if run is None else run.id
     if run is None and pause is not None and pause.is_open:
@@ -125,7 +128,7 @@ def save(
         messages=tuple(stage.transcript) if paused else stage.messages,
         run=None if paused is None else _saved_run(run_id, paused),
         rules=tuple(stage.rules),
-        usage=stage.usage,
+        usage=stage.total_usage if paused is None else stage.usage,
         unheard=unheard or stage.unheard,
     )
     return msgspec.json.encode(state).decode()
@@ -156,11 +159,12 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
     return _SavedCall(
         call=call.call,
         key=call.key,
-        arguments=None if call.tool is None else call.arguments,
+        arguments=call.arguments if call.is_seen else None,
         is_approved=call.is_approved,
         has_begun=call.began is not None,
         question=call.question,
         said=tuple(call.said),
+        times_asked=call.times_asked,
         ending=None
         if ending is None
         else _SavedEnding(
@@ -279,6 +283,7 @@ def _invocation(stage: Stage, saved: _SavedCall, *, is_open: bool) -> Invocation
     made = Invocation(saved.call, saved.key)
     made.is_approved, made.question = saved.is_approved, saved.question
     made.said, made.seconds = list(saved.said), saved.seconds
+    made.times_asked = saved.times_asked
     made.is_announced = not is_open
     if saved.ending is not None:
         made.ending = Ending(
@@ -295,7 +300,7 @@ def _invocation(stage: Stage, saved: _SavedCall, *, is_open: bool) -> Invocation
             f"the state waits for a call of {saved.call.name!r}, and there is no such "
             f"tool; there are: {there}; give it to Agent.load(tools=...)"
         )
-    made.tool = tool
+    made.tool, made.is_seen = tool, True
     try:
         made.bind(saved.arguments)
     except ValueError as error:

@@ -44,8 +44,9 @@ _LOOKS: Final = 3
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants who begins a run, or goes on with one."""
 
-    #: What the user says; nothing to go on with the run that waits.
+    #: What the user says, or the run that waits and is gone on with.
     said: UserMessage | None = None
+    resumes: Pause | None = None
     timeout: float | None = None
     cancel: Cancel | None = None
     output: Any = None
@@ -126,7 +127,7 @@ class Stage:
         token, following = compose(
             wanted.timeout, seconds, wanted.cancel, wanted.stopping
         )
-        pause = self.pause if wanted.said is None else None
+        pause = wanted.resumes
         name = wanted.run_id or uuid4().hex if pause is None else pause.run_id
         outer = current_run_id.get()
         claim = RunClaim(token, name, () if outer == NO_RUN else lineage(outer))
@@ -179,17 +180,21 @@ class Stage:
         answering: Answering,
     ) -> Run:
         """Make the run; the agent is claimed, and the transcript is ours."""
-        pause, said = self.pause, wanted.said
+        pause, said = wanted.resumes, wanted.said
         claim.phase = "begin"
         resumed = None
-        if said is None:
-            if pause is not None:
-                output = pause.take_output(output)
-            if pause is None or not pause.take():
+        if pause is not None:
+            if not self.can_resume(pause):
+                raise ConfigurationError(
+                    "what waited for answers waits no more: it was cancelled meanwhile,"
+                    " or somebody else has gone on with it"
+                )
+            output = pause.take_output(output)
+            if not pause.take():
                 raise ConfigurationError("the calls were cancelled meanwhile")
             resumed = pause
         else:
-            self._close_pause(pause)
+            self._close_pause(self.pause)
             self.transcript.repair()
         run = Run(
             *(claim.run_id, self.setup, self.transcript, claim),
@@ -208,6 +213,10 @@ class Stage:
             self.transcript.append(said)
         self._run, self.failure = weakref.ref(run), ""
         return run
+
+    def can_resume(self, pause: Pause) -> bool:
+        """Is it still there, and the one that waits?"""
+        return pause is self.pause and pause.is_open
 
     def _close_pause(self, pause: Pause | None) -> None:
         if pause is None:
@@ -315,8 +324,8 @@ class Stage:
         run, pause = self.run, self.pause
         if run is not None:
             return self.usage + run.meter.usage
-        is_waiting = pause is not None and pause.is_open
-        return self.usage + pause.meter.usage if pause and is_waiting else self.usage
+        # Also one that was let go: it is counted for good when the next run begins.
+        return self.usage if pause is None else self.usage + pause.meter.usage
 
     def take_unheard(self) -> tuple[UserMessage, ...]:
         """Return what was said to a run that was saved, and not heard; once."""

@@ -65,7 +65,7 @@ class Inquiry:
         """
         token = self._token
         is_kept = False
-        token.checkpoint()
+        self._checkpoint()
         try:
             if not self._has_begun:
                 self._has_begun = True
@@ -81,10 +81,14 @@ class Inquiry:
             is_left = self._done is None and not is_kept
             if is_left and not self._errand.withdraw():
                 self._errand.leave(logging.INFO)  # people do not stop, nothing new
-        if token.cancelled and token.origin == "deadline":
-            raise TimeoutError("nobody has answered in time")
-        token.checkpoint()  # an answer that comes after a cancel is none
+        self._checkpoint()  # an answer that comes after a cancel is none
         return True
+
+    def _checkpoint(self) -> None:
+        # Its own deadline: the run's comes as the parent's.
+        if self._token.cancelled and self._token.origin == "deadline":
+            raise TimeoutError("nobody has answered in time")
+        self._token.checkpoint()
 
     def answer(self) -> Any:
         """Return the answer, or raise what the handler has raised."""

@@ -101,11 +101,15 @@ class Invocation:
         #: As the tool will get them, and as they came.
         self.bound: tuple[list[Any], dict[str, Any]] = ([], {})
         self.arguments: dict[str, Any] = {}
+        #: Have hooks looked at it, and has somebody approved of it?
+        self.is_seen = False
         self.is_approved = False
         self.credentials: Any = None
         #: What it asks the user, and what it has asked before, with the answers.
         self.question: str | None = None
         self.said: list[tuple[str, str | None]] = []
+        #: How often it has asked; one that asks something else has forgotten the rest.
+        self.times_asked = 0
         self.ending: Ending | None = None
         #: What had become of it when it was to be made again.
         self._before: Ending | None = None
@@ -129,6 +133,7 @@ class Invocation:
         """Note what became of it; if it only asks something, it is still open."""
         if ending.asked is not None:
             self.question = ending.asked.question
+            self.times_asked += 1
             del self.said[ending.asked.number :]
             self.began = None  # it begins when that is answered
             return
@@ -204,7 +209,8 @@ class Invocation:
         assert self.tool is not None
         ask: Callable[[str], str] | None = None
         if may_ask:
-            ask = self._replay() if host.ask is None else partial(host.ask, self, token)
+            further = None if host.ask is None else partial(host.ask, self, token)
+            ask = self._replay(further)
         return ToolContext(
             token=token,
             forced=host.forced,
@@ -219,15 +225,21 @@ class Invocation:
             credentials=self.credentials,
         )
 
-    def _replay(self) -> Callable[[str], str]:
-        """Return what answers what was answered before, and asks for the rest."""
+    def _replay(self, further: Callable[[str], str] | None) -> Callable[[str], str]:
+        """Return what answers what was answered before, and asks for the rest.
+
+        :param further: waits for an answer to what is new, if somebody can give it now.
+        """
         number = 0
 
         def ask(question: str) -> str:
             nonlocal number
             known, answer = self.said[number] if number < len(self.said) else ("", "")
             if known != question:  # it is new, or differs from what it asked before
-                raise Asked(question, number)
+                if further is None:
+                    raise Asked(question, number)
+                number = len(self.said)  # what it knows of is for other questions
+                return further(question)
             number += 1
             if answer is None:
                 raise ToolError("nobody has answered")
