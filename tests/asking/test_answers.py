@@ -321,7 +321,7 @@ def test_credentials_of_a_tool_in_a_process():
 
 
 def test_credentials_are_not_asked_for_again():
-    """What was given for one call is for all later ones, in a process of its own too."""
+    """What was given for one call is for all later ones, until it is no good."""
     agent = asking(OPEN, say(call("open_door", {}, "again")))
     agent.run("Open.")
     assert outcomes(agent.resume({the_one(agent).id: KEY})) == ["done"] * 2
