@@ -128,6 +128,11 @@ class Answering:
         """Have somebody attend to a run that nobody did before."""
         self._desk, self._inbox = desk, inbox
 
+    def close(self) -> None:
+        """Leave a handler behind for which nobody waits any more."""
+        if self._inquiry is not None:
+            self._inquiry[1].leave()
+
     # -- what a round asks ---------------------------------------------------------
 
     def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:

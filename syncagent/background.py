@@ -63,12 +63,12 @@ def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
     """Drive a run on a thread of its own, from its begin, and wait for its end.
 
     Cancellation: ends at once. If somebody asks for the background, the caller is
-    released at once, and the run goes on.
+    released at once, and the run goes on. It stays here if no thread is to be had.
     """
     handle = Handle(stage)
     wanted = msgspec.structs.replace(request, is_releasable=True)
     try:
-        stream = handle.start(wanted, begins_here=True)
+        stream = handle.start(wanted, begins_here=True, may_stay=True)
         assert stream is not None
         either_token = CancelToken.any_of(handle.ended, stream.claim.token.background)
         either_token.wait()
@@ -80,6 +80,7 @@ def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
             stop_reason="backgrounded",
             run_id=handle.run_id,
             messages=tuple(Transcript(stage.messages).repaired()),
+            start=stream.start,
         )
         return result.with_handle(handle)
     except BaseException:

@@ -36,8 +36,9 @@ class Lending:
         self.thread = threading.get_ident()
         #: Takes events from any thread; there is one while tools run.
         self.post: Callable[[RunEvent], object] | None = None
-        #: Events that hooks have been shown before they could be passed on.
-        self.early: deque[RunEvent] = deque()
+        #: Events that hooks have been shown before they could be passed on, and how
+        #: many of them have: more may follow the run by the time that it is passed on.
+        self.early: deque[tuple[RunEvent, int]] = deque()
         #: What tools wait for, by their call ids, the newest last.
         self._waits: dict[str, State] = {}
         #: For questions of tools, on whatever threads.
@@ -79,7 +80,7 @@ class Lending:
             self.post(event)
         hooks = self._run.on_event
         if hooks and threading.get_ident() == self.thread:
-            self.early.append(event)
+            self.early.append((event, len(hooks)))
             for hook in hooks:
                 hook(event)
 

@@ -230,6 +230,7 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
         run.token,
         width=run.setup.width,
         after=lambda invocation: after_tool(run, invocation),
+        leaving=run.token.background if run.may_leave else None,
     )
     run.lending.post = executor.post
     run.enter("tool")

@@ -29,6 +29,13 @@ class Pump:
         #: What the loop is to be sent the answers of.
         self.asked: tuple[Interrupt, ...] = ()
 
+    def close(self) -> None:
+        """End what was to go on elsewhere, and does not."""
+        try:
+            self.loop.close()
+        finally:
+            self.answering.close()
+
 
 def drive(pump: Pump) -> Generator[RunEvent, None, StopReason]:
     """Pump the loop of a run, until it has ended, or is to go on elsewhere.
@@ -71,12 +78,11 @@ def drive(pump: Pump) -> Generator[RunEvent, None, StopReason]:
             finally:
                 run_id.set(before)
             if on_event:
-                early = lending.early
-                if early and early[0] is step:
-                    early.popleft()
-                else:
-                    for hook in on_event:
-                        hook(step)
+                early, told = lending.early, 0
+                if early and early[0][0] is step:
+                    told = early.popleft()[1]
+                for hook in on_event[told:]:
+                    hook(step)
             yield step
     except GeneratorExit:
         run.claim.cancel(CLOSED, "closed")

@@ -49,9 +49,12 @@ class RunStream(Closing, Iterator[StreamEvent]):
     def __init__(self, end: RunEnd, pump: Pump) -> None:
         self.run_id = end.run.id
         self.claim = end.run.claim
+        #: The number of messages that were there before.
+        self.start = end.run.start
+        #: Has another thread begun it?
+        self.is_moved = False
         self._end: RunEnd | None = end
         self._over: RunResult | None = None
-        self._is_moved = False
         # It knows the end, and not this object: without a circle, what is dropped is
         # closed at once.
         self._events = follow(end, pump)
@@ -67,7 +70,7 @@ class RunStream(Closing, Iterator[StreamEvent]):
         claim.end()
         self = cls.__new__(cls)
         self.run_id, self.claim, self._end = claim.run_id, claim, None
-        self._is_moved = False
+        self.start, self.is_moved = len(messages), False
         self._over = result = RunResult(
             text="",
             stop_reason="cancelled",
@@ -83,7 +86,7 @@ class RunStream(Closing, Iterator[StreamEvent]):
     def moved(cls, end: RunEnd, pump: Pump) -> RunStream:
         """Return one for the thread that is to go on with a run."""
         self = cls(end, pump)
-        self._is_moved = True
+        self.is_moved = True
         self._events = follow(end, pump, is_moved=True)
         return self
 
@@ -95,7 +98,7 @@ class RunStream(Closing, Iterator[StreamEvent]):
         """
         result = self._over
         if self._end is not None:
-            left = None if self._is_moved else self._end.left
+            left = None if self.is_moved else self._end.left
             result = left or self._end.result
         if result is not None:
             return result
@@ -138,6 +141,11 @@ class RunStream(Closing, Iterator[StreamEvent]):
             self._events.close()
         except ValueError:  # another thread is in the middle of a step, which ends now
             self.claim.cancel(CLOSED, "closed")
+
+    def give_up(self) -> None:
+        """End the run, wherever it is driven by now: nobody will know of it."""
+        self.claim.cancel(CLOSED, "closed")
+        self.close()
 
     def __iter__(self) -> Iterator[StreamEvent]:
         return self._events
@@ -209,29 +217,31 @@ class RunEnd:
             make_result(run, "backgrounded", None, phase="", latency=0.0),
             text=run.text if answer is None else answer.text,
             messages=tuple(run.transcript.repaired()),
+            # What runs, or waits for its turn, has come to nothing yet.
+            tool_outcomes=tuple(
+                call.report() for call in run.invocations if not call.is_open
+            ),
         )
-        run.claim.is_background = True
         try:
             handle = self._move(self, pump)
-            self.owner.put(_THERE)
+            self.take_over()
             self.left = left = left.with_handle(handle)
-        except BaseException:  # who has it now?
-            if self.owner.put(_HERE) is not _HERE:
+        except BaseException:
+            if not self.keep():
                 self.left = left
-                run.claim.cancel(CLOSED, "closed")
-            else:
-                run.claim.is_background = False
             raise
         return left
 
-    @property
-    def has_moved(self) -> bool:
-        """Has another thread taken it over?"""
-        return self.owner.value is _THERE
-
     def take_over(self) -> bool:
-        """Make this thread, to which the run was moved, the one that drives it."""
-        return self.owner.put(_THERE) is _THERE
+        """Let the thread to which the run was moved drive it, unless it is kept."""
+        has_moved = self.owner.put(_THERE) is _THERE
+        if has_moved:  # not before: until then it is what a cancel is to hit
+            self.run.claim.is_background = True
+        return has_moved
+
+    def keep(self) -> bool:
+        """Keep the run on the thread that has begun it, unless another has it."""
+        return self.owner.put(_HERE) is _HERE
 
     def _let_go(self, error: BaseException | None) -> None:
         if self._following is not None:
@@ -283,6 +293,8 @@ def follow(
             try:
                 left = end.leave(pump)
             except RuntimeError:  # no thread to be had: it stays here
+                if not end.keep():
+                    raise
                 end.run.may_leave = False
                 stop = yield from drive(pump)
             else:
@@ -290,9 +302,16 @@ def follow(
                 return
         end.conclude(stop)
     except BaseException as error:
-        if end.has_moved and not is_moved:
+        if not is_moved and not end.keep():
+            if not isinstance(error, GeneratorExit):  # nobody will know of it
+                end.run.claim.cancel(CLOSED, "closed")
             raise
-        if end.result is not None or not end.conclude(error):
+        is_settled = end.result is not None
+        try:
+            pump.close()  # it was to be moved, perhaps
+        finally:
+            is_told = not is_settled and end.conclude(error)
+        if not is_told:
             raise
     result, on_event = end.result, end.run.on_event
     assert result is not None
@@ -321,10 +340,12 @@ def exhaust(begin: Callable[[], RunStream]) -> RunResult:
         stream = begin()
         for _ in stream:
             pass
-        return stream.result
-    finally:
+        result = stream.result
+    except BaseException:
         if stream is not None:
-            until_done(stream.close)
+            until_done(stream.give_up)
+        raise
+    return result
 
 
 def _show_error(run: Run, error: BaseException) -> None:

@@ -18,7 +18,7 @@ from .cancel.again import start_thread
 from .cancel.once import Once
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
-from .events import StateChanged
+from .events import InterruptRaised, StateChanged
 from .exceptions import ConfigurationError, Origin
 from .messages import UserMessage
 from .pump import Pump
@@ -77,37 +77,41 @@ class Serving:
         #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
         self._callbacks: deque[Callable[[Any], object]] = deque()
+        #: What is to be done first.
+        self._first: Ticket | RunStream | None = None
         #: Will its thread serve it, or is there none?
         self._begun: Once[str] = Once()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
 
     def start(
-        self, request: RunRequest | None, *, begins_here: bool
+        self, request: RunRequest | None, *, begins_here: bool, may_stay: bool = False
     ) -> RunStream | None:
         """Begin a run, or wait for input if there is none.
 
         :param begins_here: wait on this thread for the agent to be free, if that is
             what is wanted.
+        :param may_stay: serve it on this thread if there is no other to be had.
         :return: the run, if it has begun.
         """
         first: Ticket | RunStream | None = None
         try:
             if request is not None:
-                first = self._register(request, run_id=self.run_id)
+                first = self._first = self._register(request, run_id=self.run_id)
                 if begins_here:
-                    first = self._admit(first)
-                first.claim.drive_elsewhere()
+                    first = self._first = self._admit(first)
+                # Whoever begins it is no part of it, and can wait for its end.
+                first.claim.drive_on(0)
                 self._is_busy = True
                 self._show(StateChanged("processing"))
-            self._start_thread(lambda: self._serve(first))
+            try:
+                self._start_thread(self._serve)
+            except RuntimeError:
+                if not may_stay or self._begun:
+                    raise
+                self._serve()
         except BaseException:
-            self._stop("it could not be started", "closed")  # its thread may run
-            if isinstance(first, RunStream):
-                first.close()
-            elif first is not None:
-                self._stage.turn_away(first)
-            self._give_up()
+            self._give_up("it could not be started")
             raise
         return first if isinstance(first, RunStream) else None
 
@@ -116,9 +120,19 @@ class Serving:
 
         Cancellation: it waits for the end of one, so nothing else ends it.
         """
-        self._stop(reason, "closed")
-        self._give_up()
+        self._give_up(reason)
         self.ended.wait()
+
+    def _give_up(self, reason: str) -> None:
+        """Have it end; and if no thread will ever serve it, end it here."""
+        self._stop(reason, "closed")
+        if self._begun.put(_GIVEN_UP) is not _GIVEN_UP:
+            return
+        if isinstance(self._first, RunStream):
+            self._first.close()
+        elif self._first is not None:
+            self._stage.turn_away(self._first)
+        self._finish()
 
     def _stop(self, reason: str, origin: Origin, *, force: bool = False) -> Receipt:
         """Have it end, whatever it is doing."""
@@ -131,14 +145,9 @@ class Serving:
             self._stopping.cancel(reason, origin)
         return receipt
 
-    def _give_up(self) -> None:
-        """Say that it is over if there is no thread that will."""
-        if self._begun.put(_GIVEN_UP) is _GIVEN_UP:
-            self.ended.cancel(origin="closed")
-
     def take_over(self, end: RunEnd, pump: Pump) -> None:
         """Go on with a run that another thread has begun."""
-        stream = RunStream.moved(end, pump)
+        self._first = stream = RunStream.moved(end, pump)
         self._claim = stream.claim
         self._is_busy = True
         self._show(StateChanged(*end.run.state))
@@ -150,9 +159,14 @@ class Serving:
             run.may_leave, run.is_steered = False, True
             run.on_event = (*run.on_event, self._hear)
             pump.answering.attend(self._desk, self._inbox)
-            self._serve(stream)
+            if pump.asked:  # those who follow this have not heard of it
+                asked = pump.answering.show(run, pump.asked)
+                self._events.publish(InterruptRaised(asked))
+            self._serve()
 
-        self._start_thread(serve)
+        thread = self._start_thread(serve)
+        if thread is not None:
+            stream.claim.drive_on(thread)
 
     def _register(self, request: RunRequest, run_id: str = "") -> Ticket:
         """Make a run that can be cancelled through this, before it has its turn."""
@@ -169,7 +183,7 @@ class Serving:
         self._claim = ticket.claim
         return ticket
 
-    def _start_thread(self, work: Callable[[], None]) -> None:
+    def _start_thread(self, work: Callable[[], None]) -> int | None:
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
             args=(work,),
@@ -177,12 +191,15 @@ class Serving:
             daemon=True,
         )
         start_thread(self._thread)
+        return self._thread.ident
 
-    def _serve(self, first: Ticket | RunStream | None) -> None:
+    def _serve(self) -> None:
         """Run what is said, one after the other, until it is over."""
         if self._begun.put(_SERVED) is not _SERVED:
             return
-        step = first
+        step, self._first = self._first, None
+        if step is not None:
+            step.claim.drive_here()
         try:
             while True:
                 if isinstance(step, Ticket):

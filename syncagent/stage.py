@@ -344,6 +344,8 @@ class Stage:
                 transcript.append(message)
         else:
             transcript = Transcript(self.transcript[: run.start])
+            if run.unanswered is not None:
+                transcript.append(run.unanswered)
         transcript.repair()
         rules = self.rules if is_part else RuleBook(self.rules)
         other = Stage(self.setup, self.handlers, self.on_busy, transcript, rules)

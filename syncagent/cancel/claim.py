@@ -91,11 +91,11 @@ class RunClaim:
 
     def drive_here(self) -> None:
         """Note that this is the run's thread from now on."""
-        self._ended.thread = threading.get_ident()
+        self.drive_on(threading.get_ident())
 
-    def drive_elsewhere(self) -> None:
-        """Note that a thread that is yet to begin will be the run's."""
-        self._ended.thread = 0
+    def drive_on(self, thread: int) -> None:
+        """Note which is the run's thread from now on; 0 is one yet to begin."""
+        self._ended.thread = thread
 
     def hit(
         self, mine: Cause, mode: CancelMode = "now", *, force: bool = False

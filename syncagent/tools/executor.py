@@ -34,6 +34,7 @@ class Executor:
     :param token: the run's.
     :param width: how many may run at once.
     :param after: looks at a call that has ended; returns whether to make it again.
+    :param leaving: cancelled when whoever drives this wants an event, to leave.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Executor:
         *,
         width: int,
         after: Callable[[Invocation], bool],
+        leaving: CancelToken | None = None,
     ) -> None:
         self._host = host
         self._token = token
@@ -51,7 +53,8 @@ class Executor:
         self._width = width
         self._after = after
         self._mail: Mailbox[_Mail] = Mailbox()
-        #: What ends a wait; also a wish for the background, until that is known.
+        self._leaving = leaving
+        #: What ends a wait; also a wish for the background, until that is passed on.
         self._wake: CancelToken | None = None
         self._running: dict[Invocation, tuple[Errand[Ending], CancelToken]] = {}
         self._is_alone = True
@@ -153,8 +156,8 @@ class Executor:
         item = self._mail.get(self._waking(), min(limits, default=None))
         if item is None:
             self._token.checkpoint()
-            if self._wake is not self._token and self._token.background_requested:
-                self._wake = self._token
+            if self._leaving is not None and self._leaving.cancelled:
+                self._leaving, self._wake = None, self._token
                 yield BackgroundRequested()
             for invocation in list(self._running):
                 # Unless it has just ended: then its mail is on the way.
@@ -171,11 +174,9 @@ class Executor:
     def _waking(self) -> CancelToken:
         """Return what ends the wait for tools on other threads."""
         if self._wake is None:
-            token = self._token
+            token, leaving = self._token, self._leaving
             self._wake = (
-                token
-                if token.background_requested  # whoever drives this knows
-                else CancelToken.any_of(token, token.background)
+                token if leaving is None else CancelToken.any_of(token, leaving)
             )
         return self._wake
 

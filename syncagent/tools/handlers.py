@@ -78,9 +78,8 @@ class Inquiry:
             if self._done is None and self._can_hear:
                 self._done = self._mail.get(CancelToken(), _clock.now() + _PATIENCE)
         finally:
-            is_left = self._done is None and not is_kept
-            if is_left and not self._errand.withdraw():
-                self._errand.leave(logging.INFO)  # people do not stop, nothing new
+            if not is_kept:
+                self.leave()
         self._checkpoint()  # an answer that comes after a cancel is none
         return True
 
@@ -89,6 +88,11 @@ class Inquiry:
         if self._token.cancelled and self._token.origin == "deadline":
             raise TimeoutError("nobody has answered in time")
         self._token.checkpoint()
+
+    def leave(self) -> None:
+        """Leave the handler behind if it has not answered; may be done again."""
+        if self._done is None and not self._errand.withdraw():
+            self._errand.leave(logging.INFO)  # people do not stop, nothing new
 
     def answer(self) -> Any:
         """Return the answer, or raise what the handler has raised."""
