@@ -13,6 +13,7 @@ from .agent_settings import Prompt, user_message
 from .cancel import CancelMode, CancelToken, Receipt
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
+from .events import InterruptRaised
 from .exceptions import InterruptPending, Origin
 from .interrupts import AwaitingInput, Interrupt
 from .messages import Message, UserMessage
@@ -94,6 +95,8 @@ class Driver(Closing):
                 if step is not None:
                     return step
             event = self._pull(stream)
+            while not isinstance(event, (InterruptRaised, RunFinished)):
+                event = self._pull(stream)
             if isinstance(event, RunFinished):
                 self._let_go()
                 return Finished(event.result)
@@ -178,8 +181,8 @@ class Driver(Closing):
         """Answer what is open, in any order.
 
         :param id: the interrupt's, or that of the tool call that it is about.
-        :param answer: true, false or an :class:`~syncagent.Approval`; credentials;
-            words.
+        :param answer: true, false or an :class:`~syncagent.interrupts.Approval`;
+            credentials; words.
         :raises InterruptOver: it was answered already, or its run has gone on or ended.
         :raises ConfigurationError: nobody has asked that, or the answer makes no sense;
             it is still open then.
@@ -212,7 +215,6 @@ class Driver(Closing):
     def close(self) -> None:
         """End the live run, if there is one; what it has not heard is kept."""
         self._let_go()
-        self._stage.unheard = (*self._inbox.take(), *self._stage.unheard)
 
     # -- looking -------------------------------------------------------------------
 

@@ -66,10 +66,12 @@ class Handle(Serving, Closing):
         if not self._is_idle() and self._is_own_thread():
             raise AgentBusy("this is a part of the run, which would wait for itself")
         until = None if timeout is None else _clock.now() + timeout
-        return self._events.watch.wait(self._is_idle, CancelToken(), until)
+        return self._rested.wait(self._is_idle, CancelToken(), until)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until it is over, at most *timeout* seconds; an idle one is not.
+        """Wait until it is over, and its done callbacks have returned.
+
+        An idle one is not over.
 
         On its own thread, and on those of its tools, it does not wait, as that would
         be for ever.
@@ -79,7 +81,7 @@ class Handle(Serving, Closing):
         :return: whether it is over.
         """
         is_part = self._pid != os.getpid() or self._is_own_thread()
-        return self.ended.wait(0.0 if is_part else timeout)
+        return self._left.wait(0.0 if is_part else timeout)
 
     def done(self) -> bool:
         """Is it over? One that is idle is not."""
@@ -203,7 +205,7 @@ class Handle(Serving, Closing):
 
         :param id: the interrupt's, or that of the tool call that it is about.
         :param answer: whether a tool may be called; credentials; words.
-        :param remember: for later calls, see :class:`syncagent.Approval`.
+        :param remember: for later calls, see :class:`~syncagent.interrupts.Approval`.
         :param arguments: to be used in place of the model's.
         :param reason: told to the model if it is not allowed.
         :return: whether it counts; false if that was over already.

@@ -199,7 +199,8 @@ def ask_first(
         yield from run.change_state(state)
         run.enter(phase)
         round.is_waiting = True
-        yield InterruptRaised(shown)
+        if shown:
+            yield InterruptRaised(shown)
         answers = yield questions
         if answers is None:
             return False

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import msgspec
 
-from .cancel import CancelToken, Receipt, RunClaim
+from .cancel import CancelToken, Receipt, RunClaim, Watch
 from .cancel.again import start_thread
 from .cancel.once import Once
 from .cancel.reason import make_cause
@@ -60,12 +60,16 @@ class Serving:
         self._desk = Desk()
         self._inbox = Inbox()
         self._events = EventLog(size)
+        #: Woken when it has nothing left to do; not with every event.
+        self._rested = Watch()
         self._state = StateChanged("idle")
         #: Is it to end? Known before the live run is told, unlike the token.
         self._is_stopping = False
         self._stopping = CancelToken()
         #: Cancelled when it is over.
         self.ended: Final = CancelToken()
+        #: Cancelled when those are through who were to hear of that.
+        self._left = CancelToken()
         #: The run that is live, or waits for its turn.
         self._claim: RunClaim | None = None
         #: The newest run that somebody has interrupted, or cancelled, through this.
@@ -262,7 +266,7 @@ class Serving:
         if self._state.state not in ("idle", "failed"):
             self._show(StateChanged("idle"))
         self._is_busy = False
-        self._events.watch.wake()
+        self._rested.wake()
 
     def _fail(self, error: BaseException) -> None:
         self._outcome = error
@@ -274,8 +278,10 @@ class Serving:
             self._show(StateChanged("done"))
         self._is_busy = False
         self.ended.cancel(origin="closed")
+        self._rested.wake()
         self._events.close()
         self._call_back()
+        self._left.cancel(origin="closed")
 
     def _show(self, event: StateChanged) -> None:
         self._state = event
