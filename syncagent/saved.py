@@ -159,9 +159,10 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
     return _SavedCall(
         call=call.call,
         key=call.key,
-        arguments=call.arguments if call.is_seen else None,
+        # What has ended is not called again.
+        arguments=call.arguments if call.is_seen and call.is_open else None,
         is_approved=call.is_approved,
-        has_begun=call.began is not None,
+        has_begun=call.is_open and call.began is not None,
         question=call.question,
         said=tuple(call.said),
         times_asked=call.times_asked,
