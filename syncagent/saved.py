@@ -11,7 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from .exceptions import AgentBusy, StateInvalid
-from .interrupts import AfterToolResult, Interrupt
+from .interrupts import (
+    AfterToolResult,
+    ApprovalRequest,
+    AuthRequest,
+    AwaitingInput,
+    Interrupt,
+)
 from .messages import AssistantMessage, Message, ResultBlock, ToolCall, UserMessage
 from .meter import Meter
 from .outcomes import Outcome
@@ -159,9 +165,10 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
     return _SavedCall(
         call=call.call,
         key=call.key,
-        arguments=call.arguments if call.is_seen else None,
+        # What has ended is not called again.
+        arguments=call.arguments if call.is_seen and call.is_open else None,
         is_approved=call.is_approved,
-        has_begun=call.began is not None,
+        has_begun=call.is_open and call.began is not None,
         question=call.question,
         said=tuple(call.said),
         times_asked=call.times_asked,
@@ -220,15 +227,15 @@ def _decode(state: str | bytes) -> _SavedAgent:
 
 def _transcript(messages: tuple[Message, ...], run: _SavedRun) -> Transcript:
     """Return the conversation, whose last calls may be open."""
+    if not messages or not 0 <= run.in_round <= len(run.calls):
+        raise StateInvalid("the state was changed: there is nothing that it waits for")
     if not run.in_round:
         transcript = Transcript(messages)
         transcript.repair()
         return transcript
-    last = messages[-1] if messages else None
-    made = [saved.call.call_id for saved in run.calls[-run.in_round :]]
-    if not isinstance(last, AssistantMessage) or made != [
-        call.call_id for call in last.tool_calls
-    ]:
+    last = messages[-1]
+    made = tuple(saved.call for saved in run.calls[-run.in_round :])
+    if not isinstance(last, AssistantMessage) or made != last.tool_calls:
         raise StateInvalid(
             "the state was changed: the calls that it waits for are not those of its "
             "last message"
@@ -260,7 +267,7 @@ def _pause(stage: Stage, run: _SavedRun) -> Pause:
         round=round,
         invocations=invocations,
         text=run.text,
-        start=min(run.start, len(stage.transcript)),
+        start=max(0, min(run.start, len(stage.transcript))),
         unanswered=run.unanswered,
         meter=meter,
         output=None,
@@ -271,12 +278,26 @@ def _pause(stage: Stage, run: _SavedRun) -> Pause:
 
 
 def _check_questions(round: ToolRound) -> None:
-    known = {call.call.call_id for call in round.invocations if call.is_open}
+    """See that somebody is asked about what is called, and not about something else."""
+    known = {call.call.call_id: call for call in round.invocations if call.is_seen}
+    names = {asked.id for asked in round.questions}
     for asked in round.questions:
-        if isinstance(asked, AfterToolResult) or asked.call_id not in known:
+        name = "" if isinstance(asked, AfterToolResult) else asked.call_id
+        call = known.pop(name, None)  # nobody is asked two things about one call
+        if call is None or not call.is_open or not _is_about(asked, call):
             raise StateInvalid(
                 f"the state was changed: {asked.id!r} is about a call that is not there"
             )
+    if len(names) != len(round.questions):
+        raise StateInvalid("the state was changed: two questions have one id")
+
+
+def _is_about(asked: Interrupt, call: Invocation) -> bool:
+    if isinstance(asked, ApprovalRequest):
+        return (asked.tool, asked.arguments) == (call.call.name, call.arguments)
+    if isinstance(asked, AwaitingInput):
+        return (asked.tool, asked.question) == (call.call.name, call.question)
+    return isinstance(asked, AuthRequest) and asked.tool == call.call.name
 
 
 def _invocation(stage: Stage, saved: _SavedCall, *, is_open: bool) -> Invocation:
