@@ -174,8 +174,8 @@ class Driver(Closing):
         """Answer what is open, in any order.
 
         :param id: the interrupt's, or that of the tool call that it is about.
-        :param answer: true, false or an :class:`~syncagent.Approval`; credentials;
-            words.
+        :param answer: true, false or an :class:`~syncagent.interrupts.Approval`;
+            credentials; words.
         :raises InterruptOver: it was answered already, or its run has gone on or ended.
         :raises ConfigurationError: nobody has asked that, or the answer makes no sense;
             it is still open then.

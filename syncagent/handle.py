@@ -267,7 +267,7 @@ class Handle(Closing):
 
         :param id: the interrupt's, or that of the tool call that it is about.
         :param answer: whether a tool may be called; credentials; words.
-        :param remember: for later calls, see :class:`syncagent.Approval`.
+        :param remember: for later calls, see :class:`~syncagent.interrupts.Approval`.
         :param arguments: to be used in place of the model's.
         :param reason: told to the model if it is not allowed.
         :return: whether it counts; false if that was over already.
