@@ -16,7 +16,7 @@ import msgspec
 from . import _clock
 from ._closing import Closing
 from .agent_settings import Cancel, Prompt, compose, user_message
-from .cancel import CancelMode, CancelToken, Receipt
+from .cancel import CancelMode, CancelToken, Receipt, Watch
 from .cancel.again import start_thread
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
@@ -59,6 +59,8 @@ class Handle(Closing):
         self._desk = Desk()
         self._inbox = Inbox()
         self._events = EventLog(size)
+        #: Woken when it has nothing left to do; not with every event.
+        self._rested = Watch()
         self._state = StateChanged("idle")
         #: Cancelled when it is to end, and when it has.
         self._stopping = CancelToken()
@@ -114,7 +116,7 @@ class Handle(Closing):
         if not self._is_idle() and self._is_own_thread():
             raise AgentBusy("this is a part of the run, which would wait for itself")
         until = None if timeout is None else _clock.now() + timeout
-        return self._events.watch.wait(self._is_idle, CancelToken(), until)
+        return self._rested.wait(self._is_idle, CancelToken(), until)
 
     def _is_idle(self) -> bool:
         # In this order: it is busy before it takes what was said.
@@ -433,7 +435,7 @@ class Handle(Closing):
         if self._error is None and self._state.state != "idle":
             self._show(StateChanged("idle"))
         self._is_busy = False
-        self._events.watch.wake()
+        self._rested.wake()
 
     def _fail(self, error: BaseException) -> None:
         self._result, self._error = None, error
@@ -445,6 +447,7 @@ class Handle(Closing):
             self._show(StateChanged("done"))
         self._is_busy = False
         self._ended.cancel(origin="closed")
+        self._rested.wake()
         self._events.close()
         self._call_back()
 
