@@ -97,18 +97,18 @@ class Subscription(Closing, Iterator[LoggedEvent]):
         :return: ``None`` if there is none in time, or there will be none:
             :attr:`is_over` tells which.
         """
-        log = self._log
-        if self._next >= log.count and not self.is_over:
+        log, number = self._log, self._next
+        if number >= log.count and not self.is_over:
             until = None if timeout is None else _clock.now() + timeout
             log.watch.wait(self._has_news, self._token, until)
-        if self._is_closed or self._token.cancelled or self._next >= log.count:
+        if self._is_closed or self._token.cancelled or number >= log.count:
             return None
-        event = log.read(self._next) if self._next >= log.first else None
+        event = log.read(number)
         if event is None:
-            missed = max(1, log.first - self._next)  # it may be dropped right now
-            self._next += missed
+            missed = max(1, log.first - number)  # it may be dropped right now
+            self._next = number + missed
             return Lagged(missed)
-        self._next += 1
+        self._next = number + 1
         return event
 
     def _has_news(self) -> bool:
