@@ -117,6 +117,8 @@ class Answering:
 
     def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
         """Return *questions* as those are to see them who follow the run."""
+        if self._has_all(questions):
+            return ()
         if isinstance(questions[0], AfterToolResult) and not self._is_pulled:
             return ()
         if self.desk is None or self._find(questions[0]) is not None:
@@ -131,7 +133,7 @@ class Answering:
         :return: nothing if there is nobody who could; :data:`NOT_YET` if the run is to
             be moved, and asks again afterwards.
         """
-        if all(question.id in self._given for question in questions):
+        if self._has_all(questions):
             # Once: a later call may have the same id.
             given, self._given = self._given, {}
             return given
@@ -157,6 +159,10 @@ class Answering:
                 later.answered()
                 self._token = None
         return answers
+
+    def _has_all(self, questions: tuple[Interrupt, ...]) -> bool:
+        """Are the answers at hand?"""
+        return all(question.id in self._given for question in questions)
 
     def _find(self, question: Interrupt) -> Callable[..., Any] | None:
         return self._handlers.find(question)[1]
