@@ -65,6 +65,8 @@ class Handle(Closing):
         #: Cancelled when it is to end, and when it has.
         self._stopping = CancelToken()
         self._ended = CancelToken()
+        #: Cancelled when those are through who were to hear of its end.
+        self._left = CancelToken()
         self._stream: RunStream | None = None
         #: The newest run that somebody has interrupted, or cancelled, through this.
         self._interrupted: RunStream | None = None
@@ -313,6 +315,11 @@ class Handle(Closing):
         """Cancelled when it is over."""
         return self._ended
 
+    @property
+    def left(self) -> CancelToken:
+        """Cancelled when it is over, and its done callbacks have returned."""
+        return self._left
+
     def start(
         self, request: RunRequest | None, *, begins_here: bool
     ) -> RunStream | None:
@@ -450,6 +457,7 @@ class Handle(Closing):
         self._rested.wake()
         self._events.close()
         self._call_back()
+        self._left.cancel(origin="closed")
 
     def _show(self, event: StateChanged) -> None:
         self._state = event

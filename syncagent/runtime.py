@@ -152,7 +152,7 @@ class Runtime(Closing):
             handle.shutdown()
         end = _clock.now() + grace
         for handle in handles:
-            handle.ended.wait(max(0.0, end - _clock.now()))
+            handle.left.wait(max(0.0, end - _clock.now()))
         running = [each for each in late if not each.done()]
         cancelled = [each for each in late if each not in running]
         return ShutdownReport(*(_ids(each) for each in (drained, cancelled, running)))
