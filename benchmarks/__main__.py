@@ -19,6 +19,7 @@ from benchmarks import (
     agent_cancel,
     agent_crowd,
     agent_loop,
+    handles,
     latency,
     models,
     sse,
@@ -37,6 +38,7 @@ AREAS = {
     "agent_loop": agent_loop.rows,
     "agent_crowd": agent_crowd.rows,
     "agent_cancel": agent_cancel.rows,
+    "handles": handles.rows,
 }
 
 

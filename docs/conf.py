@@ -39,8 +39,10 @@ nitpick_ignore_regex = [
         r"syncagent\.(_clock|cancel\.\w+|logs\._\w+|transport\.\w+)\..*",
     ),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
-    ("py:.*", r"syncagent\.(run\.Run|driver\.Handlers|tools\.\w+\.\w*Signature)"),
-    ("py:.*", r"syncagent\.(_closing\.Closing|run_stream\.RunEnd)"),
+    ("py:.*", r"syncagent\.(run\.Run|answers\.\w+|tools\.\w+\.\w*Signature)"),
+    ("py:.*", r"syncagent\.(_closing\.Closing|run_stream\.RunEnd|pump\.Pump)"),
+    ("py:.*", r"syncagent\.(stage\.\w+|subscriptions\.EventLog|serving\.\w+)"),
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*)"),
+    ("py:.*", r"syncagent\.agent_view\.AgentView"),
     ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
 ]
