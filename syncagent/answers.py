@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -82,7 +82,7 @@ class Answering:
         run ends until they are answered.
     :param inbox: what is said to the run between two turns.
     :param is_pulled: is somebody shown that it could be said now?
-    :param attended: empty for as long as nobody looks at the desk.
+    :param waits_for: nobody looks at the desk until this is asked for the background.
     :param outer: who answers what the run asks that this one is a part of, and is asked
         for whatever there is nobody for here.
     """
@@ -95,7 +95,7 @@ class Answering:
         desk: Desk | None = None,
         inbox: Inbox | None = None,
         is_pulled: bool = False,
-        attended: Collection[object] = (True,),
+        waits_for: CancelToken | None = None,
         outer: Answering | None = None,
     ) -> None:
         self._handlers = handlers
@@ -103,7 +103,7 @@ class Answering:
         self._desk = desk
         self._inbox = inbox
         self._is_pulled = is_pulled
-        self._attended = attended
+        self._waits_for = waits_for
         self._outer = outer
         #: What handlers have answered, and the one who is asked now.
         self._answers: dict[str, Any] = {}
@@ -113,11 +113,12 @@ class Answering:
     @property
     def desk(self) -> Desk | None:
         """Where questions lie, if somebody looks there."""
-        if self._desk is not None and self._attended:
+        is_attended = self._waits_for is None or self._waits_for.background_requested
+        if is_attended and self._desk is not None:
             return self._desk
+        outer = self._outer
         # Who pulls the outer run along cannot answer in the middle of its tool.
-        is_outer = self._outer is not None and not self._outer._is_pulled
-        return self._outer.desk if is_outer and self._outer else None
+        return None if outer is None or outer._is_pulled else outer.desk
 
     @property
     def unheard(self) -> tuple[UserMessage, ...]:

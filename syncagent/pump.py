@@ -47,12 +47,12 @@ def drive(pump: Pump) -> Generator[RunEvent, None, StopReason]:
     """
     run, loop, answering = pump.run, pump.loop, pump.answering
     lending, on_event = run.lending, run.on_event
-    is_leaving = run.token.background.flag() if run.may_leave else ()
+    life, may_leave = run.token.life(), run.may_leave
     answers: Answers = None
     has_left = False
     try:
         while True:
-            if is_leaving:
+            if life.background_asked and may_leave:
                 has_left = True
                 return "backgrounded"
             # No reset(): a signal handler may raise before its token is in our hands.

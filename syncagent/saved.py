@@ -210,19 +210,36 @@ def _decode(state: str | bytes) -> _SavedAgent:
             f"a state is what agent.save() returns, a string; got {state!r:.80}"
         )
     try:
-        envelope = msgspec.json.decode(state, type=_Envelope)
-        if envelope.format != _FORMAT:
-            raise StateInvalid(f"this is no state of an agent: {envelope.format!r:.80}")
-        if envelope.version > _VERSION:
-            raise StateInvalid(
-                f"the state is of version {envelope.version}, and this is a syncagent "
-                f"that knows {_VERSION} at most; update it"
-            )
-        return msgspec.json.decode(state, type=_SavedAgent)
+        saved = msgspec.json.decode(state, type=_SavedAgent)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        _check(_envelope(state))
         raise StateInvalid(
             f"the state cannot be read, so it was cut off or changed: {error}"
         ) from None
+    _check(saved)
+    return saved
+
+
+def _envelope(state: str | bytes) -> _Envelope:
+    """Return what can be read of a state that is no state for us."""
+    try:
+        return msgspec.json.decode(state, type=_Envelope)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return _Envelope(_FORMAT, _VERSION)
+
+
+def _check(read: _Envelope | _SavedAgent) -> None:
+    """See that it is a state, and that we know what it means.
+
+    :raises StateInvalid: it is not, or we do not.
+    """
+    if read.format != _FORMAT:
+        raise StateInvalid(f"this is no state of an agent: {read.format!r:.80}")
+    if read.version > _VERSION:
+        raise StateInvalid(
+            f"the state is of version {read.version}, and this is a syncagent that "
+            f"knows {_VERSION} at most; update it"
+        )
 
 
 def _transcript(messages: tuple[Message, ...], run: _SavedRun) -> Transcript:

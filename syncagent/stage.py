@@ -155,7 +155,7 @@ class Stage:
                 inbox=wanted.inbox,
                 is_pulled=wanted.is_pulled,
                 outer=wanted.outer,
-                attended=token.background.flag() if wanted.is_releasable else (True,),
+                waits_for=token if wanted.is_releasable else None,
             )
             run = self._make_run(wanted, claim, output, answering)
             end = RunEnd(run, self._keep, self._ended, wanted.move, following)

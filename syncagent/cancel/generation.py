@@ -44,6 +44,7 @@ class Generation:
 
     __slots__ = (
         "background",
+        "background_asked",
         "deadline",
         "deadline_from",
         "is_spread",
@@ -68,8 +69,9 @@ class Generation:
         self.own_deadline: float | None = None
         #: The ancestor that set the deadline; None if it is the token's own.
         self.deadline_from: CancelToken | None = None
-        #: Cancelled when somebody asks for the background; there if anybody cares.
-        self.background: Once[CancelToken] = Once()
+        #: Has somebody asked for the background? And the token of who waits for that.
+        self.background_asked = False
+        self.background: CancelToken | None = None
         #: A canceller has hit every link there was.
         self.is_spread = False
 

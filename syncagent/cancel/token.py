@@ -383,18 +383,36 @@ class CancelToken:
 
     def request_background(self) -> None:
         """Ask that the work go on in the background. Safe wherever cancel() is."""
-        self.background.cancel()
+        generation = self._current()
+        generation.background_asked = True  # publish first, then look
+        if generation.background is not None:
+            generation.background.cancel()
 
     @property
     def background_requested(self) -> bool:
         """Has somebody asked for the background?"""
-        token = self._current().background.value
-        return token is not None and token.cancelled
+        return self._current().background_asked
 
     @property
     def background(self) -> CancelToken:
-        """A token that is cancelled when somebody asks for the background."""
-        return self._current().background.put(CancelToken())
+        """A token that is cancelled when somebody asks for the background.
+
+        For one thread at a time: the one that drives the work, or waits for it.
+        """
+        generation = self._current()
+        if generation.background is None:
+            generation.background = CancelToken()  # publish first, then look
+        if generation.background_asked:
+            generation.background.cancel()
+        return generation.background
+
+    def life(self) -> Generation:
+        """Return what the token is until it is reset.
+
+        For loops in which a look at ``background_asked`` may cost no more than a few
+        nanoseconds.
+        """
+        return self._current()
 
     # -- as other things -----------------------------------------------------------
 
