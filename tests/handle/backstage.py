@@ -1,7 +1,8 @@
 """Handles in every state that one can be in, and how to let each of them go on."""
 
+import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 from crew import LONG
 from rehearsal import check_usable, model
@@ -62,6 +63,17 @@ class Scene:
         check_usable(self.agent)
         if self._close is not None:
             self._close()
+
+
+@contextmanager
+def switching_often():
+    """Have threads take turns much more often than usual."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def nothing():

@@ -1,8 +1,5 @@
 """What is said to a handle while it is busy, and how it is answered."""
 
-import sys
-from contextlib import contextmanager
-
 import pytest
 from backstage import (
     MORE,
@@ -11,6 +8,7 @@ from backstage import (
     queued,
     risky,
     silent_stream,
+    switching_often,
     user_input,
     words_of,
 )
@@ -28,17 +26,6 @@ from syncagent import (
 )
 from syncagent.messages import AssistantMessage, ToolMessage, UserMessage
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
-
-
-@contextmanager
-def switching_often():
-    """Have threads take turns much more often than usual."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def three_risky(**settings):
