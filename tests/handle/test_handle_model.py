@@ -44,6 +44,10 @@ STATES = {
 }
 
 
+#: What ends something; mostly what leaves more to be done.
+ENDS = [*["interrupt"] * 6, *["agent"] * 2, "cancel", "shutdown"]
+
+
 class HandleMachine(RuleBasedStateMachine):
     """What a handle should do: here without threads, there with them."""
 
@@ -145,7 +149,7 @@ class HandleMachine(RuleBasedStateMachine):
         for name in self.past:
             assert not self.handle.respond(name, True)
 
-    @rule(how=st.sampled_from(["interrupt", "cancel", "shutdown", "agent"]))
+    @rule(how=st.sampled_from(ENDS))
     def end(self, how):
         was_live = self.is_live
         self.past += [asked.id for asked in self.handle.interrupts]
