@@ -228,7 +228,7 @@ class HandleMachine(RuleBasedStateMachine):
 
 TestHandleMachine = HandleMachine.TestCase
 TestHandleMachine.settings = settings(
-    max_examples=200,
+    max_examples=80,
     stateful_step_count=40,
     deadline=None,
     # No shrinking: what never comes takes the whole of LONG each time.
