@@ -76,7 +76,7 @@ class Handle(Closing):
         self._outcome: RunResult | BaseException | None = None
         #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
-        self._callbacks: DoneCallbacks[Handle] = DoneCallbacks()
+        self.callbacks: Final[DoneCallbacks[Handle]] = DoneCallbacks()
         #: Will its thread serve it, or is there none?
         self._begun: Once[str] = Once()
         self._thread: threading.Thread | None = None
@@ -142,17 +142,16 @@ class Handle(Closing):
 
     def cancelled(self) -> bool:
         """Is it over, and was its last run cancelled?"""
-        outcome = self._outcome
-        return self.done() and isinstance(outcome, RunResult) and outcome.cancelled
+        return self.done() and bool(getattr(self._outcome, "cancelled", False))
 
     def add_done_callback(self, function: Callable[[Handle], object]) -> None:
         """Have *function* called with this when it is over; at once if it is.
 
         It is called on the handle's own thread. An exception in it is logged.
         """
-        self._callbacks.add(function)  # publish first, then look
+        self.callbacks.add(function)  # publish first, then look
         if self.done():
-            self._callbacks.call(self.run_id, self)
+            self.callbacks.call(self.run_id, self)
 
     # -- ending it -----------------------------------------------------------------
 
@@ -218,13 +217,20 @@ class Handle(Closing):
         return receipt
 
     def close(self) -> None:
-        """Shut it down, and wait for that.
+        """Shut it down, and wait for that, and for its done callbacks.
 
         Cancellation: it waits for the end of one, so nothing else ends it.
         """
         self.shutdown()
+        self.wait_gone()
+
+    def wait_gone(self, timeout: float | None = None) -> None:
+        """Wait until its done callbacks have returned, unless this is one of them.
+
+        Cancellation: as for :meth:`close`.
+        """
         if not self._is_own_thread() and self._pid == os.getpid():
-            self.ended.wait()
+            self.callbacks.returned.wait(timeout)
 
     def _live(self) -> RunClaim | None:
         # A run of the parent is none of a forked child.
@@ -351,7 +357,7 @@ class Handle(Closing):
     def _give_up(self) -> None:
         """Say that it is over if there is no thread that will."""
         if self._begun.put(_GIVEN_UP) is _GIVEN_UP:
-            self.ended.cancel(origin="closed")
+            self._finish()
 
     def take_over(self, end: RunEnd, pump: Pump) -> None:
         """Go on with a run that another thread has begun."""
@@ -475,7 +481,7 @@ class Handle(Closing):
         self._is_busy = False
         self.ended.cancel(origin="closed")
         self._events.close()
-        self._callbacks.call(self.run_id, self)
+        self.callbacks.finish(self.run_id, self)
 
     def _show(self, event: StateChanged) -> None:
         self._state = event
@@ -491,7 +497,4 @@ class Handle(Closing):
 
     def _told(self, result: RunResult) -> RunResult:
         """Return *result* with the right word for a run that was shut down."""
-        how = result.cancellation
-        if how is None or how.origin != "shutdown" or not self._is_stopping:
-            return result
-        return msgspec.structs.replace(result, stop_reason="shutdown")
+        return result.as_shutdown() if self._is_stopping else result
