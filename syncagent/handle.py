@@ -81,7 +81,7 @@ class Handle(Serving, Closing):
         :return: whether it is over.
         """
         is_part = self._pid != os.getpid() or self._is_own_thread()
-        return self._left.wait(0.0 if is_part else timeout)
+        return self.callbacks.returned.wait(0.0 if is_part else timeout)
 
     def done(self) -> bool:
         """Is it over? One that is idle is not."""
@@ -97,9 +97,9 @@ class Handle(Serving, Closing):
 
         It is called on the handle's own thread. An exception in it is logged.
         """
-        self._callbacks.append(function)  # publish first, then look
+        self.callbacks.add(function)  # publish first, then look
         if self.done():
-            self._call_back()
+            self.callbacks.call(self.run_id, self)
 
     # -- ending it -----------------------------------------------------------------
 

@@ -258,6 +258,8 @@ def hear_user(
     last = run.transcript[-1]
     if not run.is_steered or not isinstance(last, ToolMessage):
         return
+    # A run that is cancelled hears nothing: it is still to be said to the next one.
+    run.claim.come_due("after_turn", "after_tools")
     run.enter("after tools")
     turn = run.meter.turns
     calls = run.invocations[len(run.invocations) - len(last.content) :]

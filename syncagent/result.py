@@ -73,6 +73,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
         return other
 
+    def as_shutdown(self) -> RunResult:
+        """Return the same, with the right word for it if it was shut down."""
+        if self.cancellation is None or self.cancellation.origin != "shutdown":
+            return self
+        return msgspec.structs.replace(self, stop_reason="shutdown")
+
     @property
     def cancelled(self) -> bool:
         """Was it cancelled, or shut down?"""

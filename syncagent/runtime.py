@@ -76,7 +76,9 @@ class Runtime(Closing):
     def add(self, handle: Handle) -> Handle:
         """Take in a handle that somebody else has started, and return it."""
         self._handles[handle.run_id] = handle
-        handle.add_done_callback(self._leave)
+        handle.callbacks.add_last(self._leave)  # publish first, then look
+        if handle.callbacks.returned.cancelled:
+            self._leave(handle)
         if self._is_closed:  # at this very moment
             handle.shutdown()
             self._check_open()
@@ -145,7 +147,9 @@ class Runtime(Closing):
         :param grace: seconds for the second.
         """
         self._is_closed = True
-        handles = [] if self._pid != os.getpid() else self.list()
+        is_ours = self._pid == os.getpid()
+        # Also those whose done callbacks are still at work.
+        handles = list(self._handles.values()) if is_ours else []
         until = None if timeout is None else _clock.now() + timeout
         drained = [each for each in handles if _wait(each, until)]
         late = [each for each in handles if each not in drained]
@@ -241,7 +245,7 @@ _runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 def _drain_all() -> None:
     for runtime in list(_runtimes):
-        if runtime.list():
+        if runtime._handles:
             runtime.close()
 
 

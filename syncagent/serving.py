@@ -6,7 +6,6 @@ import contextvars
 import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import uuid4
@@ -18,6 +17,7 @@ from .cancel.again import start_thread
 from .cancel.once import Once
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
+from .done_callbacks import DoneCallbacks
 from .events import InterruptRaised, StateChanged
 from .exceptions import ConfigurationError, Origin
 from .messages import UserMessage
@@ -68,8 +68,6 @@ class Serving:
         self._stopping = CancelToken()
         #: Cancelled when it is over.
         self.ended: Final = CancelToken()
-        #: Cancelled when those are through who were to hear of that.
-        self._left = CancelToken()
         #: The run that is live, or waits for its turn.
         self._claim: RunClaim | None = None
         #: The newest run that somebody has interrupted, or cancelled, through this.
@@ -80,7 +78,7 @@ class Serving:
         self._outcome: RunResult | BaseException | None = None
         #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
-        self._callbacks: deque[Callable[[Any], object]] = deque()
+        self.callbacks: Final[DoneCallbacks[Any]] = DoneCallbacks()
         #: What is to be done first.
         self._first: Ticket | RunStream | None = None
         #: Will its thread serve it, or is there none?
@@ -280,8 +278,7 @@ class Serving:
         self.ended.cancel(origin="closed")
         self._rested.wake()
         self._events.close()
-        self._call_back()
-        self._left.cancel(origin="closed")
+        self.callbacks.finish(self.run_id, self)
 
     def _show(self, event: StateChanged) -> None:
         self._state = event
@@ -297,10 +294,7 @@ class Serving:
 
     def _told(self, result: RunResult) -> RunResult:
         """Return *result* with the right word for a run that was shut down."""
-        how = result.cancellation
-        if how is None or how.origin != "shutdown" or not self._is_stopping:
-            return result
-        return msgspec.structs.replace(result, stop_reason="shutdown")
+        return result.as_shutdown() if self._is_stopping else result
 
     # -- for whoever looks ---------------------------------------------------------
 
@@ -324,14 +318,3 @@ class Serving:
     def _live(self) -> RunClaim | None:
         # A run of the parent is none of a forked child.
         return self._claim if self._pid == os.getpid() else None
-
-    def _call_back(self) -> None:
-        while self._callbacks:
-            try:
-                function = self._callbacks.popleft()
-            except IndexError:  # another thread was faster
-                return
-            try:
-                function(self)
-            except Exception:
-                _log.exception("run %s: a done callback raised", self.run_id)
