@@ -43,10 +43,11 @@ def start_handle(
     try:
         # Who waits for the agent waits on the handle's thread.
         handle.start(wanted, begins_here=how == "raise")
+        return handle  # noqa: TRY300, a signal handler may raise at the very end
     except BaseException:
+        handle.give_up("it could not be started")
         stage.unheard = unheard
         raise
-    return handle
 
 
 def move_to_background(stage: Stage, end: RunEnd, pump: Pump) -> Handle:

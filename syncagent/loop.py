@@ -195,10 +195,12 @@ def ask_first(
     while round.questions or prepare(run, round):
         questions = round.questions
         state, phase = _waiting(questions[0])
-        shown = run.respondent.show(run, questions)  # before anybody hears of it
+        run.respondent.show(run, questions)  # before anybody hears of it
         yield from run.change_state(state)
         run.enter(phase)
         round.is_waiting = True
+        # Again: somebody else may attend to the run by now.
+        shown = run.respondent.show(run, questions)
         if shown:
             yield InterruptRaised(shown)
         answers = yield questions

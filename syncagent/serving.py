@@ -91,30 +91,28 @@ class Serving:
     ) -> RunStream | None:
         """Begin a run, or wait for input if there is none.
 
+        If this raises, :meth:`give_up` ends what has begun by then.
+
         :param begins_here: wait on this thread for the agent to be free, if that is
             what is wanted.
         :param may_stay: serve it on this thread if there is no other to be had.
         :return: the run, if it has begun.
         """
         first: Ticket | RunStream | None = None
+        if request is not None:
+            first = self._first = self._register(request, run_id=self.run_id)
+            if begins_here:
+                first = self._first = self._admit(first)
+            # Whoever begins it is no part of it, and can wait for its end.
+            first.claim.drive_on(0)
+            self._is_busy = True
+            self._show(StateChanged("processing"))
         try:
-            if request is not None:
-                first = self._first = self._register(request, run_id=self.run_id)
-                if begins_here:
-                    first = self._first = self._admit(first)
-                # Whoever begins it is no part of it, and can wait for its end.
-                first.claim.drive_on(0)
-                self._is_busy = True
-                self._show(StateChanged("processing"))
-            try:
-                self._start_thread(self._serve)
-            except RuntimeError:
-                if not may_stay or self._begun:
-                    raise
-                self._serve()
-        except BaseException:
-            self._give_up("it could not be started")
-            raise
+            self._start_thread(self._serve)
+        except RuntimeError:
+            if not may_stay or self._begun:
+                raise
+            self._serve()
         return first if isinstance(first, RunStream) else None
 
     def abort(self, reason: str) -> None:
@@ -122,10 +120,10 @@ class Serving:
 
         Cancellation: it waits for the end of one, so nothing else ends it.
         """
-        self._give_up(reason)
+        self.give_up(reason)
         self.ended.wait()
 
-    def _give_up(self, reason: str) -> None:
+    def give_up(self, reason: str) -> None:
         """Have it end; and if no thread will ever serve it, end it here."""
         self._stop(reason, "closed")
         if self._begun.put(_GIVEN_UP) is not _GIVEN_UP:
@@ -161,8 +159,9 @@ class Serving:
             run.may_leave, run.is_steered = False, True
             run.on_event = (*run.on_event, self._hear)
             pump.answering.attend(self._desk, self._inbox)
-            if pump.asked:  # those who follow this have not heard of it
-                asked = pump.answering.show(run, pump.asked)
+            if run.round is not None and run.round.is_waiting:
+                # Those who follow this have not heard of it.
+                asked = pump.answering.show(run, run.round.questions)
                 self._events.publish(InterruptRaised(asked))
             self._serve()
 
