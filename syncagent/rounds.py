@@ -212,7 +212,7 @@ def check_words(answer: Any) -> str:
     """
     if not isinstance(answer, str):
         raise ConfigurationError(
-            f"a question is answered with a string; got {answer!r:.80}"
+            f"a question is answered with a string; got a {type(answer).__name__}"
         )
     return answer
 
