@@ -193,7 +193,7 @@ def restore(stage: Stage, state: str | bytes) -> None:
     :raises StateInvalid: it is damaged, from a newer version, or does not fit.
     """
     saved = _decode(state)
-    stage.rules = RuleBook(saved.rules)
+    stage.rules = RuleBook([*stage.rules, *saved.rules])
     stage.usage = saved.usage
     stage.unheard = saved.unheard
     if saved.run is None:
