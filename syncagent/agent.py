@@ -430,6 +430,10 @@ class Agent(AgentView):
         :raises StateInvalid: the state is damaged, from a newer version, or waits for
             a tool that is not there.
         """
+        if "messages" in settings:
+            raise ConfigurationError(
+                "a saved agent has its own messages; load() takes no others"
+            )
         agent = cls(model, tools=tools, **settings)
         restore(agent._stage, state)
         return agent

@@ -23,7 +23,8 @@ from .interrupts import (
 )
 from .loop import Answers
 from .messages import UserMessage
-from .rounds import check_answer
+from .rounds import check_answer, remember
+from .rules import RuleBook
 from .run import Run
 from .tools.handlers import Inquiry, ask_handler
 
@@ -236,8 +237,9 @@ class Answering:
         run: Run,
         token: CancelToken,
     ) -> Answers:
+        said = RuleBook()
         for question in questions:
-            if question.id in self._answers:
+            if question.id in self._answers or self._goes_for(question, said):
                 continue
             inquiry = self._inquire(handler, question, run, token)
             try:
@@ -249,9 +251,22 @@ class Answering:
                 answer = TIMED_OUT
             self._inquiry = None
             assert run.round is not None
-            self._answers[question.id] = check_answer(run.round, question, answer)
+            answer = check_answer(run.round, question, answer)
+            self._answers[question.id] = answer
+            if isinstance(question, ApprovalRequest):
+                changed = answer.arguments or question.arguments
+                remember(said, question.tool, changed, answer)
         answers, self._answers = self._answers, {}
         return answers
+
+    def _goes_for(self, question: Interrupt, said: RuleBook) -> bool:
+        """Was it said just now, and for good, what the answer is?"""
+        if not isinstance(question, ApprovalRequest):
+            return False
+        rule = said.find(question.tool, question.arguments)
+        if rule is not None:
+            self._answers[question.id] = Approval(rule.allow, reason=rule.reason)
+        return rule is not None
 
     def _inquire(
         self,

@@ -33,9 +33,10 @@ def start_handle(
     waited = None if request is None else request.resumes
     name = "" if waited is None else waited.run_id
     handle = Handle(stage, name, keep_alive=is_kept, size=size)
-    unheard = stage.take_unheard()
-    for message in unheard:
-        handle.send_input(message.content)
+    unheard = stage.unheard
+    if request is None or request.said is None:
+        for message in stage.take_unheard():
+            handle.send_input(message.content)
     how = stage.on_busy if on_busy is None else check_busy(on_busy)
     wanted = None
     if request is not None:

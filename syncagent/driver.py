@@ -69,8 +69,10 @@ class Driver(Closing):
         self._on_event = on_event
         self._desk = Desk()
         self._inbox = Inbox()
-        for message in stage.take_unheard():
-            self._inbox.put(message)
+        # A prompt comes after what was said before: its run says both.
+        if request is None or request.said is None:
+            for message in stage.take_unheard():
+                self._inbox.put(message)
         self._stream: RunStream | None = None
         #: Those that next() has given, and that must be answered first.
         self._given: set[str] = set()
@@ -225,7 +227,7 @@ class Driver(Closing):
         """
         unheard = self._inbox.messages
         if self._request is not None and self._request.said is not None:
-            unheard = (self._request.said, *unheard)
+            unheard = (*self._stage.unheard, self._request.said, *unheard)
         return Snapshot(
             run_id="" if self._stream is None else self._stream.run_id,
             messages=self._stage.messages,

@@ -210,8 +210,9 @@ class Approval(msgspec.Struct, frozen=True):
         if isinstance(answer, bool):
             return cls(answer)
         raise ConfigurationError(
-            "an approval is answered with True, False or Approval(...); got "
-            f"{answer!r:.80}"
+            "an approval is answered with True, False or Approval(...); got a "
+            # Not what it is: it may be meant for another question, and be a secret.
+            f"{type(answer).__name__}"
         )
 
 

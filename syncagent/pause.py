@@ -87,7 +87,8 @@ class Pause:
         """
         if not isinstance(answers, Mapping):
             raise ConfigurationError(
-                f"answers map the ids of interrupts to answers; got {answers!r:.80}"
+                "answers map the ids of interrupts to answers; got a "
+                f"{type(answers).__name__}"
             )
         wanted = {asked.id for asked in self.interrupts}
         if wanted != set(answers):

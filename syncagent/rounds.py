@@ -16,7 +16,7 @@ from .interrupts import (
     Interrupt,
     is_refusal,
 )
-from .rules import Rule
+from .rules import Rule, RuleBook
 from .run import Run, ToolRound
 from .shapes import ShapeError
 from .tools.invocation import Ending, Invocation
@@ -27,6 +27,7 @@ __all__ = [
     "check_answer",
     "check_words",
     "prepare",
+    "remember",
 ]
 
 
@@ -222,7 +223,7 @@ def check_words(answer: Any) -> str:
     """
     if not isinstance(answer, str):
         raise ConfigurationError(
-            f"a question is answered with a string; got {answer!r:.80}"
+            f"a question is answered with a string; got a {type(answer).__name__}"
         )
     return answer
 
@@ -264,11 +265,16 @@ def _settle_approval(run: Run, invocation: Invocation, approval: Approval) -> No
     elif approval.arguments is not None:
         _rebind(invocation, approval.arguments, "the approval")
     invocation.is_approved = approval.allow
+    remember(run.rules, invocation.call.name, _shown(invocation), approval)
+
+
+def remember(
+    rules: RuleBook, tool: str, arguments: dict[str, Any], approval: Approval
+) -> None:
+    """Note that an answer goes for later calls, if whoever gave it wants that."""
     if approval.remember:
-        is_exact = approval.remember == "arguments"
-        arguments = _shown(invocation) if is_exact else None
-        name = invocation.call.name
-        run.rules.add(Rule(name, approval.allow, arguments, approval.reason))
+        exact = arguments if approval.remember == "arguments" else None
+        rules.add(Rule(tool, approval.allow, exact, approval.reason))
 
 
 def _settle_auth(

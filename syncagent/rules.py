@@ -44,14 +44,19 @@ class RuleBook:
             raise ConfigurationError(
                 f"a rule is Rule(tool, allow, arguments=None); got {rule!r:.80}"
             )
-        self._rules[rule.tool, _exactly(rule.arguments)] = rule
+        exactly = _exactly(rule.arguments)
+        if exactly is None and rule.arguments is not None:
+            raise ConfigurationError(
+                f"the arguments of a rule are as JSON has them; got {rule!r:.80}"
+            )
+        self._rules[rule.tool, exactly] = rule
 
     def find(self, tool: str, arguments: dict[str, Any]) -> Rule | None:
         """Return the rule for a call, if there is one."""
         if not self._rules:
             return None
-        exact = self._rules.get((tool, _exactly(arguments)))
-        return exact or self._rules.get((tool, None))
+        exactly = _exactly(arguments)
+        return self._rules.get((tool, exactly)) or self._rules.get((tool, None))
 
     def clear(self) -> None:
         """Forget all."""
@@ -65,4 +70,7 @@ def _exactly(arguments: dict[str, Any] | None) -> bytes | None:
     # As JSON, in which 1, 1.0 and true are three things; for Python they are equal.
     if arguments is None:
         return None
-    return msgspec.json.encode(arguments, order="deterministic")
+    try:
+        return msgspec.json.encode(arguments, order="deterministic")
+    except (TypeError, ValueError, RecursionError):  # a hook's: like nothing else
+        return None

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .exceptions import AgentBusy, StateInvalid
+from .exceptions import AgentBusy, ConfigurationError, StateInvalid
 from .interrupts import (
     AfterToolResult,
     ApprovalRequest,
@@ -114,6 +114,7 @@ def save(
 
     :param is_still: does nobody drive its run right now?
     :raises AgentBusy: another thread drives a run of it right now.
+    :raises ConfigurationError: something in there cannot be said in JSON.
     """
     run, pause = stage.run, stage.pause
     is_ours = is_still or (run is not None and run.is_here)
@@ -137,7 +138,13 @@ def save(
         usage=stage.total_usage if paused is None else stage.usage,
         unheard=unheard or stage.unheard,
     )
-    return msgspec.json.encode(state).decode()
+    try:
+        return msgspec.json.encode(state).decode()
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"the agent cannot be saved, as something in it is no JSON: {error}; did a "
+            "hook put it into the arguments of a call?"
+        ) from None
 
 
 def _saved_run(run_id: str, run: Paused) -> _SavedRun:
@@ -193,7 +200,7 @@ def restore(stage: Stage, state: str | bytes) -> None:
     :raises StateInvalid: it is damaged, from a newer version, or does not fit.
     """
     saved = _decode(state)
-    stage.rules = RuleBook(saved.rules)
+    stage.rules = RuleBook([*stage.rules, *saved.rules])
     stage.usage = saved.usage
     stage.unheard = saved.unheard
     if saved.run is None:

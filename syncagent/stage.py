@@ -210,6 +210,9 @@ class Stage:
             self.pause = None
         else:
             assert said is not None
+            before = [block for each in self.take_unheard() for block in each.content]
+            if before:
+                said = UserMessage((*before, *said.content))
             self.transcript.append(said)
         self._run, self.failure = weakref.ref(run), ""
         return run

@@ -303,6 +303,21 @@ def test_a_yes_is_no_credentials():
     assert outcomes(agent.resume({the_one(agent).id: KEY})) == ["done"]
 
 
+def test_credentials_for_the_wrong_question():
+    """The error says what is wrong, and does not show what was given."""
+    made = tool(name="open_door", requires_approval=True)(lambda: None)
+    for agent, wrong in (
+        (asking(OPEN, tools=[made]), KEY),
+        (asking(WONDER), {"key": KEY}),
+    ):
+        agent.run("Open.")
+        for given in ({the_one(agent).id: wrong}, KEY):
+            with pytest.raises(ConfigurationError) as caught:
+                agent.resume(given)
+            assert KEY not in str(caught.value)
+        assert agent.is_paused
+
+
 def open_in_process(ctx: ToolContext) -> list:
     """Return how many characters it has been given."""
     return [len(ctx.credentials), ctx.ask("Sure?"), len(ctx.credentials)]

@@ -14,6 +14,7 @@ from front_desk import (
 )
 
 from syncagent import Agent, Approval, ConfigurationError, Rule, tool
+from syncagent.hooks import Change
 from syncagent.testing import call, say
 
 
@@ -200,6 +201,40 @@ def test_rules_that_are_none():
         Approval(True, remember="always")
 
 
+def test_arguments_that_json_has_no_word_for():
+    """A rule for them is refused; a call with them is like no other."""
+    with pytest.raises(ConfigurationError, match="as JSON has them"):
+        asking(rules=[Rule("do", True, {"what": object()})])
+
+    @tool(name="do", requires_approval=True)
+    def odd(what: list) -> str:
+        """Take what a hook gives."""
+        return "took it"
+
+    class Hook:
+        def before_tool(self, event):
+            return Change({"what": [object()]})
+
+    script = [say(call("do", {"what": []})), "ok"] * 2
+    agent = Agent(
+        model(*script), tools=[odd], hooks=[Hook()], rules=[Rule("do", True, {})]
+    )
+    assert agent.run("Do it.").stop_reason == "interrupt"
+    agent.resume({the_one(agent).id: Approval(True, remember=True)})
+    assert runs(agent, 1) == ["done"]
+
+
+def test_rules_of_a_state_come_after_those_that_are_given():
+    """What was remembered is newer than what an agent is made with."""
+    agent = asking(rules=[Rule("do", False), Rule("wonder", True)])
+    other = Agent.load(
+        agent.save(), model(), rules=[Rule("do", True), Rule("more", True)]
+    )
+    assert set(map(repr, other.rules)) == set(
+        map(repr, [Rule("do", False), Rule("more", True), Rule("wonder", True)])
+    )
+
+
 def test_to_forget_is_to_be_asked_again():
     """Rules that were given and those that were learned alike."""
     person = Person(Approval(True, remember=True))
@@ -318,3 +353,31 @@ def test_a_function_that_changes_what_it_is_shown():
     agent.run("Do it.")
     assert person.asked == [{"what": "it"}]
     assert said_to_model(agent.messages) == ["did it"]
+
+
+@pytest.mark.parametrize("allow", [True, False])
+def test_what_a_handler_remembers_goes_for_the_rest_of_the_round(allow):
+    """It has said "always" about a tool, and is not asked about the next call of it."""
+    asked = []
+
+    def approve(request):
+        asked.append(request.call_id)
+        return Approval(allow, remember=True, reason="always")
+
+    agent = asking(doing("a", "b", "c"), approve=approve)
+    outcome = "done" if allow else "denied"
+    assert outcomes(agent.run("Go.")) == [outcome] * 3
+    assert asked == ["c0"]
+
+
+def test_exact_arguments_go_for_the_same_ones_of_the_round():
+    """Others are asked about."""
+    asked = []
+
+    def approve(request):
+        asked.append(request.arguments["what"])
+        return Approval(True, remember="arguments")
+
+    agent = asking(doing("a", "b", "a"), approve=approve)
+    assert outcomes(agent.run("Go.")) == ["done"] * 3
+    assert asked == ["a", "b"]

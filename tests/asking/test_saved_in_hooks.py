@@ -170,6 +170,32 @@ def test_input_that_is_queued_is_saved_by_a_hook(face):
     assert heard(other) == ["one", "two"]
 
 
+@pytest.mark.parametrize("face", ["run", "stream", "drive", "start"])
+def test_input_that_was_saved_comes_before_what_is_said_next(face):
+    """Whoever loads it and begins with a prompt says both, in order; and saves both."""
+    driver = asking().drive()
+    driver.submit_input("one")
+    driver.submit_input("two")
+    state = driver.snapshot().state
+    other = Agent.load(state, model())
+    if face == "run":
+        other.run("three")
+    elif face == "stream":
+        list(other.stream("three"))
+    elif face == "drive":
+        with other.drive("three") as driver:
+            before = driver.snapshot()
+            driver.next()
+        words = [block.text for m in before.pending_input for block in m.content]
+        assert words == ["one", "two", "three"]
+        assert '"three"' in before.state
+    else:
+        with other.start("three") as handle:
+            handle.result(LONG)
+    assert heard(other) == ["one", "two", "three"]
+    assert msgspec.json.decode(other.save()).get("unheard", []) == []
+
+
 # -- who may save ----------------------------------------------------------------------
 
 
