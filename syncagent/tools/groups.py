@@ -161,6 +161,10 @@ class Lifeline:
         """Begin: *group* dies with this process."""
         self._own(-group)
 
+    def hold_here(self) -> None:
+        """The same for the group that the calling process leads."""
+        self.hold(os.getpid())
+
     def release(self) -> None:
         """Let the group live on, and close both ends."""
         if not self._ends[0].closed:

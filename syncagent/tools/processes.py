@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final
@@ -259,7 +260,7 @@ class _Running:
     ) -> None:
         """Start it, and hang its group on the token."""
         add_pipe(self._ends)
-        lifeline = self._lifeline
+        lifeline, is_single = self._lifeline, threading.active_count() == 1
         self._process.__init__(  # type: ignore[misc]
             self._arguments,
             bufsize=0,
@@ -270,6 +271,9 @@ class _Running:
             env=env,
             start_new_session=True,
             pass_fds=() if lifeline is None else (lifeline.inherited,),
+            # Else a kill between the start and the hold would pass the program by. It
+            # is Python in a forked child, which is no place for one with threads.
+            preexec_fn=lifeline.hold_here if lifeline and is_single else None,
         )
         pid = self._process.pid
         if lifeline is not None:
