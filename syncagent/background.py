@@ -33,14 +33,19 @@ def start_handle(
     is_resumed = request is not None and request.said is None
     name = stage.pause.run_id if is_resumed and stage.pause is not None else ""
     handle = Handle(stage, name, keep_alive=is_kept, size=size)
-    for message in stage.take_unheard():
-        handle.send_input(message.content)
     how = stage.on_busy if on_busy is None else check_busy(on_busy)
     wanted = None
     if request is not None:
         wanted = msgspec.structs.replace(request, on_busy=how)
-    # Who waits for the agent waits on the handle's thread.
-    handle.start(wanted, begins_here=how == "raise")
+    unheard = stage.take_unheard()
+    try:
+        for message in unheard:
+            handle.send_input(message.content)
+        # Who waits for the agent waits on the handle's thread.
+        handle.start(wanted, begins_here=how == "raise")
+    except BaseException:
+        stage.unheard = unheard  # for the next one
+        raise
     return handle
 
 
