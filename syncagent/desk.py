@@ -131,10 +131,12 @@ class Desk:
 
     def drop(self, name: str) -> None:
         """Take a question off the desk: its time has passed."""
-        question = self._questions.pop(name, None)
+        question = self._questions.get(name)
         if question is not None:
             names = (name, _call_id(question.interrupt))
             self._past.extend(filter(None, names))
+            # Not before: whoever answers at this moment finds it in one of the two.
+            self._questions.pop(name, None)
 
     def clear(self) -> None:
         """Take all questions off the desk."""
