@@ -33,21 +33,21 @@ def start_handle(
     waited = None if request is None else request.resumes
     name = "" if waited is None else waited.run_id
     handle = Handle(stage, name, keep_alive=is_kept, size=size)
-    unheard = stage.unheard
-    if request is None or request.said is None:
-        for message in stage.take_unheard():
-            handle.send_input(message.content)
     how = stage.on_busy if on_busy is None else check_busy(on_busy)
     wanted = None
     if request is not None:
         wanted = msgspec.structs.replace(request, on_busy=how)
+    unheard = stage.unheard
     try:
+        if request is None or request.said is None:
+            for message in stage.take_unheard():
+                handle.send_input(message.content)
         # Who waits for the agent waits on the handle's thread.
         handle.start(wanted, begins_here=how == "raise")
         return handle  # noqa: TRY300, a signal handler may raise at the very end
     except BaseException:
         handle.give_up("it could not be started")
-        stage.unheard = unheard
+        stage.unheard = unheard  # for the next one
         raise
 
 

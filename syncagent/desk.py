@@ -139,6 +139,7 @@ class Desk:
         if question is not None:
             self._past.extend(filter(None, (name, _call_id(question.interrupt))))
             question.answer.put((None,))  # whoever answers it now is told so
+            # Not before: whoever answers at this moment finds it in one of the two.
             self._questions.pop(name, None)
 
     def clear(self) -> None:

@@ -340,12 +340,11 @@ def exhaust(begin: Callable[[], RunStream]) -> RunResult:
         stream = begin()
         for _ in stream:
             pass
-        result = stream.result
+        return stream.result  # noqa: TRY300, a signal handler may raise here, too
     except BaseException:
         if stream is not None:
             until_done(stream.give_up)
         raise
-    return result
 
 
 def _show_error(run: Run, error: BaseException) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from functools import cache
 from pathlib import Path
 
 from interrupting import is_ignored
@@ -19,8 +20,9 @@ STORY = {
 class Raiser:
     """Raises at line number *at*, counted from the begin of the call."""
 
-    def __init__(self, at):
+    def __init__(self, at, story=STORY, kind=KeyboardInterrupt):
         self._at = at
+        self._story, self._kind = story, kind
         self._count = 0
         #: Where it has raised, for the message.
         self.where = None
@@ -30,24 +32,30 @@ class Raiser:
         sys.settrace(self._trace)
         try:
             function()
-        except KeyboardInterrupt:
+        except self._kind:
             return True
         finally:
             sys.settrace(None)
         return False
 
     def _trace(self, frame, event, arg):
-        path = Path(frame.f_code.co_filename)
-        if path.parent.name != "syncagent" or path.name not in STORY:
-            return None
-        if is_ignored(frame):
-            return None
+        if event == "call":
+            is_told = _name(frame.f_code.co_filename) in self._story
+            return self._trace if is_told and not is_ignored(frame) else None
         if event == "line":
             self._count += 1
             if self._count == self._at:
-                self.where = f"{path.name}:{frame.f_lineno}"
-                raise KeyboardInterrupt
+                name = _name(frame.f_code.co_filename)
+                self.where = f"{name}:{frame.f_lineno}"
+                raise self._kind
         return self._trace
+
+
+@cache
+def _name(file):
+    """Return the name of a file of the package, and nothing for those in folders."""
+    path = Path(file)
+    return path.name if path.parent.name == "syncagent" else ""
 
 
 def interrupt_each_line(make_agent, use, *, step=1):

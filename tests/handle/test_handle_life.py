@@ -359,3 +359,16 @@ def test_a_tool_that_waits_for_a_handle_of_another_agent():
 
     agent = Agent(model(say(call("find"))), tools=[find])
     assert "found" in str(agent.start("Do it.").result(LONG).messages)
+
+
+def test_a_handle_that_is_refused_takes_nothing_with_it():
+    """What a saved agent has not heard yet is said once, and first."""
+    driver = Agent(model()).drive()
+    driver.submit_input("More.")
+    agent = Agent.load(driver.snapshot().state, model())
+    with agent.stream("One.") as stream:
+        with pytest.raises(AgentBusy):
+            agent.start("Two.")
+        list(stream)
+    assert agent.start("Three.").result(LONG).stop_reason == "end_turn"
+    assert words_of(agent) == ["More.", "One.", "Three."]

@@ -12,7 +12,9 @@ from rehearsal import meanwhile
 from tool_shop import until
 
 from syncagent.cancel import CancelToken, Watch
-from syncagent.desk import Inbox
+from syncagent.desk import Desk, Inbox
+from syncagent.exceptions import InterruptOver
+from syncagent.interrupts import AwaitingInput
 from syncagent.messages import UserMessage
 from syncagent.testing import FakeClock
 
@@ -186,3 +188,33 @@ def test_what_was_put_is_taken_or_was_refused():
 
             together(lambda: talk("a"), lambda: talk("b"), serve, timeout=LONG)
             assert sorted(map(str, taken)) == sorted(map(str, put))
+
+
+# -- a desk ------------------------------------------------------------------------
+
+
+def test_an_answer_at_the_moment_in_which_a_question_is_dropped():
+    """It counts, or it is told that this is over; never that nobody has asked."""
+    counted = []
+
+    def drop(desk):
+        for number in range(100):
+            desk.drop(f"input:{number}")
+
+    def answer(desk):
+        for number in range(100):
+            try:
+                desk.answer(f"input:{number}", "words")
+                counted.append(number)
+            except InterruptOver:
+                pass
+
+    with switching_often():
+        for _ in range(100):
+            desk = Desk()
+            for number in range(100):
+                asked = AwaitingInput(f"input:{number}", f"call_{number}", "ask", "?")
+                desk.lay(asked, CancelToken(), str)
+            together(lambda desk=desk: drop(desk), lambda desk=desk: answer(desk))
+            assert desk.open == ()
+    assert counted
