@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -28,8 +27,6 @@ from .stage import RunRequest, Stage, Ticket
 from .subscriptions import SIZE, EventLog
 
 __all__ = ["Serving"]
-
-_log = logging.getLogger("syncagent.handle")
 
 _SERVED: Final = "served"
 _GIVEN_UP: Final = "given up"
