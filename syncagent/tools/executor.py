@@ -53,6 +53,9 @@ class Executor:
         self._mail: Mailbox[_Mail] = Mailbox()
         #: What ends a wait; also a wish for the background, until that is known.
         self._wake: CancelToken | None = None
+        #: Has whoever drives this been told of such a wish, or will be with what
+        #: comes next?
+        self._is_known = False
         self._running: dict[Invocation, tuple[Errand[Ending], CancelToken]] = {}
         self._is_alone = True
 
@@ -95,6 +98,7 @@ class Executor:
         tool = invocation.tool
         assert tool is not None
         self._token.checkpoint()
+        self._is_known = self._token.background_requested
         yield invocation.started()
         self._token.checkpoint()
         if tool.needs_thread or not (self._is_alone or not tool.parallel):
@@ -173,9 +177,7 @@ class Executor:
         if self._wake is None:
             token = self._token
             self._wake = (
-                token
-                if token.background_requested  # whoever drives this knows
-                else CancelToken.any_of(token, token.background)
+                token if self._is_known else CancelToken.any_of(token, token.background)
             )
         return self._wake
 
