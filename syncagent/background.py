@@ -76,7 +76,7 @@ def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
         either_token.wait()
         if handle.done():
             return handle.result(0)
-        stream.claim.is_background = True
+        stream.claim.is_background = handle.is_background = True
         result = RunResult(
             text="",
             stop_reason="backgrounded",

@@ -10,6 +10,7 @@ from . import _clock
 from ._closing import Closing
 from .agent_settings import Cancel, Prompt, compose, user_message
 from .cancel import CancelMode, CancelToken, Receipt
+from .cancel.modes import check_mode
 from .cancel.reason import make_cause
 from .exceptions import AgentBusy, ConfigurationError, InterruptOver, Origin
 from .interrupts import Approval, Interrupt, Remember
@@ -118,9 +119,10 @@ class Handle(Serving, Closing):
         :return: true if and only if a run was live, or waited for its turn; else
             nothing happens.
         """
+        nothing = _checked(reason, origin, mode)
         claim = self._live()
         if claim is None:
-            return Receipt(None, make_cause(reason, origin))
+            return nothing
         self._cancelled = claim
         receipt = claim.cancel(reason, origin, mode=mode, force=force)
         if background == "cancel":
@@ -143,9 +145,10 @@ class Handle(Serving, Closing):
         :return: true if and only if a run was live, or waited for its turn; else
             nothing happens.
         """
+        nothing = _checked(reason, origin, mode)
         claim = self._live()
         if claim is None:
-            return Receipt(None, make_cause(reason, origin))
+            return nothing
         self._interrupted = claim
         return claim.cancel(reason, origin, mode=mode, force=force)
 
@@ -242,3 +245,13 @@ class Handle(Serving, Closing):
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.run_id}: {self.state}>"
+
+
+def _checked(reason: str, origin: Origin, mode: CancelMode) -> Receipt:
+    """Return what a cancel gives that finds nothing; before it has done anything.
+
+    :raises TypeError: *reason* or *origin* is not a string.
+    :raises ValueError: there is no such origin or mode.
+    """
+    check_mode(mode)
+    return Receipt(None, make_cause(reason, origin))

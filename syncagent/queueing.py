@@ -78,6 +78,6 @@ def _end_of_live(slot: RunSlot, on_busy: OnBusy) -> CancelToken | None:
     live = slot.live
     if live is None:
         return None
-    if on_busy == "interrupt":
+    if on_busy == "interrupt" and not live.is_background:
         live.cancel("another run takes its place")
     return live.ended

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import uuid4
@@ -23,7 +24,7 @@ from .messages import UserMessage
 from .pump import Pump
 from .result import RunFinished, RunResult, StreamEvent
 from .run_stream import RunEnd, RunStream
-from .stage import RunRequest, Stage, Ticket
+from .stage import RunRequest, Stage, Ticket, begun, own_lineage
 from .subscriptions import SIZE, EventLog
 
 __all__ = ["Serving"]
@@ -82,6 +83,12 @@ class Serving:
         self._begun: Once[str] = Once()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
+        #: Has whoever had begun its run left it? Then later runs are like that one.
+        self.is_background = False
+        #: The runs that it was begun by.
+        self.ancestors = own_lineage()
+        if self.ancestors:
+            begun[id(self)] = weakref.ref(self)
 
     def start(
         self, request: RunRequest | None, *, begins_here: bool, may_stay: bool = False
@@ -131,6 +138,10 @@ class Serving:
             self._stage.turn_away(self._first)
         self._finish()
 
+    def end_with(self, reason: str, *, force: bool) -> Receipt:
+        """End, as the run that has begun this is cancelled."""
+        return self._stop(reason, "parent", force=force)
+
     def _stop(self, reason: str, origin: Origin, *, force: bool = False) -> Receipt:
         """Have it end, whatever it is doing."""
         receipt = Receipt(None, make_cause(reason, origin))
@@ -146,7 +157,7 @@ class Serving:
         """Go on with a run that another thread has begun."""
         self._first = stream = RunStream.moved(end, pump)
         self._claim = stream.claim
-        self._is_busy = True
+        self._is_busy = self.is_background = True
         self._show(StateChanged(*end.run.state))
 
         def serve() -> None:
@@ -178,6 +189,7 @@ class Serving:
         )
         self._unsaid = () if wanted.said is None else (wanted.said,)
         ticket = self._stage.register(wanted)
+        ticket.claim.is_background = self.is_background
         self._claim = ticket.claim
         return ticket
 
@@ -267,6 +279,7 @@ class Serving:
         self._show(StateChanged("failed", message=repr(error)))
 
     def _finish(self) -> None:
+        begun.pop(id(self), None)
         self._inbox.shut()
         if self._state.state != "failed":
             self._show(StateChanged("done"))

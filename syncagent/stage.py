@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 from uuid import uuid4
 
 import msgspec
@@ -33,7 +33,16 @@ from .run_stream import RunEnd, RunStream
 from .transcript import Transcript
 from .usage import Usage
 
-__all__ = ["Background", "RunRequest", "Stage", "Ticket", "cancel_begun_by"]
+__all__ = [
+    "Attendant",
+    "Background",
+    "RunRequest",
+    "Stage",
+    "Ticket",
+    "begun",
+    "cancel_begun_by",
+    "own_lineage",
+]
 
 #: What a cancel does with a run that was sent to the background.
 Background = Literal["keep", "cancel"]
@@ -129,8 +138,7 @@ class Stage:
         )
         pause = wanted.resumes
         name = wanted.run_id or uuid4().hex if pause is None else pause.run_id
-        outer = current_run_id.get()
-        claim = RunClaim(token, name, () if outer == NO_RUN else lineage(outer))
+        claim = RunClaim(token, name, own_lineage())
         return Ticket(wanted, claim, output, following)
 
     def admit(self, ticket: Ticket) -> RunStream:
@@ -356,8 +364,31 @@ class Stage:
         return other
 
 
+class Attendant(Protocol):
+    """What goes on by itself when the run that has begun it is over: a handle."""
+
+    ancestors: tuple[str, ...]
+
+    def end_with(self, reason: str, *, force: bool) -> object:
+        """End, as the run that has begun this is cancelled."""
+
+
+#: Those that runs of this process have begun, by identity.
+begun: Final[dict[int, weakref.ref[Attendant]]] = {}
+
+
+def own_lineage() -> tuple[str, ...]:
+    """Return the names of the runs that this is a part of, the outermost first."""
+    outer = current_run_id.get()
+    return () if outer == NO_RUN else lineage(outer)
+
+
 def cancel_begun_by(run_id: str, reason: str, *, mode: CancelMode, force: bool) -> None:
     """Cancel what a run has begun, and what that has begun."""
+    for ref in list(begun.values()) if mode == "now" or force else ():
+        attendant = ref()
+        if attendant is not None and run_id in attendant.ancestors:
+            attendant.end_with(reason, force=force)
     for claim in live_runs():
         if run_id in claim.ancestors:
             claim.cancel(reason, "parent", mode=mode, force=force)

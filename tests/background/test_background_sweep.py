@@ -94,8 +94,7 @@ def driven(agent, prompt):
 
 
 @WAYS
-@pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("number", [0, 3, 12, 20])
+@pytest.mark.parametrize(("number", "width"), [(0, 1), (3, 3), (12, 1), (20, 3)])
 def test_a_run_that_leaves(number, width, way):
     """Promises 3 to 8: before it has left, while it does, and afterwards."""
     swept = cancel_everywhere(

@@ -21,7 +21,7 @@ from syncagent import (
     tool,
 )
 from syncagent.runtime import ShutdownReport
-from syncagent.testing import Gate, call, complaints, say
+from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
 
 @pytest.fixture
@@ -173,6 +173,34 @@ def test_what_tools_have_started_ends_too_if_that_is_asked_for(through, crew):
     assert (cancellation.reason, cancellation.origin) == ("enough", "parent")
     assert started[0].ended.wait(LONG)
     assert not sub.is_running
+
+
+@pytest.mark.parametrize("child", ["kept alive", "never used", "in line"])
+def test_handles_that_tools_have_started_end_with_their_run(child, crew):
+    """Also one that would wait for input, or still waits for its turn."""
+    gate, started, busy = Gate(), [], Agent(ScriptedModel([Gate(), "never"]))
+
+    @tool
+    def begin(ctx: ToolContext) -> str:
+        """Start something, and wait."""
+        if child == "in line":
+            started.append(busy.start("Later.", on_busy="queue"))
+        elif child == "never used":
+            started.append(Agent(model()).start())
+        else:
+            started.append(Agent(model()).start("Now.", keep_alive=True))
+            started[0].result(LONG)
+        gate.stop_here(token=ctx.token)
+        return "begun"
+
+    held = busy.start("Hold it.")
+    handle = crew.start(Agent(model(say(call("begin"))), tools=[begin]), "Do it.")
+    gate.wait_reached()
+    assert not started[0].done()
+    assert crew.cancel(handle.run_id, "enough", background="cancel")
+    assert handle.result(LONG).cancelled
+    assert started[0].join(LONG)
+    held.close()
 
 
 # -- all of it ---------------------------------------------------------------------
