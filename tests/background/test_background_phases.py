@@ -39,14 +39,6 @@ from syncagent.testing import (
     complaints,
     say,
 )
-from syncagent.transport import close_idle
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 def headers(phase):

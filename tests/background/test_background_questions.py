@@ -19,16 +19,8 @@ from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.events import InterruptRaised
 from syncagent.interrupts import ApprovalRequest, AuthRequest, AwaitingInput
 from syncagent.testing import FakeServer, Gate, ScriptedModel, call, complaints, say
-from syncagent.transport import close_idle
 
 LAST = "All is done."
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 class Ledger:

@@ -22,16 +22,8 @@ from night_shift import (
 from syncagent import Agent, ToolContext, tool
 from syncagent.events import ToolFinished, ToolProgress, ToolStarted
 from syncagent.testing import FakeServer, Gate, ScriptedModel, call, say
-from syncagent.transport import close_idle
 
 LAST = "All is done."
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 class Bench:
