@@ -31,6 +31,8 @@ __all__ = ["Serving"]
 
 _SERVED: Final = "served"
 _GIVEN_UP: Final = "given up"
+#: What a handle takes note of.
+_NOTED: Final[frozenset[type]] = frozenset((StateChanged, RunFinished))
 
 
 class Serving:
@@ -295,11 +297,16 @@ class Serving:
 
     def _hear(self, event: StreamEvent) -> None:
         """Pass on what happens in the run."""
+        if event.__class__ in _NOTED:  # most are not, and there are thousands
+            event = self._noted(event)
+        self._events.publish(event)
+
+    def _noted(self, event: StreamEvent) -> StreamEvent:
         if isinstance(event, StateChanged):
             self._state = event
         elif isinstance(event, RunFinished):
-            event = RunFinished(self._told(event.result))
-        self._events.publish(event)
+            return RunFinished(self._told(event.result))
+        return event
 
     def _told(self, result: RunResult) -> RunResult:
         """Return *result* with the right word for a run that was shut down."""
