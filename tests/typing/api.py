@@ -8,21 +8,27 @@ from types import FrameType
 import requests
 
 from syncagent import (
+    AfterToolResult,
     Agent,
     Approval,
     ApprovalRequest,
+    AuthRequest,
+    AwaitingInput,
     CancellableSession,
     Cancelled,
     CancelPolicy,
     CancelReason,
     CancelToken,
+    Handle,
     Limits,
     Origin,
     ProviderError,
     Registration,
     Retries,
+    Rule,
     RunFinished,
     RunResult,
+    Runtime,
     ServerSentEvent,
     StreamBroken,
     Timeouts,
@@ -34,7 +40,7 @@ from syncagent import (
     tool,
 )
 from syncagent.cancel import Alarm, Killable, Receipt, RunSlot
-from syncagent.events import MessageFinished, TextDelta
+from syncagent.events import InterruptRaised, Lagged, MessageFinished, TextDelta
 from syncagent.hooks import BeforeTool, Deny
 from syncagent.messages import Image, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
@@ -235,3 +241,39 @@ def agents(event: threading.Event, token: CancelToken) -> str:
     print(stream.result.tool_outcomes[0].outcome, [t.name for t in abandoned()])
     sweep = cancel_everywhere(lambda: Agent(ScriptedModel(lambda said: "x")), "go")
     return result.text + sweep.points[0].phase
+
+
+def driven(agent: Agent) -> str:
+    with agent.drive("hello", on_event=print) as driver:
+        step = driver.next()
+        if isinstance(step, ApprovalRequest):
+            step.approve({"to": 3}, remember="arguments")
+        elif isinstance(step, AuthRequest):
+            step.provide("secret")
+        elif isinstance(step, AwaitingInput):
+            step.submit(step.question)
+        elif isinstance(step, AfterToolResult):
+            print([tool.outcome for tool in step.outcomes])
+        else:
+            return step.result.text
+        state: str = driver.snapshot().state
+    again = Agent.load(
+        state, ScriptedModel("x"), tools=[count], rules=[Rule("x", True)]
+    )
+    return again.resume({asked.id: True for asked in again.interrupts}).text
+
+
+def in_background(agent: Agent, event: threading.Event) -> float:
+    handle: Handle = agent.start("hello", keep_alive=True)
+    for news in handle.subscribe(cancel=event):
+        if isinstance(news, Lagged):
+            print(news.missed)
+        elif isinstance(news, InterruptRaised):
+            handle.respond(news.interrupts[0].id, True, remember=True)
+    handle.send_input(["more", Image(b"x")])
+    handle.interrupt().wait(1)
+    print(handle.state.tool, handle.result(5).stop_reason, agent.background())
+    with Runtime(drain=5) as runtime:
+        runtime.start(agent, "hello").add_done_callback(lambda done: print(done.run_id))
+        runtime.cancel_all("enough")
+        return float(len(runtime.shutdown(1).cancelled))
