@@ -13,6 +13,7 @@ from .agent_settings import (
     Cancel,
     Prompt,
     check_answering,
+    check_run,
     check_settings,
     check_words,
     tools_by_name,
@@ -282,6 +283,8 @@ class Agent(AgentView):
         :param on_event: shown every event of the runs.
         """
         first = self._first(prompt, timeout, cancel, output)
+        if on_event is not None and not callable(on_event):
+            raise ConfigurationError(f"on_event is a function; got {on_event!r:.80}")
         return Driver(self._stage, first, on_event)
 
     def start(
@@ -317,15 +320,15 @@ class Agent(AgentView):
         timeout: float | None,
         cancel: Cancel | None,
         output: Any,
-    ) -> RunRequest | None:
+    ) -> RunRequest:
         """Return how a driver or a handle begins."""
+        check_run(timeout, cancel, output)
         pause = self._stage.pause
-        said = None if prompt is None else user_message(prompt)
-        if said is None and (pause is None or not pause.is_open):
-            return None
+        if prompt is not None or (pause is not None and not pause.is_open):
+            pause = None
         return RunRequest(
-            said=said,
-            resumes=pause if said is None else None,
+            said=None if prompt is None else user_message(prompt),
+            resumes=pause,
             timeout=timeout,
             cancel=cancel,
             output=output,

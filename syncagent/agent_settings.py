@@ -13,6 +13,7 @@ from .exceptions import ConfigurationError
 from .limits import Limits
 from .messages import UserBlock, UserMessage
 from .models.model import Model
+from .output import Output
 from .queueing import OnBusy
 from .tools.settings import ToolSettings
 from .tools.tool import AnyTool, Tool, as_tool
@@ -23,7 +24,9 @@ __all__ = [
     "Prompt",
     "check_answering",
     "check_busy",
+    "check_run",
     "check_settings",
+    "check_timeout",
     "check_words",
     "compose",
     "tools_by_name",
@@ -78,7 +81,7 @@ def compose(
 
     :raises ConfigurationError: one of them is nothing of the kind.
     """
-    _check_timeout(timeout)
+    check_timeout(timeout)
     given = [limit for limit in (timeout, seconds) if limit is not None]
     shortest = min(given, default=None)
     if isinstance(cancel, CancelSignal):
@@ -98,7 +101,25 @@ def compose(
     return token, follow(cancel, token)
 
 
-def _check_timeout(timeout: Any, name: str = "timeout") -> None:
+def check_run(timeout: Any, cancel: Any, output: Any) -> None:
+    """Refuse what a run that begins later could only fail with.
+
+    :raises ConfigurationError: one of them is nothing of the kind.
+    """
+    check_timeout(timeout)
+    if cancel is not None and not isinstance(cancel, (CancelToken, threading.Event)):
+        raise ConfigurationError(
+            f"cancel takes a CancelToken or a threading.Event; got {cancel!r:.80}"
+        )
+    if output is not None:
+        Output(output)
+
+
+def check_timeout(timeout: Any, name: str = "timeout") -> None:
+    """Refuse what is no number of seconds.
+
+    :raises ConfigurationError: it is none.
+    """
     if timeout is None:
         return
     is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
@@ -160,7 +181,7 @@ def check_words(system: Any, name: Any, messages: Any, **handlers: Any) -> None:
 
 def check_answering(answer_timeout: Any, requires_approval: Any) -> None:
     """Refuse what says nothing about who is asked, and how long that may take."""
-    _check_timeout(answer_timeout, "answer_timeout")
+    check_timeout(answer_timeout, "answer_timeout")
     # A tool's setting, and checked as that.
     ToolSettings(requires_approval=requires_approval)
 

@@ -254,8 +254,9 @@ class Answering:
             answer = check_answer(run.round, question, answer)
             self._answers[question.id] = answer
             if isinstance(question, ApprovalRequest):
-                changed = answer.arguments or question.arguments
-                remember(said, question.tool, changed, answer)
+                is_same = answer.arguments is None
+                called = question.arguments if is_same else answer.arguments
+                remember(said, question.tool, called, answer)
         answers, self._answers = self._answers, {}
         return answers
 

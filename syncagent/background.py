@@ -19,7 +19,7 @@ __all__ = ["move_to_background", "run_releasable", "start_handle"]
 
 def start_handle(
     stage: Stage,
-    request: RunRequest | None,
+    request: RunRequest,
     on_busy: OnBusy | None,
     *,
     keep_alive: bool,
@@ -29,17 +29,14 @@ def start_handle(
 
     :raises AgentBusy: there is a live run, and that is what *on_busy* says.
     """
-    is_kept = keep_alive or request is None
-    waited = None if request is None else request.resumes
-    name = "" if waited is None else waited.run_id
+    is_kept = keep_alive or not request.has_work
+    name = "" if request.resumes is None else request.resumes.run_id
     handle = Handle(stage, name, keep_alive=is_kept, size=size)
     how = stage.on_busy if on_busy is None else check_busy(on_busy)
-    wanted = None
-    if request is not None:
-        wanted = msgspec.structs.replace(request, on_busy=how)
+    wanted = msgspec.structs.replace(request, on_busy=how)
     unheard = stage.unheard
     try:
-        if request is None or request.said is None:
+        if request.said is None:
             for message in stage.take_unheard():
                 handle.send_input(message.content)
         # Who waits for the agent waits on the handle's thread.

@@ -105,7 +105,14 @@ class Desk:
                 return question
         # The newest first: models use the ids of calls again.
         of_call = [q for q in reversed(questions) if _call_id(q.interrupt) == name]
-        for question in [*(q for q in of_call if q.is_open), *of_call]:
+        is_open = [question for question in of_call if question.is_open]
+        if len(is_open) > 1:
+            ids = ", ".join(sorted(question.interrupt.id for question in is_open))
+            raise ConfigurationError(
+                f"several calls that wait have the id {name!r}; answer by the id of "
+                f"the interrupt: {ids}"
+            )
+        for question in (*is_open, *of_call):
             return question
         if name in self._past:
             raise InterruptOver(f"{name!r} is over: its run has gone on")

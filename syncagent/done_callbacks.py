@@ -54,5 +54,5 @@ def _call(functions: deque[Callable[[_T], object]], run_id: str, what: _T) -> No
             return
         try:
             function(what)
-        except Exception:
+        except BaseException:  # an exit, too: the others are still to be called
             _log.exception("run %s: a done callback raised", run_id)

@@ -10,11 +10,12 @@ import msgspec
 
 from ._closing import Closing
 from .agent_settings import Prompt, user_message
-from .cancel import CancelMode, CancelToken, Receipt
+from .cancel import CancelMode, CancelToken, Receipt, RunClaim
+from .cancel.modes import check_mode
 from .cancel.reason import make_cause
 from .desk import Desk, Inbox
 from .events import InterruptRaised
-from .exceptions import InterruptPending, Origin
+from .exceptions import AgentBusy, InterruptPending, Origin
 from .interrupts import AwaitingInput, Interrupt
 from .messages import Message, UserMessage
 from .result import RunFinished, RunResult, StreamEvent
@@ -61,18 +62,17 @@ class Driver(Closing):
     def __init__(
         self,
         stage: Stage,
-        request: RunRequest | None,
+        request: RunRequest,
         on_event: Callable[[StreamEvent], object] | None = None,
     ) -> None:
         self._stage = stage
+        #: What is to be begun, or what else is wanted of the next run.
         self._request = request
         self._on_event = on_event
         self._desk = Desk()
         self._inbox = Inbox()
-        # A prompt comes after what was said before: its run says both.
-        if request is None or request.said is None:
-            for message in stage.take_unheard():
-                self._inbox.put(message)
+        #: The run that is live, or waits for its turn.
+        self._claim: RunClaim | None = None
         self._stream: RunStream | None = None
         #: Those that next() has given, and that must be answered first.
         self._given: set[str] = set()
@@ -86,8 +86,11 @@ class Driver(Closing):
         Cancellation: ends at once, with the result that says so.
 
         :raises InterruptPending: what it gave last is to be answered first.
+        :raises AgentBusy: another thread is in here, or the agent has another live run.
         :raises SyncAgentError: what the run has raised; :meth:`next` goes on after it.
         """
+        if self._stream is not None and self._stream.is_at_work:
+            raise AgentBusy("next() is at work on another thread; one at a time pulls")
         while True:
             stream = self._stream or self._begin()
             if stream is None:
@@ -111,23 +114,36 @@ class Driver(Closing):
 
     def _begin(self) -> RunStream | None:
         """Begin a run if there is something to be said, or to be gone on with."""
-        waited = None if self._request is None else self._request.resumes
-        if waited is not None and not self._stage.can_resume(waited):
-            self._request = None  # it was cancelled, or gone on with, by somebody else
-        if self._request is None:
+        request, stage = self._request, self._stage
+        if request.resumes is not None and not stage.can_resume(request.resumes):
+            request = (
+                RunRequest()
+            )  # it was cancelled, or gone on with, by somebody else
+        if request.said is None:
+            # A prompt comes after what was said before: its run says both.
+            for message in (*stage.take_unheard(), *self._inbox.take()):
+                self._inbox.put(message)
+        if not request.has_work:
             said = self._inbox.take_as_one()
             if said is None:
                 return None
-            self._request = RunRequest(said=said)
+            request = msgspec.structs.replace(request, said=said)
+        self._request = request  # if the agent is busy, it is still to be said
         if self._awaiting is not None:
             self._desk.drop(self._awaiting.id)
             self._awaiting = None
-        self._stream = self._stage.begin(
+        ticket = stage.register(
             msgspec.structs.replace(
-                self._request, desk=self._desk, inbox=self._inbox, is_pulled=True
+                request, desk=self._desk, inbox=self._inbox, is_pulled=True
             )
         )
-        self._request = None  # not before: if the agent is busy, it is still to be said
+        self._claim = ticket.claim  # it can be cancelled while it waits for its turn
+        try:
+            self._stream = stage.admit(ticket)
+        except BaseException:
+            self._claim = None
+            raise
+        self._request = RunRequest()
         return self._stream
 
     def _await_input(self) -> Interrupt:
@@ -166,7 +182,7 @@ class Driver(Closing):
 
     def _let_go(self) -> None:
         stream, self._stream = self._stream, None
-        self._awaiting = None
+        self._claim = self._awaiting = None
         self._given.clear()
         self._desk.clear()
         if stream is not None:
@@ -205,18 +221,22 @@ class Driver(Closing):
         mode: CancelMode = "now",
         force: bool = False,
     ) -> Receipt:
-        """Cancel the live run, if there is one; :meth:`next` gives its result.
+        """Cancel the run that is live, or waits for its turn, if there is one.
+
+        :meth:`next` gives its result.
 
         As safe as :meth:`syncagent.Agent.cancel`.
         """
-        stream = self._stream
-        if stream is None:
+        claim = self._claim
+        if claim is None:
+            check_mode(mode)
             return Receipt(None, make_cause(reason, origin))
-        return stream.cancel(reason, origin, mode=mode, force=force)
+        return claim.cancel(reason, origin, mode=mode, force=force)
 
     def close(self) -> None:
         """End the live run, if there is one; what it has not heard is kept."""
         self._let_go()
+        self._stage.unheard = (*self._stage.unheard, *self._inbox.take())
 
     # -- looking -------------------------------------------------------------------
 
@@ -225,9 +245,8 @@ class Driver(Closing):
 
         :raises AgentBusy: :meth:`next` is at work on another thread.
         """
-        unheard = self._inbox.messages
-        if self._request is not None and self._request.said is not None:
-            unheard = (*self._stage.unheard, self._request.said, *unheard)
+        said = () if self._request.said is None else (self._request.said,)
+        unheard = (*self._stage.unheard, *said, *self._inbox.messages)
         return Snapshot(
             run_id="" if self._stream is None else self._stream.run_id,
             messages=self._stage.messages,

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _clock
 from ._closing import Closing
-from .agent_settings import Cancel, Prompt, compose, user_message
+from .agent_settings import Cancel, Prompt, check_timeout, compose, user_message
 from .cancel import CancelMode, CancelToken, Receipt
 from .cancel.modes import check_mode
 from .cancel.reason import make_cause
@@ -18,7 +18,7 @@ from .messages import UserMessage
 from .result import RunResult
 from .run_state import RunState
 from .serving import Serving
-from .stage import Background, cancel_begun_by
+from .stage import Background, cancel_begun_by, check_background
 from .subscriptions import Subscription
 
 __all__ = ["Handle"]
@@ -66,6 +66,7 @@ class Handle(Serving, Closing):
         self._refuse_child()
         if not self._is_idle() and self._is_own_thread():
             raise AgentBusy("this is a part of the run, which would wait for itself")
+        check_timeout(timeout)
         until = None if timeout is None else _clock.now() + timeout
         return self._rested.wait(self._is_idle, CancelToken(), until)
 
@@ -94,10 +95,15 @@ class Handle(Serving, Closing):
         return self.done() and isinstance(outcome, RunResult) and outcome.cancelled
 
     def add_done_callback(self, function: Callable[[Handle], object]) -> None:
-        """Have *function* called with this when it is over; at once if it is.
+        """Have *function* called with this when it is over.
 
-        It is called on the handle's own thread. An exception in it is logged.
+        It is called on the handle's own thread; on this one, and at once, if it is over
+        already. What it raises is logged.
+
+        :raises TypeError: it cannot be called.
         """
+        if not callable(function):
+            raise TypeError(f"add_done_callback() takes a function; got {function!r}")
         self.callbacks.add(function)  # publish first, then look
         if self.done():
             self.callbacks.call(self.run_id, self)
@@ -120,6 +126,7 @@ class Handle(Serving, Closing):
             nothing happens.
         """
         nothing = _checked(reason, origin, mode)
+        check_background(background)
         claim = self._live()
         if claim is None:
             return nothing
@@ -218,6 +225,11 @@ class Handle(Serving, Closing):
         self._refuse_child()
         if isinstance(answer, bool):
             answer = Approval(answer, arguments, reason, remember)
+        elif remember or reason or arguments is not None:
+            raise ConfigurationError(
+                "remember, arguments and reason go with True or False; put them into "
+                "Approval(...), or leave them away"
+            )
         try:
             self._desk.answer(id, answer)
         except InterruptOver:

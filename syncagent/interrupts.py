@@ -196,6 +196,10 @@ class Approval(msgspec.Struct, frozen=True):
                 "Approval(remember=...) is 'tool', 'arguments', True or False; got "
                 f"{self.remember!r:.80}"
             )
+        if not isinstance(self.reason, str):
+            raise ConfigurationError(
+                f"Approval(reason=...) is a string; got {self.reason!r:.80}"
+            )
         if self.allow and self.timed_out:
             raise ConfigurationError("what nobody has answered is not allowed")
 

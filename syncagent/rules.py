@@ -32,6 +32,8 @@ class RuleBook:
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules: dict[tuple[str, bytes | None], Rule] = {}
+        if not isinstance(rules, Iterable):
+            raise ConfigurationError(f"rules is a list; got {rules!r:.80}")
         for rule in rules:
             self.add(rule)
 
@@ -40,9 +42,10 @@ class RuleBook:
 
         :raises ConfigurationError: it is none.
         """
-        if not isinstance(rule, Rule) or rule.allow not in (True, False):
+        if not isinstance(rule, Rule) or not _is_sound(rule):
             raise ConfigurationError(
-                f"a rule is Rule(tool, allow, arguments=None); got {rule!r:.80}"
+                "a rule is Rule(tool, allow, arguments=None, reason=''): a name, True "
+                f"or False, a dict and words; got {rule!r:.80}"
             )
         exactly = _exactly(rule.arguments)
         if exactly is None and rule.arguments is not None:
@@ -64,6 +67,15 @@ class RuleBook:
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(list(self._rules.values()))
+
+
+def _is_sound(rule: Any) -> bool:
+    return (
+        isinstance(rule.tool, str)
+        and isinstance(rule.allow, bool)
+        and isinstance(rule.arguments, (dict, type(None)))
+        and isinstance(rule.reason, str)
+    )
 
 
 def _exactly(arguments: dict[str, Any] | None) -> bytes | None:

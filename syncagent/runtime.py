@@ -17,12 +17,13 @@ import msgspec
 from . import _clock
 from ._closing import Closing
 from .agent import Agent
-from .agent_settings import Prompt
+from .agent_settings import Prompt, check_timeout
 from .cancel import CancelMode, Receipt
+from .cancel.modes import check_mode
 from .cancel.reason import make_cause
 from .exceptions import AgentBusy, ConfigurationError, Origin, WrongThread
 from .handle import Handle
-from .stage import Background
+from .stage import Background, check_background
 
 __all__ = ["Runtime", "ShutdownReport"]
 
@@ -54,6 +55,7 @@ class Runtime(Closing):
     """
 
     def __init__(self, *, drain: float | None = 10.0) -> None:
+        check_timeout(drain, "drain")
         self._drain = drain
         self._handles: dict[str, Handle] = {}
         self._is_closed = False
@@ -71,10 +73,14 @@ class Runtime(Closing):
         :raises ConfigurationError: it is shut down.
         """
         self._check_open()
+        if not isinstance(agent, Agent):
+            raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
         return self.add(agent.start(prompt, **settings))
 
     def add(self, handle: Handle) -> Handle:
         """Take in a handle that somebody else has started, and return it."""
+        if not isinstance(handle, Handle):
+            raise ConfigurationError(f"add() takes a Handle; got {handle!r:.80}")
         self._handles[handle.run_id] = handle
         handle.callbacks.add_last(self._leave)  # publish first, then look
         if handle.callbacks.returned.cancelled:
@@ -95,7 +101,12 @@ class Runtime(Closing):
             self._handles.pop(handle.run_id, None)
 
     def get(self, run_id: str) -> Handle | None:
-        """Return a handle that is not done, if there is one of that id."""
+        """Return a handle that is not done, if there is one of that id.
+
+        :raises TypeError: that is no id; a handle has one in its ``run_id``.
+        """
+        if not isinstance(run_id, str):
+            raise TypeError(f"a run id is a string; got {run_id!r:.80}")
         handle = self._handles.get(run_id)
         return None if handle is None or handle.done() else handle
 
@@ -122,6 +133,8 @@ class Runtime(Closing):
         :param background: ``cancel`` also ends the handles that its tools have started.
         :return: true if and only if it was live.
         """
+        check_mode(mode)
+        check_background(background)
         handle = self.get(run_id)
         if handle is None:
             return Receipt(None, make_cause(reason, origin))
@@ -146,6 +159,8 @@ class Runtime(Closing):
         :param timeout: seconds for the first; ``None`` is as long as it takes.
         :param grace: seconds for the second.
         """
+        check_timeout(timeout)
+        check_timeout(grace, "grace")
         self._is_closed = True
         is_ours = self._pid == os.getpid()
         # Also those whose done callbacks are still at work.

@@ -200,7 +200,7 @@ def restore(stage: Stage, state: str | bytes) -> None:
     :raises StateInvalid: it is damaged, from a newer version, or does not fit.
     """
     saved = _decode(state)
-    stage.rules = RuleBook([*stage.rules, *saved.rules])
+    stage.rules = RuleBook([*saved.rules, *stage.rules])  # what is given now counts
     stage.usage = saved.usage
     stage.unheard = saved.unheard
     if saved.run is None:
@@ -242,6 +242,8 @@ def _check(read: _Envelope | _SavedAgent) -> None:
     """
     if read.format != _FORMAT:
         raise StateInvalid(f"this is no state of an agent: {read.format!r:.80}")
+    if read.version < 1:
+        raise StateInvalid(f"there is no version {read.version} of a state")
     if read.version > _VERSION:
         raise StateInvalid(
             f"the state is of version {read.version}, and this is a syncagent that "

@@ -79,6 +79,8 @@ class Serving:
         #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
         self.callbacks: Final[DoneCallbacks[Any]] = DoneCallbacks()
+        #: What else is wanted of the next run.
+        self._next = RunRequest()
         #: What is to be done first.
         self._first: Ticket | RunStream | None = None
         #: Will its thread serve it, or is there none?
@@ -93,9 +95,9 @@ class Serving:
             begun[id(self)] = weakref.ref(self)
 
     def start(
-        self, request: RunRequest | None, *, begins_here: bool, may_stay: bool = False
+        self, request: RunRequest, *, begins_here: bool, may_stay: bool = False
     ) -> RunStream | None:
-        """Begin a run, or wait for input if there is none.
+        """Begin a run, or wait for input if nothing is to be said yet.
 
         If this raises, :meth:`give_up` ends what has begun by then.
 
@@ -105,7 +107,9 @@ class Serving:
         :return: the run, if it has begun.
         """
         first: Ticket | RunStream | None = None
-        if request is not None:
+        if not request.has_work:
+            self._next = request
+        else:
             first = self._first = self._register(request, run_id=self.run_id)
             if begins_here:
                 first = self._first = self._admit(first)
@@ -222,7 +226,10 @@ class Serving:
                 if said is None:
                     break
                 self._show(StateChanged("processing"))
-                step = self._register(RunRequest(said=said, on_busy="queue"))
+                wanted, self._next = self._next, RunRequest()
+                step = self._register(
+                    msgspec.structs.replace(wanted, said=said, on_busy="queue")
+                )
         except BaseException as error:  # it could not begin
             self._fail(error)
         finally:

@@ -41,6 +41,7 @@ __all__ = [
     "Ticket",
     "begun",
     "cancel_begun_by",
+    "check_background",
     "own_lineage",
 ]
 
@@ -53,7 +54,8 @@ _LOOKS: Final = 3
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants who begins a run, or goes on with one."""
 
-    #: What the user says, or the run that waits and is gone on with.
+    #: What the user says, or the run that waits and is gone on with; neither if that
+    #: is still to come.
     said: UserMessage | None = None
     resumes: Pause | None = None
     timeout: float | None = None
@@ -79,6 +81,11 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_releasable: bool = False
     #: Has another thread go on with it, if it may be sent to the background.
     move: Callable[[RunEnd, Pump], object] | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Is it known what is to be said, or gone on with?"""
+        return self.said is not None or self.resumes is not None
 
 
 class Ticket(NamedTuple):
@@ -270,8 +277,7 @@ class Stage:
         background: Background,
     ) -> Receipt:
         """End the live run, if there is one, or let go what it waits for."""
-        if background not in get_args(Background):
-            raise ValueError(f"background is keep or cancel; got {background!r}")
+        check_background(background)
         live = self.slot.live
         if live is not None and live.is_background and background == "keep":
             check_mode(mode)
@@ -360,8 +366,18 @@ class Stage:
         transcript.repair()
         rules = self.rules if is_part else RuleBook(self.rules)
         other = Stage(self.setup, self.handlers, self.on_busy, transcript, rules)
+        other.unheard = self.unheard
         other.credentials = self.credentials if is_part else self.credentials.copy()
         return other
+
+
+def check_background(background: object) -> None:
+    """See that there is such a choice.
+
+    :raises ValueError: there is not.
+    """
+    if background not in get_args(Background):
+        raise ValueError(f"background is keep or cancel; got {background!r}")
 
 
 class Attendant(Protocol):
