@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import threading
 from typing import Final
 
@@ -67,7 +68,7 @@ SCENES: Final = (
 )
 
 
-def run(token: CancelToken) -> int:
+def run(options: argparse.Namespace, token: CancelToken) -> int:
     """Run the demo; return the exit code."""
     print(f"syncagent {__version__}: one agent, on a real server on this machine.")
     print("Another thread calls agent.cancel() wherever the agent is stuck:\n")

@@ -6,15 +6,20 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 from .. import __version__
 from ..cancel import cancel_on_signals
-from ..exceptions import Cancelled
+from ..exceptions import Cancelled, SyncAgentError
 
 EXIT_FAILED: Final = 1
 #: What a shell shows for a program that Ctrl+C has ended.
 EXIT_CANCELLED: Final = 130
+
+#: Each is a module beside this one, with a SUMMARY, perhaps ``add_arguments(parser)``,
+#: and ``run(options, token)``, which returns the exit code.
+COMMANDS: Final = ("demo", "models")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,11 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     with cancel_on_signals() as token:
         try:
-            code = int(options.run(token))
+            code = int(options.run(options, token))
             sys.stdout.flush()
         except Cancelled:
             print("\ncancelled", file=sys.stderr)
             return EXIT_CANCELLED
+        except SyncAgentError as error:  # expected: it says what to do
+            print(f"syncagent: {error}", file=sys.stderr)
+            return EXIT_FAILED
         except BrokenPipeError:  # "syncagent models | head" has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return EXIT_FAILED
@@ -42,22 +50,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _add_demo(commands)
-    _add_models(commands)
+    for name in COMMANDS:
+        module = import_module(f".{name}", __package__)
+        summary = module.SUMMARY
+        command = commands.add_parser(name, help=summary, description=summary)
+        if hasattr(module, "add_arguments"):
+            module.add_arguments(command)
+        command.set_defaults(run=module.run)
     return parser
-
-
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from . import demo
-
-    command = commands.add_parser("demo", help=demo.SUMMARY, description=demo.SUMMARY)
-    command.set_defaults(run=demo.run)
-
-
-def _add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    from . import models
-
-    command = commands.add_parser(
-        "models", help=models.SUMMARY, description=models.SUMMARY
-    )
-    command.set_defaults(run=models.run)

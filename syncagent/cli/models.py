@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Final
 
 from ..cancel import CancelToken
@@ -10,7 +11,7 @@ from ..models.endpoints import ENDPOINTS, Endpoint
 SUMMARY: Final = "list the providers of models, and whether a key is set"
 
 
-def run(token: CancelToken) -> int:
+def run(options: argparse.Namespace, token: CancelToken) -> int:
     """Print the list; never a key.
 
     :return: 0.

@@ -23,7 +23,8 @@ LAYERS = [
         *{"agent", "handle", "driver", "runtime", "functions", "result", "logs"},
         *{"agent_settings", "pause", "queueing", "run_stream", "sub_agents"},
         *{"answers", "background", "desk", "pump", "run_state", "saved", "stage"},
-        *{"agent_view", "done_callbacks", "serving", "subscriptions"},
+        *{"agent_view", "done_callbacks", "event_lines", "serving", "subscriptions"},
+        *{"recording"},
     },
     {"integrations", "cli", "testing", "__main__"},
 ]
