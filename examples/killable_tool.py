@@ -21,13 +21,13 @@ def loop() -> None:
 @tool(on_cancel="kill", timeout=0.3)
 def slow() -> None:
     """Take far too long: a timeout ends it, and the model is told."""
-    time.sleep(3600)  # noqa: TID251, it looks at nothing
+    time.sleep(3600)  # nothing can wake it
 
 
 @tool(on_cancel="abandon", grace=0.1)
 def sleep() -> None:
     """Block in a call without an end, on a thread of its own, which is left behind."""
-    time.sleep(1.5)  # noqa: TID251, nor does this
+    time.sleep(1.5)
 
 
 def main():
