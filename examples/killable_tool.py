@@ -27,7 +27,7 @@ def slow() -> None:
 @tool(on_cancel="abandon", grace=0.1)
 def sleep() -> None:
     """Block in a call without an end, on a thread of its own, which is left behind."""
-    time.sleep(1.5)
+    time.sleep(60)
 
 
 def main():

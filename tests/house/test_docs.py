@@ -104,6 +104,17 @@ def test_every_event_is_in_the_table():
     assert listed == events - {"Event", "RunEvent"}
 
 
+def test_every_phase_is_in_the_table():
+    """docs/stopping.rst says what a cancel does wherever a run can be."""
+    package = "\n".join(text_of(path) for path in MODULES.values())
+    phases = set(re.findall(r'(?:\benter\(|\.phase = )"([a-z ]+)"', package))
+    phases |= {"approval", "auth", "input", "agent", "retry"}
+    assert len(phases) > 15
+    page = text_of(DOCS / "stopping.rst")
+    rows = re.findall(r"^    \* - (``[a-z ]+``(?:, ``[a-z ]+``)*)$", page, re.MULTILINE)
+    assert phases <= set(re.findall(r"``([a-z ]+)``", "".join(rows)))
+
+
 def test_every_error_of_the_tree_is_real():
     """The tree in the docstring of exceptions.py has all classes, and no others."""
     drawn = set(re.findall(r"(\w+)\(\w*\)(?:  |\n)", syncagent.exceptions.__doc__))
