@@ -1,6 +1,7 @@
 """Cancel your own agent at every point where it looks or waits, in a test.
 
-Run it: python examples/sweep_an_agent.py
+Run it: python examples/cancel_everywhere.py
+With a real model: do not; it is run dozens of times. The script is the point.
 """
 
 from collections import Counter

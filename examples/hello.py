@@ -1,6 +1,8 @@
-"""An agent with a tool, on this thread.
+"""An agent with a tool, on this thread: ask, and wait for the answer.
 
-Run it: python examples/hello_agent.py
+Run it: python examples/hello.py
+With a real model: Agent("anthropic:claude-sonnet-4-5", tools=[weather]), with
+ANTHROPIC_API_KEY set; every "provider:name" that `syncagent models` lists works so.
 """
 
 from syncagent import Agent, tool
@@ -18,7 +20,6 @@ def weather(city: str, unit: str = "celsius") -> dict:
 
 
 def main():
-    # With a key, write Agent("anthropic:claude-sonnet-4-5", tools=[weather]).
     model = ScriptedModel(
         [
             say("Let me look.", call("weather", {"city": "Oslo"})),

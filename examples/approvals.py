@@ -1,6 +1,7 @@
 """Ask before a tool is called: with a handler, or by pausing the run.
 
-Run it: python examples/approve_tools.py
+Run it: python examples/approvals.py
+With a real model: Agent("openai:gpt-5-mini", tools=[pay], approve=approve)
 """
 
 from syncagent import Agent, Approval, tool

@@ -1,6 +1,7 @@
-"""Tools that end with their run: by looking, by being interrupted, by being killed.
+"""Tools that end with their run: they wait through their context, or register an end.
 
-Run it: python examples/tools_that_stop.py
+Run it: python examples/tools_that_cooperate.py
+With a real model: Agent("openai:gpt-5-mini", tools=[watch, query, program])
 """
 
 import sqlite3
@@ -22,6 +23,16 @@ def watch(seconds: float, ctx: ToolContext) -> str:
 
 
 @tool
+def count(ctx: ToolContext) -> int:
+    """Count in a loop: looking at the context costs next to nothing."""
+    number = 0
+    while number < 10**12:
+        number += 1
+        ctx.checkpoint()
+    return number
+
+
+@tool
 def query(ctx: ToolContext) -> str:
     """Ask a database: the cancel interrupts it, on another thread."""
     database = sqlite3.connect(":memory:", check_same_thread=False)
@@ -35,22 +46,14 @@ def program(ctx: ToolContext) -> str:
     return ctx.run_process(["sh", "-c", "echo begun; sleep 3600"]).stdout
 
 
-@tool(on_cancel="kill")
-def loop() -> None:
-    """Look at nothing at all: it runs in a process of its own, which is killed."""
-    while True:
-        pass
-
-
 def main():
-    tools = [watch, query, program, loop]
-    for name in ("watch", "query", "program", "loop"):
-        arguments = {"seconds": 3600} if name == "watch" else {}
-        agent = Agent(ScriptedModel([say(call(name, arguments))]), tools=tools)
+    for each in (watch, count, query, program):
+        arguments = {"seconds": 3600} if each is watch else {}
+        agent = Agent(ScriptedModel([say(call(each.name, arguments))]), tools=[each])
         threading.Timer(0.3, agent.cancel).start()
         result = agent.run("Go.")
         outcome, latency = result.tool_outcomes[0], result.cancellation.latency
-        print(f"{name:8} {outcome.outcome}, {latency * 1e3:.2f} ms after cancel()")
+        print(f"{each.name:8} {outcome.outcome}, {latency * 1e3:.2f} ms after cancel()")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Stop an agent from another thread, see what is left, and go on with it.
 
-Run it: python examples/stop_an_agent.py
+Run it: python examples/cancel_from_watchdog.py
+With a real model: Agent("openai:gpt-5-mini"); give the watchdog a second or two.
 """
 
 import threading

@@ -2,7 +2,8 @@
 
 The server is a real one, on this machine, that talks for ever.
 
-Run it: python examples/stream_events.py
+Run it: python examples/cancel_a_stream.py
+There is no model in it: models of syncagent.models make their requests so.
 """
 
 import itertools
