@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Iterable
@@ -19,7 +20,7 @@ from ..tools.tool import AnyTool, Tool
 from .demo_model import DemoModel, demo_model
 from .demo_tools import demo_tools
 
-__all__ = ["add_choices", "choose_model", "choose_tools"]
+__all__ = ["VARIABLE", "add_choices", "choose_model", "choose_tools", "seconds"]
 
 #: Names the model where the command line does not.
 VARIABLE: Final = "SYNCAGENT_MODEL"
@@ -88,6 +89,17 @@ def choose_tools(
         names = {getattr(one, "__name__", "") for one in found}
         found += [one for one in demo_tools() if one.name not in names]
     return found
+
+
+def seconds(text: str) -> float:
+    """Read an argument that is a number of seconds."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return number
 
 
 def _at(place: str) -> Any:

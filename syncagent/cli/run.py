@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import re
 import sys
@@ -16,7 +15,7 @@ from ..exceptions import SyncAgentError
 from ..limits import Limits
 from ..result import RunFinished, RunResult
 from .asking import Desk
-from .choices import add_choices, choose_model, choose_tools
+from .choices import add_choices, choose_model, choose_tools, seconds
 from .display import JsonLines, PlainText, Shown
 from .exit_codes import EXIT_FAILED, exit_code_of
 from .notes import Notes
@@ -45,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choices(parser)
     parser.add_argument("--system", metavar="TEXT", help="what the model's task is")
     parser.add_argument(
-        "--timeout", metavar="SECONDS", type=_seconds, help="end after so many seconds"
+        "--timeout", metavar="SECONDS", type=seconds, help="end after so many seconds"
     )
     parser.add_argument(
         "--max-turns", metavar="N", type=_count, help="ask the model N times at most"
@@ -165,16 +164,6 @@ def _approval_mode(options: argparse.Namespace, notes: Notes) -> str:
     return str(options.approve or ("ask" if can_ask else "none"))
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return seconds
-
-
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
@@ -190,7 +179,7 @@ _ENDS: Final = {
 }
 
 
-def _report(result: RunResult, notes: Notes, seconds: float) -> int:
+def _report(result: RunResult, notes: Notes, took: float) -> int:
     """Say how it has ended; return the exit code."""
     for tool in result.tool_outcomes:
         if tool.outcome in ("interrupted", "abandoned"):
@@ -200,7 +189,7 @@ def _report(result: RunResult, notes: Notes, seconds: float) -> int:
     cost = "" if result.cost is None else f", ${result.cost:.4f}"
     notes.tell(
         f"{result.turns} turn{'s' * (result.turns != 1)}, {about}{usage.input_tokens} "
-        f"tokens in, {usage.output_tokens} out{cost}, {seconds:.1f} s"
+        f"tokens in, {usage.output_tokens} out{cost}, {took:.1f} s"
     )
     if result.cancellation is not None:
         how = result.cancellation
