@@ -36,18 +36,20 @@ class Notes:
 
     def warn(self, line: str) -> None:
         """Say what everybody has to know."""
-        self._begin()
-        self._stream.write(f"{line}\n")
+        self._write(f"{line}\n")
 
     def ask(self, question: str) -> None:
         """Say something whose answer follows on the same line."""
-        self._begin()
-        self._stream.write(question)
+        self._write(question)
         self._stream.is_at_line_start = True  # once the user has pressed Enter
 
-    def _begin(self) -> None:
-        """Leave the answer's line, on the screen only: what is piped stays as it is."""
+    def _write(self, text: str) -> None:
         answer = self._answer
+        # Leave the answer's line, on the screen only: what is piped stays as it is.
         if answer.is_terminal and self.is_terminal and not answer.is_at_line_start:
-            self._stream.write("\n")
+            text = f"\n{text}"
             answer.is_at_line_start = True
+        try:
+            self._stream.write(text)
+        except OSError:  # a disk that is full is no reason to lose the answer, too
+            pass

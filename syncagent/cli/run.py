@@ -75,7 +75,6 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         notes = Notes(bounded, answer, options.quiet)
         _find_prompt(options)
         mode = _approval_mode(options, notes)
-        prompt = _read_prompt(options, bounded, notes)
         model, notice = choose_model(options.model)
         if notice:
             notes.tell(notice)
@@ -91,6 +90,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             ask=desk.ask,
             authenticate=desk.authenticate,
         )
+        prompt = _read_prompt(options, bounded, notes)
         try:
             result = agent.run(prompt, timeout=_left(options, began), cancel=token)
         except SyncAgentError:
