@@ -47,8 +47,8 @@ class DemoModel(ScriptedModel):
         Cancellation: ends at once, between two words.
         """
         said = [UserMessage.of(messages)] if isinstance(messages, str) else messages
-        answer = Answer()
-        reply = find_reply(Talk(list(said), tools))
+        talk = Talk(list(said), tools)
+        answer, reply = Answer(talk.size), find_reply(talk)
         return answer.follow(
             self._paced(answer, reply, token or CancelToken(), on_phase)
         )

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with cancel_on_signals() as token:
             return _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count
-        return _say("cancelled", EXIT_CANCELLED)
+        return _say("syncagent: cancelled", EXIT_CANCELLED)
 
 
 def _run(options: argparse.Namespace, token: CancelToken) -> int:
@@ -45,8 +45,9 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
         code = int(options.run(options, token))
         sys.stdout.flush()
     except Cancelled as cancelled:
+        how = "timeout" if cancelled.origin == "deadline" else "cancelled"
         code = exit_code_of(cancelled.reason, cancelled.origin)
-        return _say("\ncancelled", code)
+        return _say(f"syncagent: {how}", code)
     except BrokenPipeError:  # "syncagent models | head" has seen enough
         _drop_output()
         return EXIT_FAILED
@@ -60,8 +61,9 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
 
 def _say(line: str, code: int) -> int:
     """Print *line* on standard error, if anybody reads that; return *code*."""
+    is_after_keys = sys.stderr.isatty() and code == EXIT_CANCELLED  # ^C on the screen
     try:
-        print(line, file=sys.stderr, flush=True)
+        print("\n" * is_after_keys + line, file=sys.stderr, flush=True)
     except OSError:
         pass
     return code

@@ -6,12 +6,14 @@ import argparse
 import os
 import re
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from ..agent import Agent
 from ..cancel import CancelToken
-from ..exceptions import SyncAgentError
 from ..limits import Limits
 from ..result import RunFinished, RunResult
 from .asking import Desk
@@ -34,6 +36,9 @@ exit codes: 0 done; 1 failed, or not done (a limit, a refusal, an answer that wa
 long); 2 wrong usage; 124 the timeout has passed; 130 cancelled (Ctrl+C); 143 SIGTERM.
 However it ends, the text that had come by then has been written.
 """
+#: Seconds after which a cancel should have ended everything.
+_SOON: Final = 1.0
+_AGAIN: Final = "a tool does not stop; Ctrl+C again does not wait for it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,12 +97,25 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         )
         prompt = _read_prompt(options, bounded, notes)
         try:
-            result = agent.run(prompt, timeout=_left(options, began), cancel=token)
-        except SyncAgentError:
+            with _patience(token, notes):
+                left = _left(options, began)
+                result = agent.run(prompt, timeout=left, cancel=token)
+            shown.finish(RunFinished(result))
+        finally:
             shown.end()
-            raise
-        shown.finish(RunFinished(result))
         return _report(result, notes, time.monotonic() - began)
+
+
+@contextmanager
+def _patience(token: CancelToken, notes: Notes) -> Iterator[None]:
+    """Say what a second Ctrl+C is for, if something does not end after the first."""
+    timer = threading.Timer(_SOON, notes.warn, [_AGAIN])
+    timer.daemon = True
+    with token.on_cancel(timer.start):
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def _left(options: argparse.Namespace, began: float) -> float | None:
@@ -181,9 +199,6 @@ _ENDS: Final = {
 
 def _report(result: RunResult, notes: Notes, took: float) -> int:
     """Say how it has ended; return the exit code."""
-    for tool in result.tool_outcomes:
-        if tool.outcome in ("interrupted", "abandoned"):
-            notes.warn(f"tool {tool.name}: {tool.outcome}")
     usage = result.usage
     about = "about " if usage.estimated else ""
     cost = "" if result.cost is None else f", ${result.cost:.4f}"
@@ -196,7 +211,7 @@ def _report(result: RunResult, notes: Notes, took: float) -> int:
         code = exit_code_of(how.reason, how.origin)
         said = "timeout" if how.origin == "deadline" else "cancelled"
         why = "" if how.origin == "deadline" else f" by {on_one_line(how.reason)}"
-        notes.warn(f"syncagent: {said}{why} (phase {how.phase}); the text is kept")
+        notes.warn(f"syncagent: {said}{why} (phase {how.phase})")
         return code
     if result.stop_reason == "end_turn":
         return 0

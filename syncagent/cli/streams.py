@@ -45,6 +45,8 @@ class Output:
         self._is_given_up = False
         #: Is the last line of it complete?
         self.is_at_line_start = True
+        #: Was a line completed since the cancel? After a ^C on the screen, that is.
+        self.is_past_cancel = False
 
     def write(self, text: str) -> None:
         """Write *text*.
@@ -56,6 +58,8 @@ class Output:
         if not text:
             return
         self.is_at_line_start = text.endswith("\n")
+        if self._token.cancelled and "\n" in text:
+            self.is_past_cancel = True
         shown = harmless(text) if self.is_terminal else text
         if self._descriptor is None:
             self._stream.write(shown)

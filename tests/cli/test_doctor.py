@@ -138,7 +138,7 @@ def test_ctrl_c_while_a_model_is_asked():
             read_until(process.stdout, "answers\n")
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=30)
-    assert (process.returncode, err.strip()) == (130, "cancelled")
+    assert (process.returncode, err.strip()) == (130, "syncagent: cancelled")
 
 
 def test_a_report_for_programs(alone, capsys):
