@@ -14,7 +14,7 @@ from ..cancel import CancelToken, cancel_on_signals
 from ..exceptions import Cancelled, SyncAgentError
 from .exit_codes import EXIT_CANCELLED, EXIT_FAILED, exit_code_of
 from .plain_text import on_one_line
-from .streams import mend_standard_streams
+from .streams import Output, mend_standard_streams
 
 __all__ = ["COMMANDS", "main"]
 
@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with cancel_on_signals() as token:
             return _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count
-        return _say("syncagent: cancelled", EXIT_CANCELLED)
+        over = CancelToken()
+        over.cancel()
+        return _say("syncagent: cancelled", EXIT_CANCELLED, over)
 
 
 def _run(options: argparse.Namespace, token: CancelToken) -> int:
@@ -47,23 +49,24 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
     except Cancelled as cancelled:
         how = "timeout" if cancelled.origin == "deadline" else "cancelled"
         code = exit_code_of(cancelled.reason, cancelled.origin)
-        return _say(f"syncagent: {how}", code)
+        return _say(f"syncagent: {how}", code, token)
     except BrokenPipeError:  # "syncagent models | head" has seen enough
         _drop_output()
         return EXIT_FAILED
     except SyncAgentError as error:  # expected: it says what to do
-        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED)
+        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
     except OSError as error:  # a disk that is full, a file that is not there
         _drop_output()
-        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED)
+        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
     return code
 
 
-def _say(line: str, code: int) -> int:
-    """Print *line* on standard error, if anybody reads that; return *code*."""
-    is_after_keys = sys.stderr.isatty() and code == EXIT_CANCELLED  # ^C on the screen
+def _say(line: str, code: int, token: CancelToken) -> int:
+    """Write *line* to standard error, if anybody reads that; return *code*."""
+    errors = Output(sys.stderr, token)
+    is_after_keys = errors.is_terminal and code == EXIT_CANCELLED  # ^C on the screen
     try:
-        print("\n" * is_after_keys + line, file=sys.stderr, flush=True)
+        errors.write("\n" * is_after_keys + f"{line}\n")
     except OSError:
         pass
     return code

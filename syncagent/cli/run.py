@@ -16,7 +16,7 @@ from ..agent import Agent
 from ..cancel import CancelToken
 from ..limits import Limits
 from ..result import RunFinished, RunResult
-from .asking import Desk
+from .asking import Desk, has_terminal
 from .choices import add_choices, choose_model, choose_tools, seconds
 from .display import JsonLines, PlainText, Shown
 from .exit_codes import EXIT_FAILED, exit_code_of
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         )
         prompt = _read_prompt(options, bounded, notes)
         try:
-            with _patience(token, notes):
+            with _patience(bounded, notes):
                 left = _left(options, began)
                 result = agent.run(prompt, timeout=left, cancel=token)
             shown.finish(RunFinished(result))
@@ -130,10 +130,12 @@ def _left(options: argparse.Namespace, began: float) -> float | None:
 
 
 def _find_prompt(options: argparse.Namespace) -> None:
-    """Take the prompt out of the tools: --tools shop:search "What is new?" """
+    """Take the prompt out of the tools: ``--tools shop:search "What is new?"``."""
     is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
     if options.prompt is None and options.tools and not is_place(options.tools[-1]):
         options.prompt = options.tools.pop()
+    if options.prompt is None and sys.stdin.isatty():
+        options.parser.error('there is no prompt; give one: syncagent run "Hello"')
 
 
 def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) -> str:
@@ -142,11 +144,8 @@ def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) 
     Cancellation: ends at once.
     """
     given = None if options.prompt in (None, "-") else _decoded(options.prompt)
-    is_typed = sys.stdin.isatty()
-    if given is None and is_typed and options.prompt is None:
-        options.parser.error('there is no prompt; give one: syncagent run "Hello"')
     piped = ""
-    if options.prompt == "-" or not is_typed:
+    if options.prompt == "-" or not sys.stdin.isatty():
         piped = _read_input(token, notes).strip("\n")
     parts = [part for part in (piped, given or "") if part.strip()]
     if not parts:
@@ -157,7 +156,7 @@ def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) 
 def _read_input(token: CancelToken, notes: Notes) -> str:
     try:
         descriptor = sys.stdin.fileno()
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # no stream of the system's, so it has all of it
         return sys.stdin.read()
     return read_all(descriptor, token, on_wait=lambda: notes.tell(_WAITING))
 
@@ -174,7 +173,7 @@ def _decoded(argument: str) -> str:
 
 
 def _approval_mode(options: argparse.Namespace, notes: Notes) -> str:
-    can_ask = notes.is_terminal
+    can_ask = notes.is_terminal and has_terminal()
     if options.approve == "ask" and not can_ask:
         options.parser.error(
             "--approve ask needs a terminal to ask on; say all or none"

@@ -139,3 +139,27 @@ def test_on_one_line():
     assert on_one_line("a\n  b\x1b\n") == "a b\u241b"
     assert on_one_line("a" * 20, 10) == "aaaaaaa..."
     assert os.linesep not in on_one_line("a\r\nb", 10)
+
+
+DEAF = '''
+import time
+
+def nap() -> None:
+    """Sleep, and hear nothing."""
+    time.sleep(3600)
+'''
+
+
+def test_a_second_ctrl_c_leaves_a_deaf_tool(tmp_path, monkeypatch):
+    """The first is told what a second one is for; that does not wait; code 130."""
+    (tmp_path / "deaf.py").write_text(DEAF)
+    monkeypatch.chdir(tmp_path)
+    line = ("run", "nap", "--model", "demo", "--tools", "deaf:nap")
+    with on_terminal(*line) as terminal:
+        terminal.see("tool nap()")
+        terminal.type("\x03")
+        terminal.see("Ctrl+C again does not wait for it")
+        terminal.type("\x03")
+        assert terminal.finish() == 130
+    assert "syncagent: cancelled" in terminal.screen
+    assert "Traceback" not in terminal.screen
