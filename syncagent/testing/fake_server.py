@@ -287,7 +287,11 @@ class _Answer:
         data = _head(status, "application/json", more) + body
         return lambda: self._send(data)
 
-    def _stream(self, acts: Iterable[Act], frames: list[bytes]) -> None:
+    def _stream(self, acts: tuple[Act, ...], frames: list[bytes]) -> None:
+        first, *others = acts or (Send(0),)
+        if isinstance(first, Stall) and first.before_headers:
+            self._stall(first)
+            acts = tuple(others)
         self._send(_head(200, "text/event-stream", {"Transfer-Encoding": "chunked"}))
         self._play(acts, iter(frames))
         self._send(b"0\r\n\r\n")
