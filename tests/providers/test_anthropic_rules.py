@@ -83,6 +83,8 @@ SIGNED = {"type": "thinking", "thinking": "t", "signature": "s"}
         ({"output_config": {"format": {"type": "json_schema"}}}, "schema"),
         (formed({"type": "object"}), "format.schema: For 'object'"),
         (formed({"type": "array", "items": {"properties": {}}}), "schema.items: For"),
+        (formed({"type": "integer", "minimum": 0}), "'integer' type, property"),
+        (formed({"$ref": "#/$defs/a"}), "Circular reference"),
         ({"system": [text(" ")]}, "non-whitespace"),
         ({"system": [image()]}, "system.0.type"),
         ({"system": 7}, "system"),

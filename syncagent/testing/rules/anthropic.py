@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .schemas import objects
+from .schemas import objects, parts
 
 _FIELDS: Final = frozenset(
     {
@@ -27,6 +27,13 @@ _USER_BLOCKS: Final = frozenset(
 )
 _RESULT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result"})
 _FORMAT_TYPES: Final = frozenset({"json_schema"})
+#: Words of JSON schemas that cannot be enforced.
+_UNENFORCED: Final = frozenset(
+    {
+        *{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+        *{"minLength", "maxLength", "maxItems", "uniqueItems", "prefixItems", "oneOf"},
+    }
+)
 
 
 def complaint(payload: dict[str, Any]) -> str | None:
@@ -161,12 +168,22 @@ def _format(payload: dict[str, Any]) -> Iterator[str]:
             yield f"{where}.type: Input should be 'json_schema'"
         if not isinstance(wanted.get("schema"), dict):
             yield f"{where}.schema: Field required"
+        yield from _unenforceable(f"{where}.schema", wanted["schema"])
         for name, each in objects(f"{where}.schema", wanted["schema"]):
             if each.get("additionalProperties") is not False:
                 yield (
                     f"{name}: For 'object' type, 'additionalProperties' must be "
                     "explicitly set to false"
                 )
+
+
+def _unenforceable(where: str, schema: dict[str, Any]) -> Iterator[str]:
+    for each in parts(schema):
+        if "$ref" in each:
+            yield f"{where}: Circular reference detected"
+        for name in sorted(each.keys() & _UNENFORCED):
+            kind = each.get("type")
+            yield f"{where}: For '{kind}' type, property '{name}' is not supported"
 
 
 def _system(system: Any) -> Iterator[str]:
