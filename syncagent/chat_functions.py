@@ -219,7 +219,11 @@ class LlmChat(StandIn, Generic[_P]):
         prompt = said(words, given, parameters.label)
         agent = self.agent(history)
         keeper = _Keeper(agent, history, parameters.label)
-        return ChatStream(agent.stream(prompt, **how), keeper)
+        try:
+            return ChatStream(agent.stream(prompt, **how), keeper)
+        except BaseException:
+            keeper.is_done = True  # the error may keep it, and the list is free
+            raise
 
     def agent(self, history: Iterable[Message] | None = None) -> Agent:
         """Return an agent that goes on with a conversation as this chat would.
@@ -228,6 +232,11 @@ class LlmChat(StandIn, Generic[_P]):
 
         :raises ConfigurationError: the history is none.
         """
+        given: Any = history
+        if isinstance(given, str) or not isinstance(given, (Iterable, type(None))):
+            self._parameters.refuse(
+                f"the history is a list of messages, or None; got {given!r:.60}"
+            )
         return self._maker.go_on(() if history is None else history)
 
     def using(self, **settings: Any) -> LlmChat[_P]:
