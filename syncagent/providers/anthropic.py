@@ -35,7 +35,7 @@ from .blocks import encoded
 from .dialect import Dialect, cut_off, given, read
 from .draft import Draft
 from .refusals import error_in_answer
-from .schemas import can_enforce, known, parts, strict
+from .schemas import closed, parts
 
 #: How many tokens an answer may have if nobody says so; the provider wants a number.
 _MAX_TOKENS: Final = 8192
@@ -79,10 +79,10 @@ class AnthropicDialect(Dialect):
     def _enforces(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
-        schema = output.schema
-        if _WITHOUT_FORMS.search(model) or not can_enforce(schema):
+        form = None if _WITHOUT_FORMS.search(model) else closed(output.schema)
+        if form is None:
             return False
-        each = list(parts(strict(schema)))
+        each = list(parts(form))
         choices = ["anyOf" in one or isinstance(one.get("type"), list) for one in each]
         # Nothing that contains itself, and not too much of that.
         return sum(choices) <= _MOST_CHOICES and not any("$ref" in one for one in each)
@@ -114,8 +114,8 @@ class AnthropicDialect(Dialect):
             if choice is not None:
                 head["tool_choice"] = choice
         if options.output is not None:
-            schema = known(strict(options.output.schema))  # it takes no other
-            wanted = {"type": "json_schema", "schema": schema}
+            form = closed(options.output.schema)
+            wanted = {"type": "json_schema", "schema": form}
             head["output_config"] = {"format": wanted}
         return head
 

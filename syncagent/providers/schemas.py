@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ _FORMATS: Final = frozenset(
     }
 )
 #: What OpenAI can enforce beside that.
-BOUNDS: Final = frozenset(
+_BOUNDS: Final = frozenset(
     {
         *{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
         *{"multipleOf", "minItems", "maxItems"},
@@ -40,6 +41,8 @@ _NEVER: Final = ("allOf", "not", "prefixItems", "patternProperties", "definition
 #: What says which values there can be.
 _SAYING: Final = ("type", "anyOf", "oneOf", "enum", "const", "$ref")
 
+#: How many forms are remembered.
+_REMEMBERED: Final = 256
 _IN_WORDS: Final = (
     "Answer with JSON and nothing else: no words before or after it, no fence around "
     "it. It must be valid against this JSON schema:"
@@ -51,9 +54,43 @@ def enforceable(output: OutputFormat) -> dict[str, Any]:
 
     What they cannot enforce they are only told.
     """
-    is_strict = output.strict and can_enforce(output.schema)
-    schema = known(strict(output.schema), BOUNDS) if is_strict else output.schema
-    return {"name": output.name, "schema": schema, "strict": is_strict}
+    schema = closed(output.schema, _BOUNDS) if output.strict else None
+    form = {"name": output.name, "schema": schema or output.schema}
+    return {**form, "strict": schema is not None}
+
+
+def closed(
+    schema: dict[str, Any], more: frozenset[str] = frozenset()
+) -> dict[str, Any] | None:
+    """Return what is to be enforced of a form, nothing if that cannot be.
+
+    It is remembered, as every turn asks for it again.
+
+    :param more: words that can be enforced, beside what everybody can.
+    """
+    return _closed(_Same(schema), more)
+
+
+class _Same:
+    """A schema by its identity: to compare two takes as long as to close one."""
+
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.schema is other.schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+
+@functools.lru_cache(_REMEMBERED)
+def _closed(same: _Same, more: frozenset[str]) -> dict[str, Any] | None:
+    if not can_enforce(same.schema):
+        return None
+    return known(strict(same.schema), more)
 
 
 def in_words(options: Options) -> Options:
