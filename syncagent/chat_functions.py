@@ -87,11 +87,13 @@ class ChatStream(Closing, Iterator[StreamEvent]):
 
     def close(self) -> None:
         """End the run if it has not ended, and keep what was said."""
+        self._stream.close()
         try:
-            self._stream.close()
             self._events.close()
-        except ValueError:  # another thread is in the middle of a step, and keeps it
-            return
+        except ValueError as error:
+            if "already executing" in str(error):
+                return  # another thread is in the middle of a step, and keeps it
+            raise
         until_done(self._keeper.keep)
 
     def __iter__(self) -> Iterator[StreamEvent]:

@@ -23,6 +23,7 @@ from .draft import Draft
 from .gemini_answer import Answer, chunks, is_last, split
 from .gemini_turns import NAME, encode
 from .refusals import retold
+from .schemas import described
 
 #: What models that cannot do without thinking take for next to none.
 _LEAST_BUDGET: Final = 128
@@ -128,7 +129,7 @@ def _config(model: str, options: Options) -> dict[str, Any]:
             config["thinkingConfig"]["includeThoughts"] = True
     if options.output is not None:
         config["responseMimeType"] = "application/json"
-        config["responseJsonSchema"] = options.output.schema
+        config["responseJsonSchema"] = described(options.output.schema)
     return config
 
 

@@ -14,7 +14,7 @@ _NULL: Final = {"type": "null"}
 #: Where schemas are in a schema: by name, in a list, or alone.
 _NAMED: Final = ("properties", "$defs", "definitions", "patternProperties")
 _LISTED: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_ALONE: Final = ("items", "not")
+_ALONE: Final = ("items", "not", "additionalProperties")
 
 #: What everybody can enforce.
 _COMMON: Final = frozenset(
@@ -36,7 +36,11 @@ _BOUNDS: Final = frozenset(
         *{"multipleOf", "minItems", "maxItems"},
     }
 )
-#: What nobody can who enforces a form.
+#: What Gemini can, which has nothing against what is open.
+_OPEN: Final = frozenset(
+    {"minimum", "maximum", "minItems", "maxItems", "prefixItems"},
+)
+#: What nobody else can who enforces a form.
 _NEVER: Final = ("allOf", "not", "prefixItems", "patternProperties", "definitions")
 #: What says which values there can be.
 _SAYING: Final = ("type", "anyOf", "oneOf", "enum", "const", "$ref")
@@ -91,6 +95,16 @@ def _closed(same: _Same, more: frozenset[str]) -> dict[str, Any] | None:
     if not can_enforce(same.schema):
         return None
     return known(strict(same.schema), more)
+
+
+def described(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a form as Gemini takes it; that is remembered, too."""
+    return _described(_Same(schema))
+
+
+@functools.lru_cache(_REMEMBERED)
+def _described(same: _Same) -> dict[str, Any]:
+    return known(same.schema, _OPEN)
 
 
 def in_words(options: Options) -> Options:
@@ -148,6 +162,11 @@ def known(schema: dict[str, Any], more: frozenset[str] = frozenset()) -> dict[st
     made: dict[str, Any] = {}
     untold: dict[str, Any] = {}
     for name, value in schema.items():
+        if name == "items" and value is False:  # prefixItems and maxItems say it
+            continue
+        if name == "const":
+            made["enum"] = [value]
+            continue
         word = "anyOf" if name == "oneOf" else name
         is_known = word in _COMMON or word in more
         if is_known and (word != "format" or value in _FORMATS):

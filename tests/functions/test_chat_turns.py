@@ -334,3 +334,14 @@ def test_an_agent_of_a_chat():
     with agent.start("And?") as handle:
         assert handle.result(LONG).text == "Two."
     assert len(agent.messages) == 4
+
+
+def test_a_turn_that_another_thread_closes():
+    """It ends at once, and whoever iterates keeps what was said."""
+    gate = Gate()
+    chat, history = chat_of(gate, "never"), []
+    stream = chat("Hi", history)
+    with meanwhile(lambda: (gate.wait_reached(), stream.close())):
+        *_, last = stream
+    assert last.result.cancellation.origin == "closed"
+    check(history, chat)
