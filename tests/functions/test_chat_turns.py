@@ -243,19 +243,25 @@ def test_a_tool_that_stops_its_own_turn():
 
 
 def test_a_turn_that_goes_on_in_the_background():
-    """The history is valid, and the handle has the rest."""
+    """The history is valid, with a tool that still runs; the handle has the rest."""
+    gate = Gate()
 
-    @tool
-    def leave() -> str:
-        """Leave."""
-        (live,) = live_runs()
-        live.token.request_background()
-        return "left"
+    @tool(isolation="thread")
+    def wait(ctx) -> str:
+        """Wait."""
+        gate.stop_here(token=ctx.token)
+        return "done"
 
-    chat, history = chat_of(say(call("leave", {})), "Done.", tools=[leave]), []
-    *_, last = chat("Hi", history)
+    def send_away():
+        gate.wait_reached()
+        live_runs()[0].token.request_background()
+
+    chat, history = chat_of(say(call("wait", {})), "Done.", tools=[wait]), []
+    with meanwhile(send_away):
+        *_, last = chat("Hi", history)
     assert last.result.stop_reason == "backgrounded"
     assert complaints(history) == {}
+    gate.open()
     with last.result.handle as handle:
         assert handle.result(LONG).text == "Done."
     check(history, chat)

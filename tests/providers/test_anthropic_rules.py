@@ -85,6 +85,7 @@ SIGNED = {"type": "thinking", "thinking": "t", "signature": "s"}
         (formed({"type": "array", "items": {"properties": {}}}), "schema.items: For"),
         (formed({"type": "integer", "minimum": 0}), "'integer' type, property"),
         (formed({"$ref": "#/$defs/a"}), "Circular reference"),
+        (formed({"anyOf": [{"type": ["integer", "null"]}] * 16}), "too many"),
         ({"system": [text(" ")]}, "non-whitespace"),
         ({"system": [image()]}, "system.0.type"),
         ({"system": 7}, "system"),
