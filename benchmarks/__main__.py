@@ -19,6 +19,7 @@ from benchmarks import (
     agent_cancel,
     agent_crowd,
     agent_loop,
+    functions,
     handles,
     latency,
     models,
@@ -39,6 +40,7 @@ AREAS = {
     "agent_crowd": agent_crowd.rows,
     "agent_cancel": agent_cancel.rows,
     "handles": handles.rows,
+    "functions": functions.rows,
 }
 
 

@@ -251,7 +251,11 @@ class _Answer:
             return self._error(401, f"no API key was given; it goes into {key!r}")
         if key == "x-api-key" and not self._request.headers.get("anthropic-version"):
             return self._error(400, "anthropic-version: header is required")
-        wrong = rules.complaint(self._request.payload)
+        payload = self._request.payload
+        if rules is gemini_rules:  # which has the model's name in its path
+            wrong = gemini_rules.complaint(payload, path)
+        else:
+            wrong = rules.complaint(payload)
         if wrong is not None:
             return self._error(400, wrong)
         reply = self._server._next_reply(self._request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from types import FrameType
 
 import requests
@@ -19,6 +20,7 @@ from syncagent import (
     CancelPolicy,
     CancelReason,
     CancelToken,
+    ChatStream,
     Handle,
     Limits,
     Origin,
@@ -36,13 +38,15 @@ from syncagent import (
     Transport,
     abandoned,
     cancel_on_signals,
+    llm_chat,
+    llm_function,
     logs,
     tool,
 )
 from syncagent.cancel import Alarm, Killable, Receipt, RunSlot
 from syncagent.events import InterruptRaised, Lagged, MessageFinished, TextDelta
 from syncagent.hooks import BeforeTool, Deny
-from syncagent.messages import Image, UserMessage
+from syncagent.messages import Image, Message, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
 from syncagent.options import Options, ToolSpec
 from syncagent.sse import EventDecoder, decode_events
@@ -277,3 +281,62 @@ def in_background(agent: Agent, event: threading.Event) -> float:
         runtime.start(agent, "hello").add_done_callback(lambda done: print(done.run_id))
         runtime.cancel_all("enough")
         return float(len(runtime.shutdown(1).cancelled))
+
+
+@dataclass
+class Place:
+    north: float
+    east: float
+
+
+@llm_function(model="openai:gpt-5-mini", tools=[weather], limits=Limits(turns=5))
+def locate(name: str, *, near: list[str] | None = None) -> Place:
+    """Find the place."""
+    raise NotImplementedError
+
+
+@llm_chat(model="anthropic:claude-sonnet-4-5")
+def tutor(message: str, history: list[Message]) -> None:
+    """You are a patient tutor."""
+
+
+class Atlas:
+    @llm_function(model="openai:gpt-5-mini")
+    def find(self, name: str) -> list[Place]:
+        """Find all places with that name."""
+        raise NotImplementedError
+
+    @llm_chat(model="openai:gpt-5-mini")
+    def talk(self, message: str, history: list[Message]) -> None:
+        """Talk about maps."""
+
+
+def functions(event: threading.Event, token: CancelToken) -> Place:
+    place: Place = locate("Oslo", near=["sea"])
+    locate(7)  # type: ignore[call-overload]
+    locate("Oslo", far=[])  # type: ignore[call-overload]
+    place = locate("Oslo", cancel=event, timeout=5)
+    with locate.stream("Oslo", cancel=token) as stream:
+        for step in stream:
+            print(step)
+    place = locate.value(stream.result)
+    handle: Handle = locate.start("Oslo")
+    place = locate.value(handle.result(5))
+    places: list[Place] = Atlas().find("Oslo")
+    places = Atlas.find(Atlas(), "Oslo", timeout=5)
+    Atlas().find(7)  # type: ignore[call-overload]
+    Agent(ScriptedModel("x"), tools=[locate])
+    places.append(place)
+    return locate.using(model=ScriptedModel("x"))("Oslo")
+
+
+def chats(history: list[Message]) -> tuple[Message, ...]:
+    stream: ChatStream = tutor("hello", history, timeout=5)
+    for step in stream:
+        if isinstance(step, RunFinished):
+            print(step.result.text)
+    for step in Atlas().talk("hello", history):
+        print(step)
+    tutor(7, history)  # type: ignore[call-overload]
+    stream.cancel("enough").wait(1)
+    return tutor.agent(stream.history).messages
