@@ -44,11 +44,12 @@ def _check_path(path: Any) -> None:
         )
     folder = os.path.dirname(path) or os.curdir
     try:
-        mode = os.stat(path).st_mode if os.path.lexists(path) else None
-        is_there = os.path.isdir(folder)
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = None
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"record={path!r:.200}: {error}") from None
-    if not is_there:
+    if not os.path.isdir(folder):
         raise ConfigurationError(f"record={path!r:.200}: there is no folder {folder!r}")
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
         # To open a pipe waits for whoever reads it, and nothing would end that.

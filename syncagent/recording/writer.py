@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from functools import lru_cache
+from io import FileIO
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -49,7 +50,8 @@ class Writer:
         self._secrets: tuple[bytes, ...] = ()
         #: When what was added is written at the latest, if there is more to add.
         self._due = since
-        self._fd = -1
+        #: What was opened here, and is closed here; or what was given.
+        self._raw: FileIO | None = None
         self._file: Any = None
         self._takes_text = False
         self._is_open = True
@@ -64,9 +66,9 @@ class Writer:
             self._takes_text = takes_text(target)
             self._file = target
             return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_new else 0)
         # Nobody else is to read what was said, unless the owner says so.
-        self._fd = os.open(target, flags | (os.O_TRUNC if is_new else 0), 0o600)
+        self._raw = FileIO(target, "ab", opener=lambda at, _: os.open(at, flags, 0o600))
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Have *secrets* masked from now on, in whatever is said."""
@@ -109,8 +111,8 @@ class Writer:
             if flush is not None:
                 flush()
             return
-        while text:
-            text = text[os.write(self._fd, text) :]
+        while text and self._raw is not None:
+            text = text[self._raw.write(text) :]
 
     def _give_up(self, error: BaseException) -> None:
         if self._is_open:
@@ -124,15 +126,15 @@ class Writer:
     def close(self) -> None:
         """Write what is left; safe to do again."""
         self.flush()
-        self._is_open, fd, self._fd, self._file = False, self._fd, -1, None
-        if fd >= 0:
-            os.close(fd)
+        self._is_open, self._file = False, None
+        if self._raw is not None:
+            self._raw.close()
 
     def __del__(self) -> None:
         # Only when an exception came between the run and its end.
-        fd, self._fd = getattr(self, "_fd", -1), -1
-        if fd >= 0:
-            os.close(fd)
+        raw = getattr(self, "_raw", None)
+        if raw is not None:
+            raw.close()
 
 
 def spelled(value: Any) -> str:

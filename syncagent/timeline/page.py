@@ -193,7 +193,7 @@ class _Page:
         self, look: str, begin: float, end: float, y: str, height: str, name: str
     ) -> str:
         wide = max(100 * (end - begin) / self._seconds, _THINNEST)
-        x = min(100 * begin / self._seconds, 100 - _THINNEST)
+        x = min(max(100 * begin / self._seconds, 0.0), 100 - _THINNEST)
         return (
             f'<rect class="{look}" x="{x:.3f}%" width="{min(wide, 100 - x):.3f}%" '
             f'y="{y}" height="{height}" rx="2"><title>{_text(name)}: '

@@ -145,7 +145,10 @@ class _Drawing:
             marks[self._place(cancel.at)] = self._signs["cancel"]
         indent = " " * (self._left + 1)
         line = "".join(
-            self._paint(mark, "cancel" if mark == self._signs["cancel"] else "run")
+            self._paint(
+                mark.strip(), "cancel" if mark == self._signs["cancel"] else "run"
+            )
+            or mark
             for mark in marks
         )
         return [indent + "".join(names), indent + line]
