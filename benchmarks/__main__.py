@@ -22,6 +22,7 @@ from benchmarks import (
     handles,
     latency,
     models,
+    recording,
     sse,
     token,
     transport,
@@ -39,6 +40,7 @@ AREAS = {
     "agent_crowd": agent_crowd.rows,
     "agent_cancel": agent_cancel.rows,
     "handles": handles.rows,
+    "recording": recording.rows,
 }
 
 

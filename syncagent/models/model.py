@@ -234,7 +234,7 @@ class Model(ABC):
     @property
     def secrets(self) -> tuple[str, ...]:
         """What must not be written anywhere, such as its key."""
-        key = getattr(self._auth, "_key", None)
+        key = getattr(getattr(self, "_auth", None), "_key", None)
         return () if key is None else (key,)
 
     def _credentials(self, key: str) -> AuthBase:

@@ -123,7 +123,7 @@ class RunRecording:
         #: The thread that was here last, and how its lines go on after their time.
         self._place: tuple[int, bytes] = (0, b"")
         #: What somebody has given to tools, which only those may know.
-        self._credentials: dict[str, Any] = {}
+        self._credentials: dict[str, Any] | None = None
 
     def begin(
         self, run: Run, said: UserMessage | None, parent: str = "", call_id: str = ""
@@ -133,18 +133,18 @@ class RunRecording:
         self.writer.hide(run.setup.model.secrets)
         run.recording = self
         run.on_event = (self.hear, *run.on_event)
-        name = f"{run.setup.model.endpoint.name}:{run.setup.model.name}"
-        told = Begin(name, parent, call_id, said, said is None)
-        self.write(b"begin", told)
+        model = run.setup.model
+        name = f"{model.endpoint.name}:{model.name}"
+        self.write(b"begin", Begin(name, parent, call_id, said, said is None))
 
     def hear(self, event: Any) -> None:
         """Write down an event."""
         kind = event.__class__
         if self._is_over or kind is RunFinished:  # which is the end, and written there
             return
-        if kind is ToolStarted and self._credentials:
-            self.writer.hide(_strings(list(self._credentials.values())))
         try:
+            if kind is ToolStarted and self._credentials:
+                self.writer.hide(_strings(list(self._credentials.values())))
             body = encode_event(event)
         except Exception as error:  # no JSON has words for it
             self.write(b"lost", f"{kind.__name__}: {error!r:.200}")
@@ -187,6 +187,12 @@ class RunRecording:
         self._is_over = True
         if self._closes:
             self.writer.close()
+
+    def __del__(self) -> None:
+        # Only of a run that nobody has driven: its stream was dropped at once.
+        has_begun = getattr(self, "_credentials", None) is not None
+        if has_begun and not self._is_over:
+            self.end(None, GeneratorExit("the run was dropped before it had begun"))
 
     def _end(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import threading
 from collections import deque
 from collections.abc import Iterable
 from datetime import datetime, timezone
@@ -35,8 +36,8 @@ _SHORTEST: Final = 8
 class Writer:
     """One file, which all threads of a run and of its sub-agents write to.
 
-    Any thread adds lines; adding takes no lock. A file that cannot be written to is
-    given up with one line in the log: the run goes on.
+    Any thread adds lines, without a lock; one at a time writes them. A file that cannot
+    be written to is given up with one line in the log: the run goes on.
 
     :param target: a path, or an open file, which is not closed.
     :param is_new: is what a path leads to written anew?
@@ -47,6 +48,9 @@ class Writer:
         self.since: Final = since
         self._pid = os.getpid()
         self._lines: deque[bytes] = deque()
+        #: Whose turn it is to write. The same thread may come in twice, as the
+        #: collector may close the stream of another run in the middle.
+        self._turn = threading.RLock()
         self._secrets: tuple[bytes, ...] = ()
         #: When what was added is written at the latest, if there is more to add.
         self._due = since
@@ -85,15 +89,18 @@ class Writer:
 
     def flush(self) -> None:
         """Write what was added."""
+        if self._pid != os.getpid():  # a forked child has no part in it
+            return
+        with self._turn:
+            self._flush()
+
+    def _flush(self) -> None:
         lines = self._lines
         taken = []
-        try:
-            while True:
-                taken.append(lines.popleft())
-        except IndexError:  # no len(): other threads take and add as well
-            pass
+        while lines:  # others add, and nobody else takes
+            taken.append(lines.popleft())
         self._due = _clock.now() + _PATIENCE
-        if not taken or not self._is_open or self._pid != os.getpid():
+        if not taken or not self._is_open:
             return
         text = b"".join(taken)
         for secret in self._secrets:
@@ -126,9 +133,10 @@ class Writer:
     def close(self) -> None:
         """Write what is left; safe to do again."""
         self.flush()
-        self._is_open, self._file = False, None
-        if self._raw is not None:
-            self._raw.close()
+        with self._turn:  # not while another thread is in the middle of a line
+            self._is_open, self._file = False, None
+            if self._raw is not None:
+                self._raw.close()
 
     def __del__(self) -> None:
         # Only when an exception came between the run and its end.

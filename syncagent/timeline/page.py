@@ -90,8 +90,9 @@ class _Page:
         yield "</div>\n"
         yield from self._ends()
         yield (
-            f"<footer>syncagent {_text(__version__)}, recorded from "
-            f"{_text(summary.started)}. Click a row to read what was said.</footer>\n"
+            "<footer>Click a row to read what was said in it. Recorded "
+            f"{_text(words.moment(summary.started))}, drawn by syncagent "
+            f"{_text(__version__)}.</footer>\n"
             "</body>\n</html>\n"
         )
 
@@ -115,8 +116,10 @@ class _Page:
             yield f'<p class="said error">{_text(summary.error)}</p>\n'
         for note in self._timeline.notes:
             yield f'<p class="said note">{_text(note)}</p>\n'
-        if summary.prompt:
-            yield f'<p class="said">{_text(words.cut(summary.prompt, 600))}</p>\n'
+        for title, said in (("Asked", summary.prompt), ("Said", summary.text)):
+            if said:
+                text = _text(words.cut(said, 600), keep_lines=True)
+                yield f'<p class="said"><b class="quiet">{title}</b> {text}</p>\n'
 
     def _legend(self) -> Iterator[str]:
         rows = self._timeline.rows
@@ -164,7 +167,7 @@ class _Page:
         yield "</div></details>\n"
 
     def _bars(self, row: Row) -> Iterator[str]:
-        y, height = ("10", "4") if row.kind in ("run", "thread") else ("5", "14")
+        y, height = ("10", "4") if row.kind == "run" else ("5", "14")
         share = 100 * row.seconds / self._seconds
         parts = row.segments
         if share < 2 * _THINNEST and parts:  # too narrow for more than its main part
@@ -180,6 +183,10 @@ class _Page:
                 look = look_of(row, part)
                 odd = " odd" if row.kind == "thread" and number % 2 else ""
                 yield self._bar(look + odd, part.begin, part.end, y, height, part.name)
+                if row.kind == "thread" and part.seconds > self._seconds / 5:
+                    name = _text(words.cut_line(part.name, 20))
+                    x = self._x(part.begin)
+                    yield f'<text class="names" x="{x}" dx="6" y="16">{name}</text>'
         if row.after_cancel:
             begin = row.end - row.after_cancel
             yield self._bar("late", begin, row.end, y, height, "after the cancel")

@@ -91,6 +91,7 @@ details[open] > summary .label::before { transform: rotate(90deg); }
 svg { display: block; width: 100%; overflow: visible; }
 .swatch { width: 1.4rem; height: .7rem; flex: none; }
 .axis text { font-size: 11px; fill: var(--soft); }
+.names { font-size: 10px; fill: var(--ink); }
 .axis text.flag { fill: var(--cancel); font-weight: 650; }
 .grid { stroke: var(--grid); }
 .cut { stroke: var(--cancel); stroke-width: 1.5; }
@@ -99,7 +100,8 @@ svg { display: block; width: 100%; overflow: visible; }
 rect.tool, .tool rect.tool { fill: var(--tool); } rect.wait { fill: var(--wait); }
 rect.stopped { fill: var(--stopped); } rect.bad { fill: var(--bad); }
 rect.none { fill: var(--none); } rect.run { fill: var(--run); }
-rect.thread { fill: var(--none); } rect.thread.odd { fill: var(--run); }
+rect.thread { fill: var(--panel); stroke: var(--line); }
+rect.thread.odd { fill: var(--hover); stroke: var(--run); }
 rect.late { fill: url(#late); }
 .stripe { stroke: var(--ground); } .retry-ground { fill: var(--retry); }
 .late-ground { fill: var(--cancel); }
@@ -133,6 +135,8 @@ footer { margin-top: 1.5rem; font-size: .75rem; color: var(--soft); }
   .axis svg, summary svg, .ends svg { grid-column: 1 / -1; grid-row: 2; }
   .axis .label, .axis .took { display: none; }
   summary { padding-top: .25rem; border-top: 1px solid var(--grid); }
+  summary line { transform: scaleY(2.1); transform-box: fill-box; }
+  summary line { transform-origin: 0 100%; }
 }
 @media print { details > .body { display: none; } body { max-width: none; } }
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from typing import Final
 
@@ -120,13 +121,10 @@ class _Drawing:
         name = self._paint(f"run {summary.run_id[:8]}", "title")
         model = f"  {clean(summary.model)}" if summary.model else ""
         told = ", ".join(f"{name} {value}" for name, value in facts(self._timeline))
-        lines = [f"{name}{model}  {stop}", told]
+        lines = [f"{name}{model}  {stop}", *self._wrap(told)]
         if summary.cancellation:
-            lines.append(
-                self._cut(f"cancelled {summary.cancellation}", 2 * self._width)
-            )
-        if summary.error:
-            lines.append(self._cut(summary.error, 3 * self._width))
+            lines += self._wrap(f"cancelled {summary.cancellation}")
+        lines += self._wrap(summary.error)
         if summary.prompt:
             lines.append(self._cut(f"> {summary.prompt}", self._width))
         return lines
@@ -217,6 +215,9 @@ class _Drawing:
     def _paint(self, text: str, look: str) -> str:
         code = _COLOURS.get(look, "")
         return f"\033[{code}m{text}\033[0m" if self._colour and code and text else text
+
+    def _wrap(self, text: str) -> list[str]:
+        return textwrap.wrap(clean(text), self._width, max_lines=4)
 
     def _pad(self, text: str, width: int) -> str:
         text = self._cut(text, width)

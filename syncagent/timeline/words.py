@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -10,8 +11,10 @@ import msgspec
 __all__ = [
     "LONGEST",
     "cut",
+    "cut_line",
     "duration",
     "hint_of",
+    "moment",
     "of_blocks",
     "of_value",
     "tokens",
@@ -30,6 +33,19 @@ def cut(text: str, longest: int = LONGEST) -> str:
     left = len(text) - longest
     head, tail = longest * 3 // 4, longest // 4
     return f"{text[:head]}\n[... {left:,} characters left out ...]\n{text[-tail:]}"
+
+
+def cut_line(text: str, longest: int) -> str:
+    """Return *text*, or its begin."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def moment(wall: str) -> str:
+    """Return a moment of the wall clock as somebody would write it."""
+    try:
+        return datetime.fromisoformat(wall).strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+    except ValueError:
+        return wall
 
 
 def of_value(value: Any) -> str:

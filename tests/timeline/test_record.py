@@ -1,5 +1,6 @@
 """What record= writes down."""
 
+import gc
 import io
 import json
 import threading
@@ -15,7 +16,7 @@ from timeline.projector import (
     wait,
 )
 
-from syncagent import Agent
+from syncagent import Agent, Runtime
 from syncagent.models import OpenAIChat
 from syncagent.result import RunFinished
 from syncagent.testing import FakeServer, Gate, ScriptedModel, call, say
@@ -100,6 +101,23 @@ def test_an_error_is_the_last_line(tmp_path):
     assert ending_of(read_lines(path)) == {"type": "ZeroDivisionError", "message": "oh"}
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_stream_that_is_dropped_has_an_end(tmp_path, is_begun):
+    """Promise 7: at once, without the collector."""
+    path = tmp_path / "run.jsonl"
+    gc.disable()
+    try:
+        stream = looking_agent().stream("Look.", record=path)
+        if is_begun:
+            next(stream)
+        del stream
+        end = ending_of(read_lines(path))
+        assert "dropped" in end.get("message", "dropped by close()")
+        assert end.get("stop_reason", "cancelled") == "cancelled"
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("how", ["never read", "left early"])
 def test_a_stream_that_is_closed_has_an_end(tmp_path, how):
     """However a stream is left, the recording says so."""
@@ -147,6 +165,37 @@ def test_sub_agents_are_in_the_same_file(tmp_path):
     ends = [line["run"] for line in lines if line.get("event", {}).get("result", 0)]
     assert lines[-1]["run"] == result.run_id
     assert begins[1]["run"] in ends
+
+
+def test_sub_agents_at_once_do_not_mix_their_lines(tmp_path):
+    """Six threads write into one file, and each line is whole."""
+    path = tmp_path / "run.jsonl"
+    scout = Agent(ScriptedModel(lambda messages: "word " * 400), name="scout")
+    calls = [call("scout", {"prompt": "Go."}, f"call_{n}") for n in range(6)]
+    model = ScriptedModel([say("All.", *calls), "Done."])
+    outer = Agent(model, tools=[scout], parallel_tools=6)
+    result = outer.run("Go.", record=path)
+    lines = read_lines(path)
+    runs = {line["run"] for line in lines}
+    assert len(runs) == 7
+    for run_id in runs - {result.run_id}:
+        deltas = [e for e in events_of(lines, run_id) if hasattr(e, "text")]
+        assert "".join(each.text for each in deltas) == "word " * 400
+    assert ending_of(lines)["text"] == "Done."
+
+
+@pytest.mark.parametrize("face", ["releasable", "runtime"])
+def test_other_faces_record_too(tmp_path, face):
+    """Runs that are driven by threads of their own are recorded there."""
+    path = tmp_path / "run.jsonl"
+    if face == "runtime":
+        with Runtime() as runtime:
+            runtime.start(looking_agent(), "Look.", record=path).result(LONG)
+    else:
+        looking_agent().run("Look.", backgroundable=True, record=path)
+    lines = read_lines(path)
+    assert lines[-1]["thread"].startswith("syncagent-run-")
+    assert ending_of(lines)["text"] == "All is done."
 
 
 def test_a_run_in_the_background_goes_on_in_the_file(tmp_path):

@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+from interrupting import is_ignored
 from timeline.projector import LONG, ending_of, looking_agent, read_lines
 
 from syncagent import Agent, ToolContext, tool
@@ -204,7 +205,7 @@ class Raiser:
 
     def trace(self, frame, event, arg):
         is_ours = os.sep + "recording" + os.sep in frame.f_code.co_filename
-        if not is_ours or frame.f_code.co_name == "__del__":
+        if not is_ours or is_ignored(frame):
             return None
         if event == "line":
             self.left -= 1
