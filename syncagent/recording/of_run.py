@@ -184,9 +184,9 @@ class RunRecording:
             self._end(result, error, invocations)
         except Exception as problem:
             self.write(b"lost", f"the end: {problem!r:.200}")
-        self._is_over = True
         if self._closes:
             self.writer.close()
+        self._is_over = True  # the last: whatever comes before may be done again
 
     def __del__(self) -> None:
         # Only of a run that nobody has driven: its stream was dropped at once.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Final
 
 from ..cancel import CancelToken
 from ..recording import Cancelled
@@ -14,6 +15,9 @@ from .spans import Mark, Row, Summary, Timeline
 from .tracing import OpenRow, RunTrace
 
 __all__ = ["build_timeline", "read_timeline"]
+
+#: Runs inside of runs inside of runs: nobody draws more.
+_DEEPEST: Final = 100
 
 
 def read_timeline(
@@ -66,6 +70,8 @@ class _Building:
     def _rows_of(
         self, trace: RunTrace, depth: int, cancel: float | None = None
     ) -> Iterator[Row]:
+        if depth > _DEEPEST:
+            return
         if trace.cancel is not None:
             cancel = trace.cancel[0]
         yield self._run_row(trace, depth).row(depth, self._last, cancel)

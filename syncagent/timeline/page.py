@@ -26,6 +26,8 @@ _THINNEST: Final = 0.3
 #: How many characters of details there are on a page, before they are cut short.
 _PLENTY: Final = 4_000_000
 _SHORT: Final = 300
+#: How many rows there are: a browser can do more, and a reader cannot.
+_MOST: Final = 5000
 _HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; "
@@ -85,9 +87,13 @@ class _Page:
         yield from self._legend()
         yield '<div class="chart">\n'
         yield from self._axis()
-        for row in self._timeline.rows:
+        rows = self._timeline.rows
+        for row in rows[:_MOST]:
             yield from self._row(row)
         yield "</div>\n"
+        if len(rows) > _MOST:
+            left = len(rows) - _MOST
+            yield f'<p class="said note">{left:,} more rows are left out.</p>\n'
         yield from self._ends()
         yield (
             "<footer>Click a row to read what was said in it. Recorded "

@@ -73,6 +73,8 @@ def of_blocks(blocks: Iterable[Any]) -> str:
 def _of_block(block: Any) -> str:
     if not isinstance(block, dict):
         block = msgspec.to_builtins(block, builtin_types=(bytes,))
+    if not isinstance(block, dict):
+        return of_value(block)
     kind = str(block.get("type", ""))
     if kind == "tool_call":
         return f"{block.get('name', '')}({block.get('arguments', '')})"

@@ -1,6 +1,7 @@
 """Files that are cut, foreign, new, empty or huge."""
 
 import json
+import random
 import signal
 import subprocess
 
@@ -132,3 +133,40 @@ def test_reading_can_be_cancelled(tmp_path):
     token.cancel()
     with pytest.raises(Cancelled):
         read_timeline(path, token=token)
+
+
+def spoil(value, chance):
+    """Return *value* with something else in some of its places."""
+    if chance.random() < 0.08:
+        odd = [None, "", 7, -1, 1e300, True, [], {}, "\0", ["a"], {"type": "text"}]
+        return chance.choice(odd)
+    if isinstance(value, dict):
+        return {key: spoil(each, chance) for key, each in value.items()}
+    return [spoil(each, chance) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_spoiled_recording_is_drawn(tmp_path, seed):
+    """Whatever stands in the lines of a file, there is a picture of it."""
+    path, chance = tmp_path / "run.jsonl", random.Random(seed)
+    looking_agent(parallel_tools=2).run("Look.", record=path)
+    first, *lines = path.read_text().splitlines()
+    spoiled = [json.dumps(spoil(json.loads(line), chance)) for line in lines]
+    path.write_text("\n".join([first, *spoiled]))
+    timeline = read_timeline(path)
+    render_html(timeline)
+    render_text(timeline, width=chance.choice([1, 60, 200]))
+
+
+def test_too_many_rows_are_counted_and_left_out(tmp_path):
+    """A browser opens the page of a run with thousands of calls."""
+    path = tmp_path / "run.jsonl"
+    event = {"type": "tool_started", "name": "look", "arguments": {}}
+    lines = (
+        json.dumps({"t": n, "run": "r", "event": {**event, "call_id": f"call_{n}"}})
+        for n in range(6000)
+    )
+    path.write_bytes(HEADER + "\n".join(lines).encode() + b"\n")
+    page = render_html(read_timeline(path))
+    assert page.count("<details") == 5000
+    assert "1,001 more rows" in page
