@@ -23,6 +23,7 @@ from benchmarks import (
     handles,
     latency,
     models,
+    recording,
     sse,
     token,
     transport,
@@ -41,6 +42,7 @@ AREAS = {
     "agent_cancel": agent_cancel.rows,
     "handles": handles.rows,
     "functions": functions.rows,
+    "recording": recording.rows,
 }
 
 
