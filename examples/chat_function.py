@@ -1,13 +1,13 @@
 """A chat as a function: break out of an answer, and go on with the conversation.
 
 Run it: python examples/chat_function.py
+With a real model: MODEL = "anthropic:claude-sonnet-4-5", with ANTHROPIC_API_KEY set.
 """
 
 from syncagent import llm_chat
 from syncagent.events import TextDelta
 from syncagent.testing import ScriptedModel
 
-# With a key, write "openai:gpt-5-mini" or "anthropic:claude-sonnet-4-5" in its place.
 MODEL = ScriptedModel(
     [
         "A thread is a part of a program that runs beside the others.",

@@ -1,7 +1,8 @@
 """Record a run that is cancelled while its tools run, and draw it.
 
 Run it: python examples/record_a_run.py [run.jsonl]
-Then:   syncagent timeline run.jsonl -o run.html
+Then: syncagent timeline run.jsonl -o run.html
+With a real model: Agent("openai:gpt-5-mini", ...) in place of the server's.
 """
 
 import sys

@@ -1,6 +1,7 @@
 """A function that a model stands in for, and how to stop it.
 
 Run it: python examples/typed_function.py
+With a real model: @llm_function(model="openai:gpt-5-mini"), with OPENAI_API_KEY set.
 """
 
 import threading

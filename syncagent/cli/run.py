@@ -63,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="write events, one JSON object a line"
     )
+    parser.add_argument(
+        "--record", metavar="FILE", help="write what happens, for syncagent timeline"
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="only warnings")
 
 
@@ -99,7 +102,9 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         try:
             with _patience(bounded, notes):
                 left = _left(options, began)
-                result = agent.run(prompt, timeout=left, cancel=token)
+                result = agent.run(
+                    prompt, timeout=left, cancel=token, record=options.record
+                )
             shown.finish(RunFinished(result))
         finally:
             shown.end()

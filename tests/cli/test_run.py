@@ -75,6 +75,21 @@ def test_what_tools_print_is_not_in_the_answer(shop):
         assert said in err
 
 
+def test_what_happens_is_recorded(tmp_path):
+    """--record writes what syncagent timeline reads; a folder that is missing is said."""
+    recorded = tmp_path / "run.jsonl"
+    with FakeServer(["Hello you."]) as server:
+        line = ("run", "Hello", "--record", str(recorded))
+        assert finish(*line, server=server)[0] == 0
+        code, _, err = finish(*line[:-1], str(tmp_path / "no" / "x"), server=server)
+    assert code == 1
+    assert "there is no folder" in err
+    assert "Traceback" not in err
+    code, out, _ = finish("timeline", str(recorded))
+    assert code == 0
+    assert "model call 1" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said", "heard"),
     [
