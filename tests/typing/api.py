@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import threading
+from pathlib import Path
 from types import FrameType
 
 import requests
@@ -58,6 +60,7 @@ from syncagent.testing import (
     no_leaks,
     say,
 )
+from syncagent.timeline import Timeline, read_timeline, render_html, render_text
 from syncagent.transcript import Transcript
 from syncagent.transport import CancellableAdapter, EventStream, Reply
 
@@ -228,7 +231,7 @@ def agents(event: threading.Event, token: CancelToken) -> str:
         hooks=[ReadOnly()],
         approve=approve,
     )
-    result: RunResult = agent.run("hello", timeout=5, cancel=event)
+    result: RunResult = agent.run("hello", timeout=5, cancel=event, record="a.jsonl")
     receipt: Receipt = agent.cancel("enough", mode="after_turn")
     receipt.wait(1)
     with agent.fork().stream(["look", Image(b"x")], cancel=token) as stream:
@@ -244,7 +247,7 @@ def agents(event: threading.Event, token: CancelToken) -> str:
 
 
 def driven(agent: Agent) -> str:
-    with agent.drive("hello", on_event=print) as driver:
+    with agent.drive("hello", on_event=print, record=io.BytesIO()) as driver:
         step = driver.next()
         if isinstance(step, ApprovalRequest):
             step.approve({"to": 3}, remember="arguments")
@@ -277,3 +280,11 @@ def in_background(agent: Agent, event: threading.Event) -> float:
         runtime.start(agent, "hello").add_done_callback(lambda done: print(done.run_id))
         runtime.cancel_all("enough")
         return float(len(runtime.shutdown(1).cancelled))
+
+
+def recorded(agent: Agent) -> str:
+    with open("run.jsonl", "w") as file:
+        agent.start("hello", record=file).close()
+    timeline: Timeline = read_timeline(Path("run.jsonl"))
+    print(render_text(timeline, width=80), timeline.rows[0].after_cancel)
+    return render_html(timeline)
