@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ from .target import Record, check_record
 from .writer import Writer, spelled
 
 __all__ = ["Part", "Recorded", "RunRecording"]
+
+_log = logging.getLogger("syncagent.recording")
 
 #: There are thousands of them, and a few that are lost would not be missed.
 _SMALL: Final[frozenset[type]] = frozenset(
@@ -129,6 +132,14 @@ class RunRecording:
         self, run: Run, said: UserMessage | None, parent: str = "", call_id: str = ""
     ) -> None:
         """Write down that the run begins."""
+        try:
+            self._begin(run, said, parent, call_id)
+        except Exception:  # nothing is worth more than the run
+            _log.exception("run %s: it cannot be recorded", run.id)
+
+    def _begin(
+        self, run: Run, said: UserMessage | None, parent: str, call_id: str
+    ) -> None:
         self._credentials = run.credentials
         self.writer.hide(run.setup.model.secrets)
         run.recording = self

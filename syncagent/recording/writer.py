@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import threading
 from collections import deque
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from functools import lru_cache
 from io import FileIO
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
@@ -97,8 +94,11 @@ class Writer:
     def _flush(self) -> None:
         lines = self._lines
         taken = []
-        while lines:  # others add, and nobody else takes
-            taken.append(lines.popleft())
+        try:
+            while True:  # it may also be emptied in the middle, see above
+                taken.append(lines.popleft())
+        except IndexError:
+            pass
         self._due = _clock.now() + _PATIENCE
         if not taken or not self._is_open:
             return
@@ -154,6 +154,9 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=spelled)
 
 
 def _header(since: float) -> Header:
+    import platform  # here, as most programs never record anything
+    from datetime import datetime, timezone
+
     ago = _clock.now() - since
     wall = datetime.now(timezone.utc).timestamp() - ago
     return Header(
@@ -168,6 +171,8 @@ def _header(since: float) -> Header:
 
 def _forms(secret: str) -> Iterable[bytes]:
     """Yield how a secret may stand in a line of JSON, itself or in JSON of its own."""
+    from urllib.parse import quote
+
     if len(secret.strip()) < _SHORTEST:
         return
     if secret.replace("_", "a").isalpha() and secret in _words():

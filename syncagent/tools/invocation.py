@@ -200,10 +200,10 @@ class Invocation:
         except BaseException as error:
             return self._ending(error, token)
         finally:
-            if host.watch is not None:
-                host.watch(self, is_over=True)
             host.helpers.discard(here)
             current_run_id.set(before)
+            if host.watch is not None:
+                host.watch(self, is_over=True)
 
     def _content(self, value: Any) -> tuple[ResultBlock, ...]:
         assert self.tool is not None

@@ -76,7 +76,7 @@ def test_what_tools_print_is_not_in_the_answer(shop):
 
 
 def test_what_happens_is_recorded(tmp_path):
-    """--record writes what syncagent timeline reads; a folder that is missing is said."""
+    """--record writes what syncagent timeline reads; a missing folder is told."""
     recorded = tmp_path / "run.jsonl"
     with FakeServer(["Hello you."]) as server:
         line = ("run", "Hello", "--record", str(recorded))

@@ -8,8 +8,9 @@ from syncagent.retry import Retries
 from syncagent.testing import FakeServer, Gate, Status, call, say
 
 #: What must never be more than text.
+MARKUP = "</script><script>window.hacked = 1</script>"
 HOSTILE = (
-    "</script><script>window.hacked = 1</script>"
+    f"\x1b[2J{MARKUP}"
     "<img src=x onerror='window.hacked = 2'>"
     "</pre></details><svg onload=window.hacked=3></svg>"
     "\x1b]0;hacked\x07\x1b[31m\u202edekcah"

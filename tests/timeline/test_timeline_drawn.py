@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from timeline.filming import (
-    HOSTILE,
+    MARKUP,
     film_cancelled,
     film_hostile,
     film_normal,
@@ -76,7 +76,7 @@ def test_hostile_words_are_words(path):
         assert "\x07" not in drawn
         assert "\u202e" not in drawn
     assert "<script" not in page
-    assert HOSTILE[:8] in render_text(timeline)
+    assert MARKUP[:20] in render_text(timeline)
 
 
 @pytest.mark.parametrize("width", [1, 40, 79, 120, 400])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import requests
@@ -62,6 +64,7 @@ from syncagent.testing import (
     no_leaks,
     say,
 )
+from syncagent.timeline import Timeline, read_timeline, render_html, render_text
 from syncagent.transcript import Transcript
 from syncagent.transport import CancellableAdapter, EventStream, Reply
 
@@ -232,7 +235,7 @@ def agents(event: threading.Event, token: CancelToken) -> str:
         hooks=[ReadOnly()],
         approve=approve,
     )
-    result: RunResult = agent.run("hello", timeout=5, cancel=event)
+    result: RunResult = agent.run("hello", timeout=5, cancel=event, record="a.jsonl")
     receipt: Receipt = agent.cancel("enough", mode="after_turn")
     receipt.wait(1)
     with agent.fork().stream(["look", Image(b"x")], cancel=token) as stream:
@@ -248,7 +251,7 @@ def agents(event: threading.Event, token: CancelToken) -> str:
 
 
 def driven(agent: Agent) -> str:
-    with agent.drive("hello", on_event=print) as driver:
+    with agent.drive("hello", on_event=print, record=io.BytesIO()) as driver:
         step = driver.next()
         if isinstance(step, ApprovalRequest):
             step.approve({"to": 3}, remember="arguments")
@@ -340,3 +343,11 @@ def chats(history: list[Message]) -> tuple[Message, ...]:
     tutor(7, history)  # type: ignore[call-overload]
     stream.cancel("enough").wait(1)
     return tutor.agent(stream.history).messages
+
+
+def recorded(agent: Agent) -> str:
+    with open("run.jsonl", "w") as file:
+        agent.start("hello", record=file).close()
+    timeline: Timeline = read_timeline(Path("run.jsonl"))
+    print(render_text(timeline, width=80), timeline.rows[0].after_cancel)
+    return render_html(timeline)
