@@ -7,10 +7,11 @@ from timeline.filming import (
     film_normal,
     film_sub_agent,
 )
-from timeline.projector import rows_of
+from timeline.projector import look, looking_agent, rows_of
 
-from syncagent import Agent
-from syncagent.testing import ScriptedModel
+from syncagent import Agent, ToolContext, tool
+from syncagent.hooks import Retry
+from syncagent.testing import ScriptedModel, call, say
 from syncagent.timeline import read_timeline
 
 
@@ -135,6 +136,49 @@ def test_a_run_that_moves_shows_its_threads(path):
     assert row.segments[1].name.startswith("syncagent-run-")
 
 
+def test_a_tool_that_asks_shows_its_wait(path):
+    """The wait for the user is inside of the tool, with the question."""
+
+    @tool
+    def order(ctx: ToolContext) -> str:
+        """Order something."""
+        return ctx.ask("Tea or coffee?")
+
+    model = ScriptedModel([say("Hm.", call("order", {}, "order_1")), "Done."])
+    Agent(model, tools=[order], ask=lambda asked: "tea").run("Go.", record=path)
+    tool_row, wait = rows_of(path)[2:4]
+    assert (wait.title, wait.depth) == ("waits for an answer", 2)
+    assert tool_row.begin <= wait.begin <= wait.end <= tool_row.end
+    assert "Tea or coffee?" in details(wait)["Asked"]
+    assert details(tool_row)["Result"] == "tea"
+
+
+def test_a_call_that_is_not_made_is_there(path):
+    """What was denied has a row, too, which says so."""
+    agent = looking_agent(requires_approval=True, approve=lambda request: False)
+    agent.run("Look.", record=path)
+    assert [row.outcome for row in rows_of(path, "tool")] == ["denied", "denied"]
+
+
+def test_a_call_that_is_made_again_has_two_rows(path):
+    """Each time that a hook wants it made again is seen."""
+
+    class Twice:
+        def __init__(self):
+            self.left = 1
+
+        def after_tool(self, event):
+            self.left -= 1
+            return Retry() if self.left >= 0 else None
+
+    script = [say("Hm.", call("look", {"what": "it"}, "look_1")), "Done."]
+    agent = Agent(ScriptedModel(script), tools=[look], hooks=[Twice()])
+    agent.run("Go.", record=path)
+    first, second = rows_of(path, "tool")
+    assert first.end <= second.begin
+    assert second.outcome == "done"
+
+
 def test_a_run_that_fails_says_why(path):
     """The error stands on top, and the call that failed is marked."""
     with pytest.raises(ZeroDivisionError):
@@ -147,8 +191,6 @@ def test_a_run_that_fails_says_why(path):
 
 def test_a_run_that_waits_and_is_resumed_is_one(path):
     """What was written on later follows the first part, after a pause."""
-    from timeline.projector import looking_agent
-
     agent = looking_agent(requires_approval=True)
     paused = agent.run("Look.", record=path)
     agent.resume({asked.id: True for asked in paused.interrupts}, record=path)
