@@ -50,7 +50,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*)"),
     ("py:.*", r"syncagent\.agent_view\.AgentView"),
     ("py:.*", r"syncagent\.(chat_)?functions\._\w+|typing\.~_P"),
-    ("py:.*", r"syncagent\.function_agents\.StandIn"),
+    ("py:.*", r"syncagent\.function_agents\.\w+"),
     ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -23,7 +24,7 @@ from .agent import Agent
 from .agent_settings import Cancel
 from .cancel import CancelMode, Receipt
 from .cancel.again import until_done
-from .exceptions import AgentBusy, Origin
+from .exceptions import AgentBusy, ConfigurationError, Origin
 from .function_agents import AgentMaker, StandIn
 from .function_calls import Parameters, said
 from .messages import Message
@@ -149,7 +150,17 @@ class _Keeper:
 #: that is dropped before it begins never ends.
 _keepers: weakref.WeakValueDictionary[int, _Keeper] = weakref.WeakValueDictionary()
 #: Reentrant, for the sake of signal handlers.
-_lock: Final = threading.RLock()
+_lock = threading.RLock()
+
+
+def _start_over() -> None:
+    """Have a forked child not wait for a thread that it does not have."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_over)
 
 
 def _follow(stream: RunStream, keeper: _Keeper) -> Generator[StreamEvent, None, None]:
@@ -173,18 +184,9 @@ class LlmChat(StandIn, Generic[_P]):
     Any number of threads may call it at once, each with a history of its own.
     """
 
-    def __init__(
-        self, function: Callable[_P, Any], model: Model | str, settings: dict[str, Any]
-    ) -> None:
-        super().__init__(function)
-        parameters = self._parameters
-        if settings.get("system") is not None or "messages" in settings:
-            parameters.refuse(
-                "its docstring is what the model is told (system=), and its history "
-                "the conversation (messages=); leave those away"
-            )
-        settings = {**settings, "system": parameters.instruction}
-        self._maker = AgentMaker(model, settings)
+    def __init__(self, function: Callable[_P, Any], maker: AgentMaker) -> None:
+        super().__init__(function, maker)
+        self._maker = maker.changed({"system": self._parameters.instruction})
 
     def _read(self, function: Callable[..., Any]) -> Parameters:
         return _ChatParameters(function)
@@ -246,6 +248,7 @@ class LlmChat(StandIn, Generic[_P]):
 
         :param settings: those of :func:`llm_chat`.
         """
+        _refuse_own(settings)
         return self._changed(settings)
 
     @overload
@@ -280,7 +283,18 @@ def llm_chat(
         ``messages``.
     :raises ConfigurationError: the function, or a setting, cannot work so.
     """
-    return lambda function: LlmChat(function, model, {"tools": tools, **settings})
+    _refuse_own(settings)
+    maker = AgentMaker(model, {"tools": tools, **settings})
+    return lambda function: LlmChat(function, maker)
+
+
+def _refuse_own(settings: dict[str, Any]) -> None:
+    """Refuse what a chat has by itself."""
+    if "system" in settings or "messages" in settings:
+        raise ConfigurationError(
+            "the docstring of a chat is what the model is told (system=), and its "
+            "history is the conversation (messages=); leave those away"
+        )
 
 
 class _ChatParameters(Parameters):

@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from crew import LONG
 from workbench import model
 
-from syncagent import ConfigurationError, Limits, llm_chat, llm_function
+from syncagent import ConfigurationError, Image, Limits, llm_chat, llm_function
 
 if TYPE_CHECKING:
     from decimal import Decimal as Unknown
@@ -58,6 +59,18 @@ def many(*texts: str) -> int:
 
 
 def any_words(**texts: str) -> int:
+    """Do it."""
+
+
+@dataclass
+class Framed:
+    """A picture with a frame."""
+
+    frame: str
+    picture: Image | None = None
+
+
+def hidden_picture(walls: dict[str, list[Framed]]) -> int:
     """Do it."""
 
 
@@ -114,6 +127,7 @@ class WithCall:
         (unknown_result, r"the return value .*'Unknown' is not known there"),
         (many, r"many: the parameter \*texts can be anything"),
         (any_words, r"any_words: the parameter \*\*texts can be anything"),
+        (hidden_picture, r"the parameter walls has a picture or a file in a Framed"),
         (own_cancel, r"own_cancel: the parameter cancel cannot be called so"),
         (own_timeout, r"own_timeout: the parameter timeout cannot be called so"),
         (later, r"later is asynchronous"),
@@ -173,8 +187,9 @@ def test_settings_that_cannot_be(settings, said):
 
 def test_a_decorator_without_its_model():
     """Who forgets the brackets is told."""
-    with pytest.raises(ConfigurationError, match="the model is missing"):
-        llm_function(right)(right)
+    for decorator in (llm_function, llm_chat):
+        with pytest.raises(ConfigurationError, match="the model is missing"):
+            decorator(right)
 
 
 def test_a_key_is_needed_when_it_is_called(monkeypatch):
@@ -256,6 +271,8 @@ def fine(message: Any, chat_history: Any = None) -> Iterator[Any]:
 @pytest.mark.parametrize("setting", [{"system": "Be nice."}, {"messages": []}])
 def test_a_chat_has_its_own_words(setting):
     """The docstring is the system prompt, and the history is the conversation."""
-    llm_chat(model())(fine)
+    chat = llm_chat(model())(fine)
+    with pytest.raises(ConfigurationError, match="leave those away"):
+        chat.using(**setting)
     with pytest.raises(ConfigurationError, match="leave those away"):
         llm_chat(model(), **setting)(fine)

@@ -11,6 +11,7 @@ from workbench import Point, model
 
 from syncagent import (
     CancelToken,
+    ConfigurationError,
     InterruptPending,
     LimitReached,
     Limits,
@@ -262,8 +263,14 @@ def test_a_call_that_is_sent_to_the_background_still_returns():
         live.token.request_background()
         return "left"
 
-    function = function_of(say(call("leave", {})), '{"x": 1}', tools=[leave])
+    script = [say(call("leave", {})), '{"x": 1}']
+    function = function_of(*script, *script, tools=[leave])
     assert function("x") == Point(1)
+    *_, last = function.stream("x")
+    with pytest.raises(ConfigurationError, match="in the background"):
+        function.value(last.result)
+    with last.result.handle as handle:
+        assert function.value(handle.result(LONG)) == Point(1)
 
 
 class Fixed:

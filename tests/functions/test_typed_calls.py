@@ -12,7 +12,7 @@ import pytest
 from workbench import Cat, Dog, Mood, Movie, Node, Point, model, prompt_of
 
 from syncagent import Agent, ConfigurationError, File, Image, llm_function
-from syncagent.messages import Text
+from syncagent.messages import AssistantMessage, Text, UserMessage
 from syncagent.testing import call, say
 
 
@@ -78,7 +78,10 @@ def test_a_model_of_pydantic_checks_itself():
     function = returning(
         User, ['{"name": "A", "age": -1}', '{"name": "A", "age": 1}'], repairs=1
     )
-    assert function("x") == User(name="A", age=1)
+    assert function(User(name="B", age=2)) == User(name="A", age=1)
+    said = function._maker.model
+    assert arguments_in(prompt_of(said)) == {"text": {"name": "B", "age": 2}}
+    assert "age" in str(said.asked[1][-1])
 
 
 def test_docstring_and_arguments_make_the_prompt():
@@ -257,11 +260,6 @@ def test_a_method_can_be_streamed():
 
 def test_tools_are_called_first():
     """Rounds of tools come before the answer, which alone is to be of the type."""
-
-    def weigh(thing: str) -> int:
-        """Weigh it."""
-        return len(thing)
-
     script = [say("Let me see.", call("weigh", {"thing": "egg"})), '{"x": 3}']
     assert returning(Point, script, tools=[weigh])("an egg") == Point(3)
 
@@ -310,6 +308,31 @@ def test_a_function_as_a_tool():
     assert arguments_in(prompt_of(inner)) == {"place": "Oslo", "near": ["sea"]}
     told = result.messages[2].content[0].content[0].value
     assert told == {"x": 1, "y": 2, "tags": []}
+
+
+def test_a_method_as_a_tool():
+    """That of an object; one of no object would have nobody to be called on."""
+    clerk, asked = Clerk(), len(Clerk.said.asked)
+    outer = model(say(call("count", {"text": "a"})), "One.")
+    assert Agent(outer, tools=[clerk.count]).run("Count!").text == "One."
+    assert arguments_in(prompt_of(Clerk.said, asked)) == {"text": "a"}
+    with pytest.raises(ConfigurationError, match="take the method of an object"):
+        Agent(model(), tools=[Clerk.count])
+
+
+def test_settings_that_can_be_read_once():
+    """An iterator is as good as a list."""
+    examples = [UserMessage.of("1 + 1"), AssistantMessage((Text("2"),))]
+    first = returning(int, ["1"], messages=iter(examples), tools=iter([weigh]))
+    said = model("2")
+    assert first("x") == 1
+    assert first.using(model=said)("x") == 2
+    assert said.asked[0][:2] == examples
+
+
+def weigh(thing: str) -> int:
+    """Weigh it."""
+    return len(thing)
 
 
 def test_a_function_may_call_itself():
