@@ -19,7 +19,7 @@ EXIT_CANCELLED: Final = 130
 
 #: Each is a module beside this one, with a SUMMARY, perhaps ``add_arguments(parser)``,
 #: and ``run(options, token)``, which returns the exit code.
-COMMANDS: Final = ("demo", "models")
+COMMANDS: Final = ("chat", "demo", "models")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,441 @@
+"""A conversation as somebody has it who sits at a terminal; it knows no terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from ...agent import Agent
+from ...cancel import CancelToken
+from ...events import InterruptRaised
+from ...exceptions import InterruptOver, SyncAgentError
+from ...models.model import Model
+from ...result import RunFinished, RunResult
+from ...usage import Usage
+from ..plain_text import on_one_line
+from .asking import Asking
+from .commands import run_command
+from .progress import Progress
+from .screen import Command, Screen
+from .talk import AgentTalk, AgentWork, Talk, Work
+from .wording import about_error, ended_line, seconds_text, usage_text
+
+__all__ = ["Remake", "Session", "WhileBusy"]
+
+#: What comes of a line that is typed while it works: it is said afterwards; it is heard
+#: at the next safe point; or it takes the place of what goes on.
+WhileBusy = Literal["queue", "steer", "interrupt"]
+#: Makes an agent for another model, or of a saved state; nothing for what stays.
+Remake = Callable[[Agent, Model | None, str | None], Agent]
+
+#: Seconds that what goes on has to end when somebody leaves, and then once more.
+_LEAVING: Final = 3.0
+_PROMPT: Final = "> "
+
+
+class Session:
+    """Who decides what comes of what is typed, and what is shown.
+
+    All of it is called on the screen's thread.
+
+    :param remake: if the model may be changed, and states be loaded.
+    :param greeting: what to show first.
+    """
+
+    def __init__(
+        self,
+        talk: Talk,
+        screen: Screen,
+        *,
+        while_busy: WhileBusy = "queue",
+        remake: Remake | None = None,
+        greeting: str = "",
+    ) -> None:
+        self.talk = talk
+        self.screen: Final = screen
+        self.while_busy: Final = while_busy
+        self.remake: Final = remake
+        self._greeting = greeting
+        #: What goes on in the foreground.
+        self.work: Work | None = None
+        #: What was sent to the background, in that order, also if it has ended.
+        self.runs: list[Work] = []
+        self.progress = Progress()
+        #: Tokens of all that has ended, and what they cost, as far as that is known.
+        self.used: tuple[Usage, float | None] = (Usage(), None)
+        #: What is to be said, one after the other.
+        self._queue: deque[str] = deque()
+        #: What the model is told with the next thing that is said.
+        self._tidings: list[str] = []
+        self._waiting: deque[Asking] = deque()
+        self._asking: Asking | None = None
+        self._is_warned = False
+        #: Does what is queued go on, although the work before it was stopped?
+        self._goes_on = False
+        self.exit_code: int | None = None
+
+    # -- what the screen looks at --------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Is it time to leave?"""
+        return self.exit_code is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Is something going on, so that time is shown?"""
+        return self.work is not None
+
+    @property
+    def label(self) -> str:
+        """What stands before the line that is typed."""
+        if self._asking is None:
+            return _PROMPT
+        number = self._asking.work.number
+        return f"[run {number}] " * bool(number) + self._asking.label
+
+    @property
+    def is_secret(self) -> bool:
+        """Is nobody to see what is typed?"""
+        return self._asking is not None and self._asking.is_secret
+
+    @property
+    def is_asking(self) -> bool:
+        """Is what is typed an answer?"""
+        return self._asking is not None
+
+    def status(self) -> list[str]:
+        """Return what goes on right now."""
+        queued = [f"  queued: {on_one_line(text, 60)}" for text in self._queue]
+        return [*self.progress.tools(), *queued] if self.work is not None else queued
+
+    def summary(self) -> str:
+        """Return in one line how it stands."""
+        if self.work is not None:
+            return self.progress.summary(self.work, self.talk.cost)
+        usage, cost = self.used
+        live = sum(not run.is_over for run in self.runs)
+        parts = [usage_text(usage, cost)] if usage.total_tokens else []
+        parts += [f"{live} in the background (/runs)"] if live else []
+        return ", ".join([*parts, "/help for help, Ctrl+D leaves"])
+
+    # -- what is typed -------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Greet, and go on with what waits for an answer."""
+        if self._greeting:
+            self.screen.line(self._greeting)
+        agent = self.talk.agent
+        if agent is not None:
+            self.go_on_with(agent)
+
+    def go_on_with(self, agent: Agent) -> None:
+        """Have the conversation be that of *agent*, which may wait for an answer."""
+        self.talk = AgentTalk(agent)
+        count = len(agent.messages)
+        if count:
+            self.screen.line(f"(a conversation of {count} messages goes on)")
+        if agent.is_paused:
+            self.screen.line("(it has waited for your answer since it was saved)")
+            self._start("", ())
+
+    def submit(self, text: str) -> None:
+        """Take a line that was typed."""
+        self._is_warned = False
+        asking = self._asking
+        if asking is not None:
+            self._answer(asking, text)
+        elif text.strip():
+            self._echo(text)
+            if text.startswith("/") and not text.startswith("//"):
+                run_command(self, text.strip())
+                self.screen.line("", "user")
+            else:
+                self._say(text.removeprefix("/") if text[:2] == "//" else text)
+        self._ask_next()
+
+    def _echo(self, text: str) -> None:
+        self.screen.line(_PROMPT + text.replace("\n", "\n  "), "user")
+
+    def _say(self, text: str) -> None:
+        work = self.work
+        if work is None:
+            self._begin_next(text)
+        elif work.is_stopping or self.while_busy == "queue":
+            self._queue.append(text)
+            self._goes_on = self._goes_on or work.is_stopping
+        elif self.while_busy == "interrupt":
+            self._queue.append(text)
+            self._goes_on = True
+            work.stop()
+        elif work.send(text):
+            self.screen.line("  (heard at the next safe point)")
+        else:
+            self._queue.append(text)
+
+    def press(self, key: Command) -> None:
+        """Take a key."""
+        was_warned, self._is_warned = self._is_warned, False
+        if key == "ctrl-d":
+            self.leave(0)
+        elif key == "ctrl-b":
+            self.to_background()
+        elif self._asking is not None:
+            self._decline(self._asking)
+        elif self.work is not None:
+            self._stop(self.work, force=key == "ctrl-c" and self.work.is_stopping)
+        elif key == "ctrl-c" and self.screen.text:
+            self.screen.set_text("")
+            self._ask_next()
+        elif key == "ctrl-c":
+            self._warn_or_leave(was_warned)
+
+    def _stop(self, work: Work, *, force: bool) -> None:
+        if force:
+            self.screen.line("(it does not end by itself: left, as far as possible)")
+        self._goes_on = False
+        work.stop(force=force)
+
+    def _warn_or_leave(self, was_warned: bool) -> None:
+        if was_warned:
+            self.leave(0)
+            return
+        self._is_warned = True
+        live = sum(not run.is_over for run in self.runs)
+        also = f"; {live} in the background will be stopped" if live else ""
+        self.screen.line(f"(Ctrl+C again to leave{also})")
+
+    def leave(self, code: int) -> None:
+        """Be over; from a signal handler, too."""
+        if self.exit_code is None:
+            self.exit_code = code
+
+    # -- what is said --------------------------------------------------------------
+
+    def _begin_next(self, text: str) -> None:
+        said, self._tidings = (*self._tidings, text), []
+        if not self._start(text, said):
+            self._tidings = list(said[:-1])
+
+    def _start(self, prompt: str, said: tuple[str, ...]) -> bool:
+        try:
+            work = self.talk.start(said, prompt)
+        except SyncAgentError as error:
+            self.screen.line(f"error: {about_error(error)}", "error")
+            return False
+        self.work = work
+        self.progress = Progress()
+        self._goes_on = False
+        work.follow(self.screen.post, self._heard, self._ended)
+        return True
+
+    def _heard(self, work: Work, event: Any) -> None:
+        """Show what happens in some work, if it is in the foreground."""
+        if isinstance(event, InterruptRaised) and isinstance(work, AgentWork):
+            self._asked(work, event)
+        elif isinstance(event, RunFinished):
+            self._add_up(event.result)
+        if work is self.work:
+            self.progress.take(event, self.screen)
+
+    def _add_up(self, result: RunResult) -> None:
+        usage, cost = self.used
+        if result.cost is not None:
+            cost = (cost or 0.0) + result.cost
+        self.used = usage + result.usage, cost
+
+    def _ended(self, work: Work) -> None:
+        self._drop_questions()
+        if work is self.work:
+            self._ended_here(work)
+        elif work in self.runs:
+            self._ended_there(work)
+        self._ask_next()
+
+    def _ended_here(self, work: Work) -> None:
+        self.work = None
+        if work.error is not None:
+            self.screen.line(f"error: {about_error(work.error)}", "error")
+        elif work.result is not None:
+            self.screen.line(ended_line(work.result, work.seconds or 0.0))
+        elif work.is_stopping:
+            self.screen.line("(stopped)")
+        self.screen.line("", "user")
+        was_stopped = work.is_stopping and not self._goes_on
+        if was_stopped:
+            self._put_back((*work.unheard, *self._queue))
+        elif self._queue:
+            self._begin_next(self._queue.popleft())
+
+    def _put_back(self, texts: tuple[str, ...]) -> None:
+        """Give back what was typed and not said: whoever stops it decides anew."""
+        self._queue.clear()
+        there = (self.screen.text,) if self.screen.text else ()
+        if texts:
+            self.screen.set_text("\n".join((*texts, *there)))
+
+    # -- in the background ---------------------------------------------------------
+
+    def to_background(self) -> None:
+        """Have the work go on in the background, and go on without it."""
+        work = self.work
+        if work is None:
+            self.screen.line("(nothing is at work that could go to the background)")
+            return
+        work.leave()
+        try:
+            aside = self.talk.fork()
+        except SyncAgentError:  # it has just ended: there is nothing to be moved
+            return
+        self.work, self.talk, work.aside = None, aside, aside
+        self.runs.append(work)
+        work.number = len(self.runs)
+        if self._asking is not None and self._asking.work is work:
+            self._asking = None
+            self.screen.set_text("")
+        self._waiting = deque(ask for ask in self._waiting if ask.work is not work)
+        self.screen.line(f"(in the background, as run {work.number}: /runs)\n")
+        if self._queue:
+            self._begin_next(self._queue.popleft())
+
+    def _ended_there(self, work: Work) -> None:
+        self._tell_end(work)
+        self.screen.line("", "user")
+
+    def _tell_end(self, work: Work) -> None:
+        head = f"(run {work.number} in the background"
+        took = seconds_text(work.seconds or 0.0)
+        result = work.result
+        if work.error is not None:
+            about = on_one_line(about_error(work.error), 200)
+            self.screen.line(f"{head} has failed after {took}: {about})", "error")
+        elif result is None or result.cancelled:
+            self.screen.line(f"{head} was stopped after {took})")
+        else:
+            joins = self._join(work, result.text)
+            words = on_one_line(result.text, 60)
+            more = f"/runs {work.number} shows all of it; {joins}"
+            self.screen.line(f"{head} is done after {took}: {words}\n{more})")
+
+    def _join(self, work: Work, text: str) -> str:
+        """Have the conversation know what came of it; return how."""
+        is_same = self.talk is work.aside and self.talk.times_said == 0
+        if is_same and self.work is None:
+            self.talk = work.talk
+            return "the conversation goes on from there"
+        self._tidings.append(
+            "[What was sent to the background has ended meanwhile. It was about: "
+            f"{work.prompt}\nWhat came of it: {text}]"
+        )
+        return "the model hears of it with what you say next"
+
+    # -- what is asked -------------------------------------------------------------
+
+    def _asked(self, work: AgentWork, event: InterruptRaised) -> None:
+        ids = {question.id for question in work.questions}
+        found = [each for each in event.interrupts if each.id in ids]
+        for interrupt in found:
+            asking = Asking(work, interrupt)
+            if not self.screen.is_interactive:
+                self.screen.line(f"{asking.question()} Nobody can be asked here.")
+                asking.give_up()
+            elif work.number:
+                self.screen.line(
+                    f"(run {work.number} in the background waits for your answer: "
+                    f"/runs {work.number})"
+                )
+                break
+            else:
+                self._waiting.append(asking)
+        self._ask_next()
+
+    def ask_for(self, work: AgentWork) -> None:
+        """Put the questions of work in the background."""
+        known = {ask.interrupt.id for ask in self._waiting}
+        for interrupt in work.questions:
+            if interrupt.id not in known:
+                self._waiting.append(Asking(work, interrupt))
+
+    def _drop_questions(self) -> None:
+        """Forget what nobody waits for any more."""
+        self._waiting = deque(ask for ask in self._waiting if ask.is_open)
+        if self._asking is not None and not self._asking.is_open:
+            self._asking = None
+            self.screen.set_text("")
+
+    def _ask_next(self) -> None:
+        """Put the next question, but never over a line that somebody is typing."""
+        self._drop_questions()
+        if self._asking is None and self._waiting:
+            asking = self._waiting[0]
+            if self.screen.text:
+                self.progress.note = "it asks something; send or clear your line first"
+                return
+            self.progress.note = ""
+            self._asking = self._waiting.popleft()
+            self.screen.line(asking.question(), "user")
+
+    def _answer(self, asking: Asking, text: str) -> None:
+        try:
+            verdict = asking.take(text)
+        except InterruptOver:
+            self.screen.line("(that is over already)")
+            verdict = "answered"
+        if verdict == "again":
+            self.screen.line(f"({asking.remark})")
+            if asking.is_editing:
+                self.screen.set_text(text)
+        elif verdict == "edit":
+            self.screen.set_text(asking.arguments)
+        else:
+            self._asking = None
+            if not asking.is_secret:
+                self.screen.line(f"  {asking.label}{text}")
+
+    def _decline(self, asking: Asking) -> None:
+        if asking.is_editing:
+            asking.is_editing = False
+            self.screen.set_text("")
+            self.screen.line("(unchanged)")
+            return
+        self._asking = None
+        self.screen.set_text("")
+        self.screen.line("(no, and stopped)")
+        self._goes_on = False
+        asking.work.decline()
+
+    # -- all of it -----------------------------------------------------------------
+
+    def run(self, token: CancelToken | None = None) -> int:
+        """Have the conversation; return the exit code.
+
+        Cancellation: ends at once with *token*, and with signals.
+        """
+        hold = None
+        if token is not None:
+            hold = token.on_cancel(lambda: self.screen.post(lambda: self.leave(130)))
+        try:
+            self.screen.run(self)
+        finally:
+            if hold is not None:
+                hold.close()
+            self.close()
+        return self.exit_code or 0
+
+    def close(self) -> None:
+        """End all that goes on; say so if something does not.
+
+        Cancellation: a few seconds at most.
+        """
+        live = [run for run in (self.work, *self.runs) if run and not run.is_over]
+        for force in (False, True):
+            for work in live:
+                work.stop(force=force)
+            for work in live:
+                work.join(_LEAVING / len(live))
+            live = [work for work in live if not work.join(0)]
+        for work in live:
+            said = on_one_line(work.prompt, 60)
+            print(f"left at work, as it does not stop: {said}", file=sys.stderr)
