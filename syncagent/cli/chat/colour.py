@@ -66,6 +66,6 @@ class Colour:
     def _render(self, text: Text) -> str:
         if self._is_plain or not text.plain:
             return text.plain
-        with self._console.capture() as capture:
-            self._console.print(text, end="", soft_wrap=True)
-        return capture.get()
+        file = self._console.file = io.StringIO()
+        self._console.print(text, end="", soft_wrap=True)
+        return file.getvalue()

@@ -247,13 +247,13 @@ class RichScreen:
         return app
 
     def _container(self) -> HSplit:
-        def text(get: Callable[[], str], style: str = "") -> Window:
-            control = FormattedTextControl(lambda: [(style, get())])
+        def text(words: Callable[[], str], style: str = "") -> Window:
+            control = FormattedTextControl(lambda: [(style, words())])
             return Window(control, dont_extend_height=True, wrap_lines=False)
 
-        def shown(get: Callable[[], str], style: str = "") -> ConditionalContainer:
+        def shown(words: Callable[[], str], style: str = "") -> ConditionalContainer:
             return ConditionalContainer(
-                text(get, style), Condition(lambda: bool(get()))
+                text(words, style), Condition(lambda: bool(words()))
             )
 
         typed = Window(
