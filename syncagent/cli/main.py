@@ -10,38 +10,71 @@ from importlib import import_module
 from typing import Final
 
 from .. import __version__
-from ..cancel import cancel_on_signals
+from ..cancel import CancelToken, cancel_on_signals
 from ..exceptions import Cancelled, SyncAgentError
+from .exit_codes import EXIT_CANCELLED, EXIT_FAILED, exit_code_of
+from .plain_text import on_one_line
+from .streams import mend_standard_streams
 
-EXIT_FAILED: Final = 1
-#: What a shell shows for a program that Ctrl+C has ended.
-EXIT_CANCELLED: Final = 130
+__all__ = ["COMMANDS", "main"]
 
 #: Each is a module beside this one, with a SUMMARY, perhaps ``add_arguments(parser)``,
 #: and ``run(options, token)``, which returns the exit code.
-COMMANDS: Final = ("chat", "demo", "models")
+COMMANDS: Final = ("chat", "run", "demo", "doctor", "models")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that *arguments* (by default the command line's) name.
 
-    :return: the exit code: 0 done, 1 failed, 2 wrong usage, 130 cancelled.
+    :return: the exit code: 0 done; 1 failed, or not done: a limit, a refusal; 2 wrong
+        usage; 124 the deadline has passed; 130 cancelled, by Ctrl+C as a rule; 143
+        ended by SIGTERM.
     """
-    options = _parser().parse_args(arguments)
-    with cancel_on_signals() as token:
-        try:
-            code = int(options.run(options, token))
-            sys.stdout.flush()
-        except Cancelled:
-            print("\ncancelled", file=sys.stderr)
-            return EXIT_CANCELLED
-        except SyncAgentError as error:  # expected: it says what to do
-            print(f"syncagent: {error}", file=sys.stderr)
-            return EXIT_FAILED
-        except BrokenPipeError:  # "syncagent models | head" has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return EXIT_FAILED
-        return code
+    mend_standard_streams()
+    try:
+        options = _parser().parse_args(arguments)
+        with cancel_on_signals() as token:
+            return _run(options, token)
+    except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count
+        return _say("cancelled", EXIT_CANCELLED)
+
+
+def _run(options: argparse.Namespace, token: CancelToken) -> int:
+    try:
+        code = int(options.run(options, token))
+        sys.stdout.flush()
+    except Cancelled as cancelled:
+        code = exit_code_of(cancelled.reason, cancelled.origin)
+        return _say("\ncancelled", code)
+    except BrokenPipeError:  # "syncagent models | head" has seen enough
+        _drop_output()
+        return EXIT_FAILED
+    except SyncAgentError as error:  # expected: it says what to do
+        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED)
+    except OSError as error:  # a disk that is full, a file that is not there
+        _drop_output()
+        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED)
+    return code
+
+
+def _say(line: str, code: int) -> int:
+    """Print *line* on standard error, if anybody reads that; return *code*."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except OSError:
+        pass
+    return code
+
+
+def _drop_output() -> None:
+    """Have nothing more written to standard output, at the exit of Python neither."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass
+    finally:
+        os.close(nowhere)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,5 +89,5 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, description=summary)
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, parser=command)
     return parser

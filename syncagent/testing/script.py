@@ -60,6 +60,9 @@ class Stall(msgspec.Struct, frozen=True):
     """Say nothing until the client hangs up, or until a gate is opened."""
 
     gate: Gate | None = None
+    #: Not even that there will be an answer? As the first act; without a stream it is
+    #: always so.
+    before_headers: bool = False
 
 
 class Drop(msgspec.Struct, frozen=True):

