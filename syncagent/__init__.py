@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from . import logs as logs
     from .agent import Agent
     from .cancel_policy import CancelPolicy
+    from .chat_functions import ChatStream, LlmChat, llm_chat
     from .driver import Driver, Finished
+    from .functions import LlmFunction, llm_function
     from .handle import Handle
     from .interrupts import (
         AfterToolResult,
@@ -93,6 +95,7 @@ __all__ = [
     "CancellableSession",
     "Cancellation",
     "Cancelled",
+    "ChatStream",
     "ConfigurationError",
     "ConnectTimeout",
     "ConnectionFailed",
@@ -108,6 +111,8 @@ __all__ = [
     "InterruptPending",
     "LimitReached",
     "Limits",
+    "LlmChat",
+    "LlmFunction",
     "Origin",
     "OutputInvalid",
     "ProtocolError",
@@ -147,6 +152,8 @@ __all__ = [
     "__version__",
     "abandoned",
     "cancel_on_signals",
+    "llm_chat",
+    "llm_function",
     "logs",
     "tool",
 ]
@@ -162,12 +169,15 @@ _LATER = {
     "CancelPolicy": ".cancel_policy",
     "CancellableSession": ".transport",
     "Cancellation": ".result",
+    "ChatStream": ".chat_functions",
     "Driver": ".driver",
     "File": ".messages",
     "Finished": ".driver",
     "Handle": ".handle",
     "Image": ".messages",
     "Limits": ".limits",
+    "LlmChat": ".chat_functions",
+    "LlmFunction": ".functions",
     "Retries": ".retry",
     "Rule": ".rules",
     "RunFinished": ".result",
@@ -182,6 +192,8 @@ _LATER = {
     "Transport": ".transport",
     "Usage": ".usage",
     "abandoned": ".tools.abandoned",
+    "llm_chat": ".chat_functions",
+    "llm_function": ".functions",
     "tool": ".tools.tool",
 }
 

@@ -112,7 +112,7 @@ def check_run(timeout: Any, cancel: Any, output: Any) -> None:
             f"cancel takes a CancelToken or a threading.Event; got {cancel!r:.80}"
         )
     if output is not None:
-        Output(output)
+        Output.of(output)
 
 
 def check_timeout(timeout: Any, name: str = "timeout") -> None:

@@ -122,7 +122,15 @@ class AgentBusy(SyncAgentError, RuntimeError):
 
 
 class InterruptPending(SyncAgentError, RuntimeError):
-    """The agent waits for answers, and cannot do anything else meanwhile."""
+    """The agent waits for answers, and cannot do anything else meanwhile.
+
+    :param result: what there is, a :class:`~syncagent.result.RunResult`, if it is the
+        call itself that has to wait.
+    """
+
+    def __init__(self, message: str = "", *, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class RunStopped(SyncAgentError):
@@ -145,7 +153,28 @@ class LimitReached(RunStopped):
 
 
 class OutputInvalid(RunStopped, ValueError):
-    """The model's answer is not of the type that was asked for."""
+    """The model's answer is not of the type that was asked for.
+
+    :param text: the last answer.
+    :param attempts: how many there were.
+    :param problem: what is wrong with the last, a
+        :class:`~syncagent.shapes.ShapeError` with ``path``, ``expected`` and ``got``;
+        nothing if the model refused, or was cut off.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        result: Any = None,
+        text: str = "",
+        attempts: int = 0,
+        problem: Any = None,
+    ) -> None:
+        super().__init__(message, result=result)
+        self.text = text
+        self.attempts = attempts
+        self.problem = problem
 
 
 class ToolError(SyncAgentError):

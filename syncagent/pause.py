@@ -113,7 +113,8 @@ class Pause:
                     "answer is to be"
                 )
             return self.output
-        if output is None or output.format.schema != self.missing_output:
+        form = None if output is None else output.format
+        if form is None or form.schema != self.missing_output:
             raise ConfigurationError(
                 "the answer of this run is to have a form that a saved state cannot "
                 "hold; give the type of run(output=...) again, resume(..., output=...)"

@@ -11,7 +11,6 @@ import msgspec
 from .cancel import CancelToken, RunClaim
 from .cancel_policy import CancelPolicy
 from .events import MessageFinished, RunEvent, StateChanged
-from .exceptions import OutputInvalid
 from .hooks import HookSet
 from .interrupts import AwaitingInput, Interrupt
 from .lending import Lending
@@ -46,8 +45,6 @@ State = Literal[
     "failed",
 ]
 
-#: How often a model may try to say its answer in the form that was asked for.
-_ATTEMPTS: Final = 3
 #: Phases in which the provider has not heard of the request yet.
 _UNHEARD: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
 
@@ -264,7 +261,7 @@ class Run:
         self.meter.turns += 1
         self.text = ""
         options = setup.options
-        if self.output is not None:
+        if self.output is not None and self.output.format is not None:
             options = msgspec.structs.replace(options, output=self.output.format)
         self.answer = setup.model.ask(
             self.transcript,
@@ -330,12 +327,11 @@ class Run:
             self.value = self.output.read(message.text)
         except ShapeError as error:
             self._attempts += 1
-            if self._attempts == _ATTEMPTS:
-                raise OutputInvalid(
-                    f"the model did not answer with {self.output.type!r} in "
-                    f"{_ATTEMPTS} attempts; what is wrong with the last one: {error}"
+            if self._attempts > self.output.repairs:
+                raise self.output.invalid(
+                    message.text, self._attempts, error
                 ) from error
-            said = f"Your answer does not have the form that was asked for: {error}"
+            said = self.output.complaint(error)
         else:
             return True
         self.transcript.append(UserMessage.of(said))

@@ -150,6 +150,7 @@ def save(
 def _saved_run(run_id: str, run: Paused) -> _SavedRun:
     round = run.round
     open_calls = [] if round is None else round.invocations
+    form = None if run.output is None else run.output.format
     missing = getattr(run, "missing_output", None)
     return _SavedRun(
         run_id=run_id,
@@ -159,7 +160,7 @@ def _saved_run(run_id: str, run: Paused) -> _SavedRun:
         text=run.text,
         start=run.start,
         unanswered=run.unanswered,
-        output=missing if run.output is None else run.output.format.schema,
+        output=missing if form is None else form.schema,
         turns=run.meter.turns,
         tool_calls=run.meter.tool_calls,
         usage=run.meter.usage,

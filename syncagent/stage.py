@@ -138,7 +138,7 @@ class Stage:
 
     def register(self, wanted: RunRequest) -> Ticket:
         """Return what a run is admitted with; it can be cancelled from now on."""
-        output = None if wanted.output is None else Output(wanted.output)
+        output = None if wanted.output is None else Output.of(wanted.output)
         seconds = self.setup.limits.seconds
         token, following = compose(
             wanted.timeout, seconds, wanted.cancel, wanted.stopping

@@ -13,7 +13,7 @@ import msgspec
 from ..exceptions import Cancelled, ToolError
 from ..messages import File, Image, Json, ResultBlock, Text
 
-__all__ = ["RESULT_LIMIT", "content_of", "cut", "words_for"]
+__all__ = ["RESULT_LIMIT", "content_of", "cut", "json_of", "words_for"]
 
 #: How many characters of a result the model is given.
 RESULT_LIMIT: Final = 100_000
@@ -84,11 +84,20 @@ def _block(value: Any, limit: int) -> str | Json | Image | File:
     return _json(value.value if isinstance(value, Json) else value, limit)
 
 
-def _json(value: Any, limit: int) -> str | Json:
+def json_of(value: Any) -> bytes:
+    """Return what *value* is in JSON, as a model can read it.
+
+    :raises Exception: it is nothing; somebody's class may raise whatever it likes.
+    """
     encoded = msgspec.json.encode(value, enc_hook=_builtins)
     if b"null" in encoded:  # that may have been no number, for which JSON has no word
         plain = msgspec.to_builtins(value, enc_hook=_builtins, str_keys=True)
         encoded = msgspec.json.encode(_without_nan(plain))
+    return encoded
+
+
+def _json(value: Any, limit: int) -> str | Json:
+    encoded = json_of(value)
     if len(encoded) > limit:
         return encoded.decode()
     # Decoded again, so that it is what is sent, and nobody else can change it.

@@ -18,7 +18,7 @@ from ..shapes import Shape
 from ..shapes.hints import description_of, readable
 from .docstrings import read_docstring
 
-__all__ = ["Signature", "read_signature"]
+__all__ = ["Signature", "read_signature", "resolve_hint"]
 
 #: What is un-annotated and has this name is the context.
 _CONTEXT_NAME: Final = "ctx"
@@ -185,7 +185,7 @@ def _hint(parameter: Parameter, target: Any, context: type, label: str) -> Any:
             _refuse(label, parameter, "is open; take the method of an object")
         _refuse(label, parameter, f"has no type; write {parameter.name}: str, or so")
     try:
-        found = _resolved(hint, target)
+        found = resolve_hint(hint, target)
     except Exception as error:
         if isinstance(hint, str) and re.search(rf"\b{context.__name__}\b", hint):
             return None  # imported for type checkers only
@@ -207,7 +207,7 @@ def _check(hint: Any, parameter: Parameter, label: str) -> None:
         _refuse(label, parameter, f"has a type that cannot be: {error}", error)
 
 
-def _resolved(hint: Any, target: Any) -> Any:
+def resolve_hint(hint: Any, target: Any) -> Any:
     """Return a hint with all names looked up where the function sees them."""
     target = inspect.unwrap(target)
     target = getattr(target, "__func__", target)

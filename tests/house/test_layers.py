@@ -24,7 +24,7 @@ LAYERS = [
         *{"agent_settings", "pause", "queueing", "run_stream", "sub_agents"},
         *{"answers", "background", "desk", "pump", "run_state", "saved", "stage"},
         *{"agent_view", "done_callbacks", "event_lines", "serving", "subscriptions"},
-        *{"recording"},
+        *{"recording", "chat_functions", "function_agents", "function_calls"},
     },
     {"integrations", "cli", "testing", "__main__"},
 ]
