@@ -303,19 +303,24 @@ class _FunctionWork(Work):
         super().__init__(prompt, talk)
         self._function_talk = talk
         self._said = said
+        #: A list: what keeps it up to date does so also where there is no result.
+        self._history = list(talk.history)
         self._token = CancelToken()
 
     def _events(self) -> Iterator[LoggedEvent]:
         talk = self._function_talk
-        history = list(talk.history)
         try:
-            yield from talk.function(self._said, history=history, cancel=self._token)
+            yield from talk.function(
+                self._said, history=self._history, cancel=self._token
+            )
         except Cancelled:
             pass  # a function of somebody's own may let it through
+        finally:
+            ended = self._history if self.result is None else self.result.messages
+            talk.history = tuple(ended)
 
     def _conclude(self) -> None:
-        if self.result is not None:
-            self._function_talk.history = self.result.messages
+        pass  # what it raises comes with its events
 
     def stop(self, *, force: bool = False) -> None:
         """End it, at once; what was said is kept."""
