@@ -195,7 +195,7 @@ def _row(work: Work) -> str:
 def _show(session: Session, work: Work) -> None:
     session.screen.line(_row(work))
     if isinstance(work, AgentWork) and work.questions and not work.is_over:
-        session.ask_for(work)
+        session.questions.take_all_of(work)
     elif work.error is not None:
         session.screen.line(f"error: {about_error(work.error)}", "error")
     else:

@@ -157,6 +157,8 @@ class PlainScreen:
         for key in keys:
             if not self._player.is_over:
                 self._press(key)
+        if keys:
+            self._player.typed()
         self._loop.work()
 
     def _read(self) -> list[Key]:

@@ -56,8 +56,6 @@ class Progress:
         #: Of the turns that have ended, and of the one that has not.
         self._used = Usage()
         self._using = Usage()
-        #: What else is to be known right now.
-        self.note = ""
 
     def tools(self) -> list[str]:
         """Return the tools at work, each with the time that it has taken."""
@@ -69,14 +67,16 @@ class Progress:
         more = len(self._tools) - _TOOLS
         return [*shown, f"  and {more} more"] if more > 0 else shown
 
-    def summary(self, work: Work, cost: Callable[[Usage], float | None]) -> str:
+    def summary(
+        self, work: Work, cost: Callable[[Usage], float | None], note: str
+    ) -> str:
         """Return what goes on, with time, tokens and cost."""
         state = "stops" if work.is_stopping else self._state
         used = self._used + self._using
         parts = [state, seconds_text(_clock.now() - work.began)]
         if used.total_tokens:
             parts.append(usage_text(used, cost(used)))
-        return ", ".join([*parts, self.note or "Ctrl+C stops it, Ctrl+B: background"])
+        return ", ".join([*parts, note or "Ctrl+C stops it, Ctrl+B: background"])
 
     def take(self, event: Any, screen: Screen) -> None:
         """Take note of an event, and show what of it is to stay."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import termios
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -69,13 +70,14 @@ class RichScreen:
 
     def __init__(self) -> None:
         self._stdout = sys.stdout
-        self._out = self._stdout.fileno()
+        self._in, self._out = sys.stdin.fileno(), self._stdout.fileno()
+        self._modes: list[Any] = []
         self._colour = Colour(is_plain=bool(os.environ.get("NO_COLOR")))
         self._flow = Flow()
         #: Rows that are to go up.
         self._said: list[str] = []
         self._posted: deque[Callable[[], object]] = deque()
-        self._buffer = Buffer(multiline=True)
+        self._buffer = Buffer(multiline=True, on_text_changed=self._typed)
         self._player: Player
         self._is_ticking = False
         self._app = self._make_app()
@@ -136,6 +138,7 @@ class RichScreen:
             signal.SIGTERM: self._end,
             signal.SIGHUP: self._end,
         }
+        self._modes = termios.tcgetattr(self._in)
         with hearing(handlers), printing_to(self._print):
             try:
                 self._app.run(
@@ -148,6 +151,7 @@ class RichScreen:
             finally:
                 self._loop = None
                 self._finish()
+                self._restore()
 
     def _begin(self) -> None:
         self._loop = self._app.loop
@@ -159,10 +163,17 @@ class RichScreen:
     def _end(self, signum: int) -> None:
         """Leave; and if that takes too long, somebody says it twice."""
         if self._player.is_over:
-            self._app.input.detach()
+            self._restore()
             signal.signal(signum, signal.SIG_DFL)
             signal.raise_signal(signum)
         self.post(lambda: self._player.leave(128 + signum))
+
+    def _restore(self) -> None:
+        """Make the modes what they were, whatever prompt_toolkit came to."""
+        try:
+            termios.tcsetattr(self._in, termios.TCSANOW, self._modes)
+        except (OSError, termios.error):
+            pass  # it was closed
 
     def _work(self) -> None:
         """Do what was posted."""
@@ -218,6 +229,10 @@ class RichScreen:
 
     def _app_suspend(self) -> None:
         self._app.suspend_to_background()
+
+    def _typed(self, buffer: Buffer) -> None:
+        if not buffer.text and self._loop is not None:
+            self.post(self._player.typed)  # when the key is done with
 
     def _submit(self) -> None:
         text = self._buffer.text

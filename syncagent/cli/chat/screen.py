@@ -88,6 +88,10 @@ class Player(Protocol):
         """Begin."""
         ...
 
+    def typed(self) -> None:
+        """Take note that what is typed has changed."""
+        ...
+
     def submit(self, text: str) -> None:
         """Take a line that was typed."""
         ...

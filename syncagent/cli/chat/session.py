@@ -10,14 +10,14 @@ from typing import Any, Final, Literal
 from ...agent import Agent
 from ...cancel import CancelToken
 from ...events import InterruptRaised
-from ...exceptions import InterruptOver, SyncAgentError
+from ...exceptions import SyncAgentError
 from ...models.model import Model
 from ...result import RunFinished, RunResult
 from ...usage import Usage
 from ..plain_text import on_one_line
-from .asking import Asking
 from .commands import run_command
 from .progress import Progress
+from .questions import Questions
 from .screen import Command, Screen
 from .talk import AgentTalk, AgentWork, Talk, Work
 from .wording import about_error, ended_line, seconds_text, usage_text
@@ -69,8 +69,7 @@ class Session:
         self._queue: deque[str] = deque()
         #: What the model is told with the next thing that is said.
         self._tidings: list[str] = []
-        self._waiting: deque[Asking] = deque()
-        self._asking: Asking | None = None
+        self.questions: Final = Questions(screen)
         self._is_warned = False
         #: Does what is queued go on, although the work before it was stopped?
         self._goes_on = False
@@ -91,20 +90,18 @@ class Session:
     @property
     def label(self) -> str:
         """What stands before the line that is typed."""
-        if self._asking is None:
-            return _PROMPT
-        number = self._asking.work.number
-        return f"[run {number}] " * bool(number) + self._asking.label
+        return self.questions.label or _PROMPT
 
     @property
     def is_secret(self) -> bool:
         """Is nobody to see what is typed?"""
-        return self._asking is not None and self._asking.is_secret
+        asking = self.questions.current
+        return asking is not None and asking.is_secret
 
     @property
     def is_asking(self) -> bool:
         """Is what is typed an answer?"""
-        return self._asking is not None
+        return self.questions.current is not None
 
     def status(self) -> list[str]:
         """Return what goes on right now."""
@@ -114,7 +111,9 @@ class Session:
     def summary(self) -> str:
         """Return in one line how it stands."""
         if self.work is not None:
-            return self.progress.summary(self.work, self.talk.cost)
+            waits = self.questions.is_waiting
+            note = "it asks something: send or clear your line first" if waits else ""
+            return self.progress.summary(self.work, self.talk.cost, note)
         usage, cost = self.used
         live = sum(not run.is_over for run in self.runs)
         parts = [usage_text(usage, cost)] if usage.total_tokens else []
@@ -144,9 +143,8 @@ class Session:
     def submit(self, text: str) -> None:
         """Take a line that was typed."""
         self._is_warned = False
-        asking = self._asking
-        if asking is not None:
-            self._answer(asking, text)
+        if self.is_asking:
+            self.questions.answer(text)
         elif text.strip():
             self._echo(text)
             if text.startswith("/") and not text.startswith("//"):
@@ -154,7 +152,12 @@ class Session:
                 self.screen.line("", "user")
             else:
                 self._say(text.removeprefix("/") if text[:2] == "//" else text)
-        self._ask_next()
+        self.questions.ask_next()
+
+    def typed(self) -> None:
+        """Take note that what is typed has changed."""
+        if self.questions.is_waiting:
+            self.questions.ask_next()
 
     def _echo(self, text: str) -> None:
         self.screen.line(_PROMPT + text.replace("\n", "\n  "), "user")
@@ -182,19 +185,24 @@ class Session:
             self.leave(0)
         elif key == "ctrl-b":
             self.to_background()
-        elif self._asking is not None:
-            self._decline(self._asking)
+        elif self.is_asking:
+            refused = self.questions.refuse()
+            if refused is not None:
+                # Not answered: a round that has its answers might begin something else.
+                self._stop(refused, force=False)
         elif self.work is not None:
             self._stop(self.work, force=key == "ctrl-c" and self.work.is_stopping)
         elif key == "ctrl-c" and self.screen.text:
             self.screen.set_text("")
-            self._ask_next()
+            self.questions.ask_next()
         elif key == "ctrl-c":
             self._warn_or_leave(was_warned)
 
     def _stop(self, work: Work, *, force: bool) -> None:
         if force:
-            self.screen.line("(it does not end by itself: left, as far as possible)")
+            self.screen.line(
+                "(not waited for, as far as that is possible; Ctrl+B leaves it behind)"
+            )
         self._goes_on = False
         work.stop(force=force)
 
@@ -222,7 +230,7 @@ class Session:
     def _start(self, prompt: str, said: tuple[str, ...]) -> bool:
         try:
             work = self.talk.start(said, prompt)
-        except SyncAgentError as error:
+        except Exception as error:  # of an agent's own hooks, too
             self.screen.line(f"error: {about_error(error)}", "error")
             return False
         self.work = work
@@ -234,7 +242,7 @@ class Session:
     def _heard(self, work: Work, event: Any) -> None:
         """Show what happens in some work, if it is in the foreground."""
         if isinstance(event, InterruptRaised) and isinstance(work, AgentWork):
-            self._asked(work, event)
+            self.questions.take(work, event)
         elif isinstance(event, RunFinished):
             self._add_up(event.result)
         if work is self.work:
@@ -247,12 +255,12 @@ class Session:
         self.used = usage + result.usage, cost
 
     def _ended(self, work: Work) -> None:
-        self._drop_questions()
+        self.questions.drop_over()
         if work is self.work:
             self._ended_here(work)
         elif work in self.runs:
             self._ended_there(work)
-        self._ask_next()
+        self.questions.ask_next()
 
     def _ended_here(self, work: Work) -> None:
         self.work = None
@@ -292,10 +300,7 @@ class Session:
         self.work, self.talk, work.aside = None, aside, aside
         self.runs.append(work)
         work.number = len(self.runs)
-        if self._asking is not None and self._asking.work is work:
-            self._asking = None
-            self.screen.set_text("")
-        self._waiting = deque(ask for ask in self._waiting if ask.work is not work)
+        self.questions.put_off(work)
         self.screen.line(f"(in the background, as run {work.number}: /runs)\n")
         if self._queue:
             self._begin_next(self._queue.popleft())
@@ -330,81 +335,6 @@ class Session:
             f"{work.prompt}\nWhat came of it: {text}]"
         )
         return "the model hears of it with what you say next"
-
-    # -- what is asked -------------------------------------------------------------
-
-    def _asked(self, work: AgentWork, event: InterruptRaised) -> None:
-        ids = {question.id for question in work.questions}
-        found = [each for each in event.interrupts if each.id in ids]
-        for interrupt in found:
-            asking = Asking(work, interrupt)
-            if not self.screen.is_interactive:
-                self.screen.line(f"{asking.question()} Nobody can be asked here.")
-                asking.give_up()
-            elif work.number:
-                self.screen.line(
-                    f"(run {work.number} in the background waits for your answer: "
-                    f"/runs {work.number})"
-                )
-                break
-            else:
-                self._waiting.append(asking)
-        self._ask_next()
-
-    def ask_for(self, work: AgentWork) -> None:
-        """Put the questions of work in the background."""
-        known = {ask.interrupt.id for ask in self._waiting}
-        for interrupt in work.questions:
-            if interrupt.id not in known:
-                self._waiting.append(Asking(work, interrupt))
-
-    def _drop_questions(self) -> None:
-        """Forget what nobody waits for any more."""
-        self._waiting = deque(ask for ask in self._waiting if ask.is_open)
-        if self._asking is not None and not self._asking.is_open:
-            self._asking = None
-            self.screen.set_text("")
-
-    def _ask_next(self) -> None:
-        """Put the next question, but never over a line that somebody is typing."""
-        self._drop_questions()
-        if self._asking is None and self._waiting:
-            asking = self._waiting[0]
-            if self.screen.text:
-                self.progress.note = "it asks something; send or clear your line first"
-                return
-            self.progress.note = ""
-            self._asking = self._waiting.popleft()
-            self.screen.line(asking.question(), "user")
-
-    def _answer(self, asking: Asking, text: str) -> None:
-        try:
-            verdict = asking.take(text)
-        except InterruptOver:
-            self.screen.line("(that is over already)")
-            verdict = "answered"
-        if verdict == "again":
-            self.screen.line(f"({asking.remark})")
-            if asking.is_editing:
-                self.screen.set_text(text)
-        elif verdict == "edit":
-            self.screen.set_text(asking.arguments)
-        else:
-            self._asking = None
-            if not asking.is_secret:
-                self.screen.line(f"  {asking.label}{text}")
-
-    def _decline(self, asking: Asking) -> None:
-        if asking.is_editing:
-            asking.is_editing = False
-            self.screen.set_text("")
-            self.screen.line("(unchanged)")
-            return
-        self._asking = None
-        self.screen.set_text("")
-        self.screen.line("(no, and stopped)")
-        self._goes_on = False
-        asking.work.decline()
 
     # -- all of it -----------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ... import _clock
 from ...agent import Agent
 from ...cancel import CancelToken
 from ...events import TextDelta, TurnFinished
-from ...exceptions import Cancelled, ConfigurationError, SyncAgentError
+from ...exceptions import Cancelled, ConfigurationError
 from ...handle import Handle
 from ...interrupts import Interrupt
 from ...messages import Message, Text, UserMessage
@@ -130,10 +130,6 @@ class Work(ABC):
     def stop(self, *, force: bool = False) -> None:
         """End it, at once; what was said is kept."""
 
-    def decline(self) -> None:
-        """Say no to all that it asks, and end it."""
-        self.stop()
-
     def send(self, text: str) -> bool:
         """Say something to it while it goes on; false if it does not listen."""
         return False
@@ -230,18 +226,6 @@ class AgentWork(Work):
         """End it, at once; what was said is kept."""
         self.is_stopping = True
         self.handle.cancel("stopped by the user", force=force)
-
-    def decline(self) -> None:
-        """Say no to all that it asks, and end it before the model hears of that."""
-        self.is_stopping = True
-        self.handle.cancel("stopped by the user", mode="after_tools")
-        for question in self.questions:
-            try:
-                self.handle.respond(question.id, False, reason="The user said no.")
-            except SyncAgentError:
-                pass  # no approval: it ends with the run
-        if self.questions:
-            self.stop()
 
     def send(self, text: str) -> bool:
         """Say something to it; it is heard at the next safe point."""
