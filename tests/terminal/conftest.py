@@ -28,7 +28,7 @@ def start(server, how):
     """Return a function that begins a conversation with the server."""
     consoles = []
 
-    def begin(*arguments, **settings):
+    def begin(*arguments, is_waited_for=True, **settings):
         console = chat(
             "--model",
             "vllm:test",
@@ -41,7 +41,8 @@ def start(server, how):
             **settings,
         )
         consoles.append(console)
-        console.wait_for_prompt()
+        if is_waited_for:
+            console.wait_for_prompt()
         return console
 
     yield begin

@@ -139,7 +139,7 @@ class Console:
         """Type a line, and send it when it is seen to be typed."""
         self.type(text)
         last = text.splitlines()[-1][-20:]
-        self.wait_for(lambda: last in self.input)
+        self.wait_for(lambda: last in self.typed)
         self.press("enter")
 
     # -- reading -------------------------------------------------------------------
@@ -174,13 +174,19 @@ class Console:
 
     @property
     def input(self):
-        """The rows from the cursor's on, up to it: what is being typed."""
+        """The row of the cursor, up to it: what is being typed."""
         cursor = self.screen.cursor
         return self.screen.display[cursor.y][: cursor.x]
 
+    @property
+    def typed(self):
+        """The same, with the row before it, if it is wrapped."""
+        above = self.screen.display[max(0, self.screen.cursor.y - 1)]
+        return above.rstrip() + self.input
+
     def wait_for(self, condition, bound=BOUND):
-        """Wait until a condition holds, or a text is shown."""
-        holds = condition if callable(condition) else lambda: condition in self.text
+        """Wait until a condition holds, or a text is shown, in one row or in two."""
+        holds = condition if callable(condition) else lambda: self.shows(condition)
         until = time.monotonic() + bound
         while not holds():
             left = until - time.monotonic()
@@ -193,6 +199,11 @@ class Console:
                     pass
                 if not holds():
                     raise AssertionError(f"it has ended; it has said:\n{self.text}")
+
+    def shows(self, text):
+        """Is *text* there, wherever its rows end?"""
+        shown = self.text
+        return text in shown or " ".join(text.split()) in " ".join(shown.split())
 
     def wait_for_prompt(self):
         """Wait until it is idle, and the line is empty."""

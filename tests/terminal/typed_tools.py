@@ -53,4 +53,11 @@ def stubborn() -> str:
     return "at last"
 
 
-ALL = [wait, nap, chatter, delete, inquire, push, stubborn]
+@tool(on_cancel="kill")
+def endless() -> str:
+    """Count for ever, in a process of its own."""
+    while True:
+        pass
+
+
+ALL = [endless, wait, nap, chatter, delete, inquire, push, stubborn]

@@ -71,12 +71,12 @@ class Progress:
         self, work: Work, cost: Callable[[Usage], float | None], note: str
     ) -> str:
         """Return what goes on, with time, tokens and cost."""
-        state = "stops" if work.is_stopping else self._state
+        state = "stops" if work.is_stopping else note or self._state
         used = self._used + self._using
         parts = [state, seconds_text(_clock.now() - work.began)]
         if used.total_tokens:
             parts.append(usage_text(used, cost(used)))
-        return ", ".join([*parts, note or "Ctrl+C stops it, Ctrl+B: background"])
+        return ", ".join([*parts, "Ctrl+C stops it, Ctrl+B: background"])
 
     def take(self, event: Any, screen: Screen) -> None:
         """Take note of an event, and show what of it is to stay."""

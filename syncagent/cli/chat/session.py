@@ -112,7 +112,7 @@ class Session:
         """Return in one line how it stands."""
         if self.work is not None:
             waits = self.questions.is_waiting
-            note = "it asks something: send or clear your line first" if waits else ""
+            note = "asks something: send or clear your line" if waits else ""
             return self.progress.summary(self.work, self.talk.cost, note)
         usage, cost = self.used
         live = sum(not run.is_over for run in self.runs)
