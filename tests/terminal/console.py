@@ -205,6 +205,17 @@ class Console:
         shown = self.text
         return text in shown or " ".join(text.split()) in " ".join(shown.split())
 
+    def timer(self, name):
+        """Return the seconds that are shown behind what is at work, if they are."""
+        found = re.search(re.escape(name) + r"\s+(\d+\.\d) s", self.text)
+        return float(found[1]) if found else None
+
+    def wait_for_timer(self, name):
+        """Wait until something is shown at work, and that time passes."""
+        self.wait_for(lambda: self.timer(name) is not None)
+        first = self.timer(name)
+        self.wait_for(lambda: (self.timer(name) or first) > first)
+
     def wait_for_prompt(self):
         """Wait until it is idle, and the line is empty."""
         self.wait_for(self.is_idle)

@@ -37,7 +37,9 @@ def test_a_signal_ends_it(start, server, signum, state):
     console = start(is_fresh=state == "tool")
     if state != "idle":
         console.enter("go")
-        console.wait_for("endless()  0.1 s" if state == "tool" else "Once upon")
+        if state == "tool":
+            console.wait_for_timer("endless()")
+        console.wait_for("I count." if state == "tool" else "Once upon")
     workers = children_of(console.process.pid)
     console.process.send_signal(signum)
     assert console.wait_for_end() == 128 + signum

@@ -145,13 +145,12 @@ class Session:
         self._is_warned = False
         if self.is_asking:
             self.questions.answer(text)
-        elif text.strip():
+        elif text.startswith("/") and not text.startswith("//"):
             self._echo(text)
-            if text.startswith("/") and not text.startswith("//"):
-                run_command(self, text.strip())
-                self.screen.line("", "user")
-            else:
-                self._say(text.removeprefix("/") if text[:2] == "//" else text)
+            run_command(self, text.strip())
+            self.screen.line("", "user")
+        elif text.strip():
+            self._say(text.removeprefix("/") if text[:2] == "//" else text)
         self.questions.ask_next()
 
     def typed(self) -> None:
@@ -174,6 +173,7 @@ class Session:
             self._goes_on = True
             work.stop()
         elif work.send(text):
+            self._echo(text)
             self.screen.line("  (heard at the next safe point)")
         else:
             self._queue.append(text)
@@ -223,6 +223,7 @@ class Session:
     # -- what is said --------------------------------------------------------------
 
     def _begin_next(self, text: str) -> None:
+        self._echo(text)  # now, and not in the middle of the answer before
         said, self._tidings = (*self._tidings, text), []
         if not self._start(text, said):
             self._tidings = list(said[:-1])
