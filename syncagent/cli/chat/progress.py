@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from ... import _clock
 from ...events import (
     Lagged,
     StateChanged,
     TextDelta,
     ThinkingDelta,
+    ToolCallReady,
     ToolFinished,
     ToolProgress,
     ToolStarted,
     TurnFinished,
     UsageUpdated,
 )
-from ...messages import Json, Text
+from ...messages import Json, Text, ToolCall
 from ...usage import Usage
 from ..plain_text import on_one_line
 from .screen import Screen
@@ -28,6 +31,8 @@ __all__ = ["Progress"]
 
 #: How many tools are shown at once.
 _TOOLS: Final = 5
+#: What the model is told about these is worth a line.
+_EXPLAINED: Final = ("failed", "denied", "not_started")
 _STATES: Final = {
     "processing": "waits for the model",
     "executing_tool": "uses a tool",
@@ -53,6 +58,8 @@ class Progress:
     def __init__(self) -> None:
         self._state = "begins"
         self._tools: dict[str, _RunningTool] = {}
+        #: Those that the model has written, whatever becomes of them.
+        self._calls: dict[str, str] = {}
         #: Of the turns that have ended, and of the one that has not.
         self._used = Usage()
         self._using = Usage()
@@ -85,6 +92,8 @@ class Progress:
             screen.say(event.text)
         elif isinstance(event, ThinkingDelta):
             self._state = "thinks"
+        elif isinstance(event, ToolCallReady):
+            self._calls[event.call.call_id] = _written(event.call)
         elif isinstance(event, ToolStarted):
             self._tools[event.call_id] = _RunningTool(event)
         elif isinstance(event, ToolProgress):
@@ -104,13 +113,23 @@ class Progress:
 
     def _finished(self, event: ToolFinished, screen: Screen) -> None:
         tool = self._tools.pop(event.call_id, None)
-        line = call_line(event.name, {}) if tool is None else tool.line
-        took = "" if tool is None else f", {seconds_text(_clock.now() - tool.began)}"
+        line, took = self._calls.pop(event.call_id, event.name), ""
+        if tool is not None:
+            line, took = tool.line, f", {seconds_text(_clock.now() - tool.began)}"
         outcome = event.outcome.replace("_", " ")
-        about = ""
-        if event.outcome in ("failed", "denied", "not_started"):
-            about = f": {on_one_line(_words(event), 160)}"
-        screen.line(f"  {line}  {outcome}{took}{about}", "tool")
+        if event.outcome in _EXPLAINED:
+            words = on_one_line(_words(event), 160)
+            if words.lower().startswith(outcome):
+                words = words[len(outcome) :].lstrip(" :")
+            took += f": {words}" if words else ""
+        screen.line(f"  {line}  {outcome}{took}", "tool")
+
+
+def _written(call: ToolCall) -> str:
+    try:
+        return call_line(call.name, msgspec.json.decode(call.arguments, type=dict))
+    except msgspec.DecodeError:
+        return on_one_line(f"{call.name}({call.arguments})", 100)
 
 
 def _words(event: ToolFinished) -> str:
