@@ -95,8 +95,9 @@ def test_an_error_of_ours_restores_the_terminal(how):
         assert "RuntimeError: a defect" in console.text
 
 
+@pytest.mark.parametrize("is_key", [True, False], ids=["key", "signal"])
 @pytest.mark.parametrize("how", [["--plain"], []], ids=["plain", "rich"])
-def test_it_is_suspended_and_goes_on(how):
+def test_it_is_suspended_and_goes_on(how, is_key):
     """Ctrl+Z gives the shell back; ``fg`` gives the conversation back."""
     with Console(command=["bash", "--norc", "-i"], PS1="shell$ ") as console:
         console.wait_for("shell$")
@@ -105,7 +106,11 @@ def test_it_is_suspended_and_goes_on(how):
         console.wait_for_prompt()
         console.type("half")
         console.wait_for(lambda: console.input == "> half")
-        console.press("ctrl-z")
+        if is_key:
+            console.press("ctrl-z")
+        else:
+            (child,) = children_of(console.process.pid)
+            os.kill(int(child), signal.SIGSTOP)
         console.wait_for("Stopped")
         console.wait_for(lambda: console.input == "shell$ ")
         console.type("echo it is $((40 + 2))\r")

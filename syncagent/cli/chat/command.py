@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, get_args
 
 from ...agent import Agent
 from ...cancel import CancelToken
 from ...exceptions import ConfigurationError
+from ...messages import Message
 from ...models.model import Model
+from ...rules import Rule
 from ..choices import add_choices, choose_model, choose_tools
 from .screens import choose_screen
 from .session import Session, WhileBusy
@@ -50,20 +53,13 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     Cancellation: Ctrl+C stops what goes on; SIGTERM and SIGHUP end it.
     """
     model, about = choose_model(options.model)
-    tools = choose_tools(options.tools, model=model)
+    agent = _make(options, model, _state(options.load))
 
-    def remake(agent: Agent | None, model: Model | None, state: str | None) -> Agent:
-        chosen = model or (_first if agent is None else agent.model)
-        system = options.system
-        if state is not None:
-            return Agent.load(state, chosen, tools=tools, system=system)
-        messages, rules = ((), ()) if agent is None else (agent.messages, agent.rules)
-        return Agent(chosen, tools=tools, system=system, messages=messages, rules=rules)
+    def remake(agent: Agent, model: Model | None, state: str | None) -> Agent:
+        chosen = model or agent.model
+        return _make(options, chosen, state, agent.messages, agent.rules)
 
-    _first = model
-    agent = remake(None, model, _state(options.load))
-    named = options.model or ("demo" if about else "local")
-    greeting = _GREETING.format(name=named)
+    greeting = _GREETING.format(name=options.model or ("demo" if about else "local"))
     session = Session(
         AgentTalk(agent),
         choose_screen(is_plain=options.plain),
@@ -72,6 +68,22 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         greeting=f"{greeting}\n{about}" if about else greeting,
     )
     return session.run(token)
+
+
+def _make(
+    options: argparse.Namespace,
+    model: Model,
+    state: str | None,
+    messages: Iterable[Message] = (),
+    rules: Iterable[Rule] = (),
+) -> Agent:
+    """Return an agent as the command line wants it, of a state if there is one."""
+    tools = choose_tools(options.tools, model=model)
+    if state is not None:
+        return Agent.load(state, model, tools=tools, system=options.system)
+    return Agent(
+        model, tools=tools, system=options.system, messages=messages, rules=rules
+    )
 
 
 def _state(path: str | None) -> str | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..plain_text import harmless
 from .flow import columns
 from .keys import Key
 
 __all__ = ["Editor", "Picture"]
+
+#: How many letters before and behind the cursor are drawn.
+_MOST: Final = 4000
 
 
 class Picture(NamedTuple):
@@ -96,10 +99,12 @@ class Editor:
 
     def picture(self, label: str, width: int, *, is_secret: bool = False) -> Picture:
         """Return what it looks like behind *label*, in rows of *width* columns."""
-        shown = "" if is_secret else self.text
+        # Of very much, what is around the cursor: it is drawn with every key.
+        first = max(0, self.cursor - _MOST)
+        shown = "" if is_secret else self.text[first : self.cursor + _MOST]
         rows, used = [label], columns(label)
         place = (0, used)
-        for number, character in enumerate(shown):
+        for number, character in enumerate(shown, first):
             if number == self.cursor:
                 place = (len(rows) - 1, used)
             if character == "\n":
@@ -113,6 +118,6 @@ class Editor:
                 used = 0
             rows[-1] += drawn
             used += size
-        if is_secret or self.cursor >= len(shown):
+        if is_secret or self.cursor >= first + len(shown):
             place = (len(rows) - 1, used)
         return Picture(rows, *place)

@@ -71,7 +71,7 @@ class LineScreen:
             signal.SIGTERM: self._end,
             signal.SIGHUP: self._end,
         }
-        with self._loop, hearing(handlers):
+        with self._loop, hearing(handlers, self._loop):
             player.begin()
             while not player.is_over:
                 self._turn()

@@ -115,7 +115,12 @@ class PlainScreen:
             signal.SIGWINCH: lambda _: self._loop.wake(),
             signal.SIGCONT: lambda _: self._loop.notice(self._come_back),
         }
-        with self._loop, hearing(handlers), self._mode(), printing_to(self._print):
+        with (
+            self._loop,
+            hearing(handlers, self._loop),
+            self._mode(),
+            printing_to(self._print),
+        ):
             try:
                 player.begin()
                 while not player.is_over:

@@ -71,7 +71,9 @@ class RichScreen:
     def __init__(self) -> None:
         self._stdout = sys.stdout
         self._in, self._out = sys.stdin.fileno(), self._stdout.fileno()
+        #: The modes before, and while it runs.
         self._modes: list[Any] = []
+        self._raw_modes: list[Any] = []
         self._colour = Colour(is_plain=bool(os.environ.get("NO_COLOR")))
         self._flow = Flow()
         #: Rows that are to go up.
@@ -80,6 +82,7 @@ class RichScreen:
         self._buffer = Buffer(multiline=True, on_text_changed=self._typed)
         self._player: Player
         self._is_ticking = False
+        self._is_suspended = False
         self._app = self._make_app()
         #: prompt_toolkit's own, while it runs.
         self._loop: Any = None
@@ -137,6 +140,7 @@ class RichScreen:
             signal.SIGINT: lambda _: self.post(lambda: player.press("ctrl-c")),
             signal.SIGTERM: self._end,
             signal.SIGHUP: self._end,
+            signal.SIGCONT: lambda _: self.post(self._come_back),
         }
         self._modes = termios.tcgetattr(self._in)
         with hearing(handlers), printing_to(self._print):
@@ -156,6 +160,7 @@ class RichScreen:
     def _begin(self) -> None:
         self._loop = self._app.loop
         self._guard(self._player.begin)
+        self._loop.call_soon(self._work)  # what was posted before
 
     def _print(self, text: str) -> None:
         self.post(lambda: self.line(text, "tool"))
@@ -219,16 +224,30 @@ class RichScreen:
         on("escape", command("escape"))
         on("c-b", command("ctrl-b"))
         on("c-d", command("ctrl-d"), is_empty)
-        on("c-z", self._app_suspend)
-        on("c-\\", lambda: signal.raise_signal(signal.SIGQUIT))
+        on("c-z", self._suspend)
+        on("c-\\", self._quit)
         on("c-l", lambda: self._app.renderer.clear())
         on("tab", lambda: self.set_text(complete(self.text)))
         on("up", lambda: None, is_asking)
         on("down", lambda: None, is_asking)
         return bindings
 
-    def _app_suspend(self) -> None:
+    def _quit(self) -> None:
+        self._restore()
+        signal.raise_signal(signal.SIGQUIT)
+
+    def _suspend(self) -> None:
+        self._is_suspended = True
         self._app.suspend_to_background()
+
+    def _come_back(self) -> None:
+        """Draw all of it again: a shell may have changed the modes, and the screen."""
+        if self._is_suspended:  # by Ctrl+Z: prompt_toolkit knows what to do
+            self._is_suspended = False
+            return
+        if self._raw_modes:
+            termios.tcsetattr(self._in, termios.TCSANOW, self._raw_modes)
+        self._app.renderer.reset()
 
     def _typed(self, buffer: Buffer) -> None:
         if not buffer.text and self._loop is not None:
@@ -264,7 +283,8 @@ class RichScreen:
     def _container(self) -> HSplit:
         def text(words: Callable[[], str], style: str = "") -> Window:
             control = FormattedTextControl(lambda: [(style, words())])
-            return Window(control, dont_extend_height=True, wrap_lines=False)
+            # None at all, rather than no window, if there is no room.
+            return Window(control, Dimension(min=0), dont_extend_height=True)
 
         def shown(words: Callable[[], str], style: str = "") -> ConditionalContainer:
             return ConditionalContainer(
@@ -314,6 +334,8 @@ class RichScreen:
             self._write_said()
 
     def _after_render(self, app: Application[None]) -> None:
+        if not self._raw_modes:
+            self._raw_modes = termios.tcgetattr(self._in)
         if self._player.is_busy and not self._is_ticking and self._loop is not None:
             self._is_ticking = True
             self._loop.call_later(_TICK, self._tick)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 
 from .line_screen import LineScreen
 from .plain_screen import PlainScreen
@@ -22,11 +21,13 @@ def choose_screen(*, is_plain: bool = False) -> Screen:
         return LineScreen()
     if os.environ.get("TERM", "dumb") == "dumb":
         return LineScreen()
-    if not is_plain and find_spec("prompt_toolkit") and find_spec("rich"):
+    if is_plain:
+        return PlainScreen()
+    try:
         from .rich_screen import RichScreen
-
-        return RichScreen()
-    return PlainScreen()
+    except ImportError:  # extra [cli] is not there, and need not be
+        return PlainScreen()
+    return RichScreen()
 
 
 def _is_terminal(file: object) -> bool:

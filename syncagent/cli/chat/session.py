@@ -30,8 +30,11 @@ WhileBusy = Literal["queue", "steer", "interrupt"]
 #: Makes an agent for another model, or of a saved state; nothing for what stays.
 Remake = Callable[[Agent, Model | None, str | None], Agent]
 
-#: Seconds that what goes on has to end when somebody leaves, and then once more.
-_LEAVING: Final = 3.0
+#: Seconds that what goes on has to end when somebody leaves: before that is said, after
+#: that, and when nothing is waited for any more.
+_LEAVING: Final = (0.5, 2.0, 1.0)
+#: How many lines are shown that wait.
+_QUEUED: Final = 3
 _PROMPT: Final = "> "
 
 
@@ -105,7 +108,10 @@ class Session:
 
     def status(self) -> list[str]:
         """Return what goes on right now."""
-        queued = [f"  queued: {on_one_line(text, 60)}" for text in self._queue]
+        shown = list(self._queue)[:_QUEUED]
+        queued = [f"  queued: {on_one_line(text, 60)}" for text in shown]
+        if len(self._queue) > _QUEUED:
+            queued.append(f"  and {len(self._queue) - _QUEUED} more")
         return [*self.progress.tools(), *queued] if self.work is not None else queued
 
     def summary(self) -> str:
@@ -361,12 +367,14 @@ class Session:
         Cancellation: a few seconds at most.
         """
         live = [run for run in (self.work, *self.runs) if run and not run.is_over]
-        for force in (False, True):
+        for number, seconds in enumerate(_LEAVING):
             for work in live:
-                work.stop(force=force)
+                work.stop(force=number == len(_LEAVING) - 1)
             for work in live:
-                work.join(_LEAVING / len(live))
+                work.join(seconds / len(live))
             live = [work for work in live if not work.join(0)]
+            if live and number == 0:
+                print("It ends what goes on; Ctrl+C does not wait.", file=sys.stderr)
         for work in live:
             said = on_one_line(work.prompt, 60)
             print(f"left at work, as it does not stop: {said}", file=sys.stderr)

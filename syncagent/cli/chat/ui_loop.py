@@ -27,6 +27,11 @@ class UiLoop(Closing):
         self._lock = threading.Lock()
         self._is_open = True
 
+    @property
+    def descriptor(self) -> int:
+        """What whoever writes to it wakes it with."""
+        return self._writing
+
     def post(self, work: Callable[[], object]) -> None:
         """Have *work* done by :meth:`work`; from any thread."""
         self._posted.append(work)
@@ -78,11 +83,14 @@ class UiLoop(Closing):
 
 
 @contextmanager
-def hearing(handlers: Mapping[int, Callable[[int], object]]) -> Iterator[None]:
+def hearing(
+    handlers: Mapping[int, Callable[[int], object]], loop: UiLoop | None = None
+) -> Iterator[None]:
     """Have signals handled; only the main thread hears any.
 
     :param handlers: each is called with the number of its signal, between two steps of
         the main thread.
+    :param loop: what that thread waits in, and is to be woken from.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -92,6 +100,10 @@ def hearing(handlers: Mapping[int, Callable[[int], object]]) -> Iterator[None]:
         handlers[signum](signum)
 
     before = {}
+    wakes = None
+    if loop is not None:
+        # The kernel may give a signal to any thread, which does not wake the main one.
+        wakes = signal.set_wakeup_fd(loop.descriptor, warn_on_full_buffer=False)
     try:
         for signum in handlers:
             before[signum] = signal.signal(signum, handle)
@@ -99,3 +111,5 @@ def hearing(handlers: Mapping[int, Callable[[int], object]]) -> Iterator[None]:
     finally:
         for signum, old in before.items():
             signal.signal(signum, signal.SIG_DFL if old is None else old)
+        if wakes is not None:
+            signal.set_wakeup_fd(wakes)
