@@ -217,8 +217,8 @@ class Console:
         self.wait_for(lambda: (self.timer(name) or first) > first)
 
     def wait_for_prompt(self):
-        """Wait until it is idle, and the line is empty."""
-        self.wait_for(self.is_idle)
+        """Wait until it is idle, the line is empty, and all of it is drawn."""
+        self.wait_for(lambda: self.is_idle() and not self._pump(0.02))
 
     def is_idle(self):
         """Is the prompt there, and nothing at work?"""

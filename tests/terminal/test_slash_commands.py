@@ -122,7 +122,7 @@ def test_some_have_to_wait(console, server):
     console.wait_for("/model NAME has to wait")
     console.enter("/usage")
     console.wait_for("15 tokens (")
-    assert console.is_busy()
+    console.wait_for(console.is_busy)
 
 
 def test_two_slashes_are_one(console, server):

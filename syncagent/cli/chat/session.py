@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, Literal
 
 from ...agent import Agent
@@ -14,6 +15,7 @@ from ...exceptions import SyncAgentError
 from ...models.model import Model
 from ...result import RunFinished, RunResult
 from ...usage import Usage
+from ..exit_codes import exit_code_of
 from ..plain_text import on_one_line
 from .commands import run_command
 from .progress import Progress
@@ -74,8 +76,6 @@ class Session:
         self._tidings: list[str] = []
         self.questions: Final = Questions(screen)
         self._is_warned = False
-        #: Does what is queued go on, although the work before it was stopped?
-        self._goes_on = False
         self.exit_code: int | None = None
 
     # -- what the screen looks at --------------------------------------------------
@@ -139,6 +139,7 @@ class Session:
     def go_on_with(self, agent: Agent) -> None:
         """Have the conversation be that of *agent*, which may wait for an answer."""
         self.talk = AgentTalk(agent)
+        self._tidings.clear()
         count = len(agent.messages)
         if count:
             self.screen.line(f"(a conversation of {count} messages goes on)")
@@ -173,10 +174,8 @@ class Session:
             self._begin_next(text)
         elif work.is_stopping or self.while_busy == "queue":
             self._queue.append(text)
-            self._goes_on = self._goes_on or work.is_stopping
         elif self.while_busy == "interrupt":
             self._queue.append(text)
-            self._goes_on = True
             work.stop()
         elif work.send(text):
             self._echo(text)
@@ -209,7 +208,9 @@ class Session:
             self.screen.line(
                 "(not waited for, as far as that is possible; Ctrl+B leaves it behind)"
             )
-        self._goes_on = False
+        if work is self.work and self._queue:
+            self._put_back(self._queue)
+            self._queue.clear()
         work.stop(force=force)
 
     def _warn_or_leave(self, was_warned: bool) -> None:
@@ -233,6 +234,8 @@ class Session:
         said, self._tidings = (*self._tidings, text), []
         if not self._start(text, said):
             self._tidings = list(said[:-1])
+            self._put_back((text, *self._queue))
+            self._queue.clear()
 
     def _start(self, prompt: str, said: tuple[str, ...]) -> bool:
         try:
@@ -242,7 +245,6 @@ class Session:
             return False
         self.work = work
         self.progress = Progress()
-        self._goes_on = False
         work.follow(self.screen.post, self._heard, self._ended)
         return True
 
@@ -278,18 +280,17 @@ class Session:
         elif work.is_stopping:
             self.screen.line("(stopped)")
         self.screen.line("", "user")
-        was_stopped = work.is_stopping and not self._goes_on
-        if was_stopped:
-            self._put_back((*work.unheard, *self._queue))
-        elif self._queue:
+        if work.is_stopping:
+            self._put_back(work.unheard)
+        else:
+            self._queue.extendleft(reversed(work.unheard))
+        if self._queue:
             self._begin_next(self._queue.popleft())
 
-    def _put_back(self, texts: tuple[str, ...]) -> None:
+    def _put_back(self, texts: Iterable[str]) -> None:
         """Give back what was typed and not said: whoever stops it decides anew."""
-        self._queue.clear()
-        there = (self.screen.text,) if self.screen.text else ()
-        if texts:
-            self.screen.set_text("\n".join((*texts, *there)))
+        there = [*texts, *([self.screen.text] if self.screen.text else [])]
+        self.screen.set_text("\n".join(there))
 
     # -- in the background ---------------------------------------------------------
 
@@ -315,6 +316,8 @@ class Session:
     def _ended_there(self, work: Work) -> None:
         self._tell_end(work)
         self.screen.line("", "user")
+        if work.unheard:
+            self._put_back(work.unheard)
 
     def _tell_end(self, work: Work) -> None:
         head = f"(run {work.number} in the background"
@@ -352,7 +355,7 @@ class Session:
         """
         hold = None
         if token is not None:
-            hold = token.on_cancel(lambda: self.screen.post(lambda: self.leave(130)))
+            hold = token.on_cancel(lambda: self.screen.post(partial(self._obey, token)))
         try:
             self.screen.run(self)
         finally:
@@ -360,6 +363,9 @@ class Session:
                 hold.close()
             self.close()
         return self.exit_code or 0
+
+    def _obey(self, token: CancelToken) -> None:
+        self.leave(exit_code_of(str(token.reason or ""), token.origin or "user"))
 
     def close(self) -> None:
         """End all that goes on; say so if something does not.
