@@ -159,6 +159,8 @@ def test_credentials_are_not_shown_and_may_be_refused(start, server):
     console.enter("push again")
     console.wait_for(lambda: console.text.count("push needs") == 2)
     console.type("hunter2")
+    console.wait_for_timer("waits for credentials,")  # it is drawn, with what was typed
+    console.wait_for_timer("waits for credentials,")
     console.press("enter")
     console.wait_for("Pushed.")
     assert b"hunter2" not in console.raw

@@ -25,8 +25,14 @@ def children_of(pid):
     return found.stdout.split()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("state", ["idle", "streaming", "tool"])
+@pytest.mark.parametrize(
+    ("state", "signum"),
+    [
+        ("idle", signal.SIGTERM),
+        ("streaming", signal.SIGHUP),
+        ("tool", signal.SIGTERM),
+    ],
+)
 def test_a_signal_ends_it(start, server, signum, state):
     """Whatever goes on ends with it, and the exit code is that of the signal."""
     server.add(
