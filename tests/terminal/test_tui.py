@@ -12,7 +12,7 @@ from syncagent import Agent, ConfigurationError, Terminal, llm_chat, tui
 from syncagent.testing import ScriptedModel, Send, Stall, call, say
 
 WORDS = "Once upon a time there was a thread that waited for a token. " * 3
-TARGETS = ["agent", "factory", "chat", "chat with more", "own"]
+TARGETS = ["agent", "plain agent", "factory", "chat", "chat with more", "own"]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def talk(server):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_it_is_talked_to_and_stopped(talk, server, name):
-    """Ctrl+C cancels its run, what was said is kept, and it goes on."""
+    """Ctrl+C cancels its run, what was said is kept, and nothing is left behind."""
     server.add(say(WORDS, acts=[Send(12), Stall()]), "Well.")
     console = talk(name)
     console.enter("tell me")

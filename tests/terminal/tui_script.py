@@ -7,6 +7,7 @@ from typed_tools import delete
 
 from syncagent import Agent, CancelToken, llm_chat, tui
 from syncagent.models import OpenAIChat
+from syncagent.testing import no_leaks
 
 
 def model():
@@ -18,8 +19,8 @@ def make_agent(system: str) -> Agent:
 
 
 def run(name: str) -> object:
-    if name == "agent":
-        return tui(make_agent("Be an agent."))()
+    if name in ("agent", "plain agent"):
+        return tui(make_agent("Be an agent."), plain="plain" in name)()
     if name == "factory":
         return tui(make_agent)("Be made.")
     if name == "chat":
@@ -49,4 +50,6 @@ def run(name: str) -> object:
     return own()
 
 
-print(f"{len(run(sys.argv[1]))} messages")
+with no_leaks():
+    said = run(sys.argv[1])
+print(f"{len(said)} messages")
