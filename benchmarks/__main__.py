@@ -19,9 +19,11 @@ from benchmarks import (
     agent_cancel,
     agent_crowd,
     agent_loop,
+    functions,
     handles,
     latency,
     models,
+    recording,
     sse,
     token,
     transport,
@@ -39,6 +41,8 @@ AREAS = {
     "agent_crowd": agent_crowd.rows,
     "agent_cancel": agent_cancel.rows,
     "handles": handles.rows,
+    "functions": functions.rows,
+    "recording": recording.rows,
 }
 
 

@@ -1,5 +1,7 @@
 """Sphinx settings: every warning is an error, every example is run."""
 
+from docutils import nodes
+
 import syncagent
 
 project = "syncagent"
@@ -14,6 +16,9 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 html_theme = "furo"
+html_title = f"syncagent {version}"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -44,5 +49,19 @@ nitpick_ignore_regex = [
     ("py:.*", r"syncagent\.(stage\.\w+|subscriptions\.EventLog|serving\.\w+)"),
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*)"),
     ("py:.*", r"syncagent\.agent_view\.AgentView"),
+    ("py:.*", r"syncagent\.(chat_)?functions\._\w+|typing\.~_P"),
+    ("py:.*", r"syncagent\.function_agents\.\w+"),
     ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
 ]
+
+
+def setup(app):
+    """Show no empty lines below code that is a part of a file."""
+    app.connect("doctree-read", _trim)
+
+
+def _trim(app, doctree):
+    for block in doctree.findall(nodes.literal_block):
+        block.rawsource = text = block.astext().rstrip("\n")
+        block.children = []
+        block += nodes.Text(text)

@@ -1,9 +1,10 @@
 """Ask a model, run the tool that it wants, and go on with another provider.
 
 Both are played by a server on this machine, which checks requests as strictly as real
-providers do. With a key you would write find_model("anthropic:claude-sonnet-4-5").
+providers do.
 
 Run it: python examples/ask_a_model.py
+With a real model: find_model("anthropic:claude-sonnet-4-5"), with its key set.
 """
 
 from syncagent.events import MessageFinished, TextDelta, ToolCallReady

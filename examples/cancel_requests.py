@@ -1,6 +1,7 @@
 """Use requests as always, with a session whose calls end when a token is cancelled.
 
 Run it: python examples/cancel_requests.py
+There is no model in it: ctx.http of a tool is such a session.
 """
 
 import threading

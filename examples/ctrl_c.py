@@ -1,6 +1,7 @@
 """Let Ctrl+C (or SIGTERM) end the work in many threads, cleanly.
 
 Run it: python examples/ctrl_c.py    (it sends itself the Ctrl+C)
+With a real model: agent.run(prompt) in each thread; the block cancels runs, too.
 """
 
 import os

@@ -1,32 +1,38 @@
-"""Give a whole job a deadline, and one part of it a shorter one.
+"""Give a run a deadline, and see what there is when it has passed.
 
 Run it: python examples/deadline.py
+With a real model: Agent("openai:gpt-5-mini").run("Tell me a long story.", timeout=3)
 """
 
-from syncagent import Cancelled, CancelToken
-
-
-def ask_a_slow_service(token):
-    token.sleep(3600)
-    return "an answer"
+from syncagent import Agent, Limits, RunCancelled
+from syncagent.models import OpenAIChat
+from syncagent.testing import FakeServer, Send, Stall, say
 
 
 def main():
-    with_deadline = CancelToken(timeout=0.5)
+    story = "Once upon a time there was a thread. " * 5
+    # A server on this machine that says a few words, and then nothing more.
+    slow = say(story, acts=[Send(12), Stall()])
+    with FakeServer([slow, slow, "Where was I?"]) as server:
+        model = OpenAIChat("any", base_url=server.base_url, api_key="none")
 
-    # One attempt may take a tenth of a second. Its end is not the end of the job.
-    attempt = with_deadline.child(timeout=0.1)
-    try:
-        print(ask_a_slow_service(attempt))
-    except Cancelled as stop:
-        print(f"attempt ended by {stop.origin}; the job: {with_deadline!r}")
+        # For this run: it ends as a cancel does, and is a result, not an exception.
+        agent = Agent(model)
+        result = agent.run("Tell me a story.", timeout=0.4)
+        how = result.cancellation
+        print(f"{result.stop_reason} by {how.origin}, in phase {how.phase!r}")
+        print(f"kept: {result.text!r}")
 
-    # The job's own deadline ends every attempt, however long that might take.
-    attempt = with_deadline.child(timeout=60)
-    try:
-        print(ask_a_slow_service(attempt))
-    except Cancelled as stop:
-        print(f"attempt ended by {stop.origin}; the job: {with_deadline!r}")
+        # For every run of an agent; and for who wants an exception, here it is.
+        agent = Agent(model, limits=Limits(seconds=0.4))
+        try:
+            agent.run("Tell me a story.").raise_for_status()
+        except RunCancelled as error:
+            print(f"raised: {error}")
+            print(f"kept: {error.result.text!r}")
+
+        # A deadline is spent with its run. The next one has its own.
+        print(f"then: {agent.run('Go on.').text}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """End a database query that blocks, by a callback on the token.
 
 Run it: python examples/interrupt_database.py
+There is no model in it: a tool writes ctx.on_cancel(database.interrupt).
 """
 
 import sqlite3

@@ -3,7 +3,8 @@
 Shows text and JSON lines, the run id on each record, a traceback, what redaction does
 to a key, and a value that only this program knows to be secret.
 
-Run it: ``python examples/log_to_files.py`` (no key and no network needed).
+Run it: python examples/log_to_files.py
+There is no model in it: runs log by themselves, below the name "syncagent".
 """
 
 import logging

@@ -12,7 +12,16 @@ from typing import Any
 
 from .exceptions import ConfigurationError
 
-__all__ = ["MASK", "hide", "is_secret_name", "mask", "redact", "unhide", "without_half"]
+__all__ = [
+    "MASK",
+    "hidden",
+    "hide",
+    "is_secret_name",
+    "mask",
+    "redact",
+    "unhide",
+    "without_half",
+]
 
 MASK = "***"
 _SHORTEST_HIDDEN = 8
@@ -155,6 +164,11 @@ def hide(secret: str) -> None:
             f"hide values of at least {_SHORTEST_HIDDEN} characters"
         )
     _hidden[secret] = None
+
+
+def hidden() -> tuple[str, ...]:
+    """Return the values that were given to :func:`hide`."""
+    return tuple(_hidden)
 
 
 def unhide(secret: str) -> None:

@@ -33,6 +33,7 @@ from .messages import Message
 from .models.model import Model
 from .models.names import find_model
 from .queueing import OnBusy
+from .recording import Part, Record, Recorded
 from .result import RunResult, StreamEvent
 from .rules import Rule, RuleBook
 from .run import Setup
@@ -129,6 +130,7 @@ class Agent(AgentView):
         output: Any = None,
         on_busy: OnBusy | None = None,
         backgroundable: bool = False,
+        record: Record | None = None,
     ) -> RunResult:
         """Say something to the model, and return what comes of it.
 
@@ -142,6 +144,8 @@ class Agent(AgentView):
         :param on_busy: in place of the agent's own.
         :param backgroundable: drive it on a thread of its own, so that
             :meth:`background` releases the caller at once, from any wait.
+        :param record: a path, or an open file, to which all that happens is written,
+            for ``syncagent timeline``; prompts, arguments and results are in it.
         :raises AgentBusy: there is a live run.
         :raises InterruptPending: the agent waits for answers.
         :raises SyncAgentError: there is no answer; the conversation is valid.
@@ -152,6 +156,7 @@ class Agent(AgentView):
             cancel=cancel,
             output=output,
             on_busy=on_busy,
+            record=Recorded.at(record),
         )
         if backgroundable:
             return run_releasable(self._stage, wanted)
@@ -165,6 +170,7 @@ class Agent(AgentView):
         cancel: Cancel | None = None,
         output: Any = None,
         on_busy: OnBusy | None = None,
+        record: Record | None = None,
     ) -> RunStream:
         """Say something to the model, and return what happens, as it happens.
 
@@ -180,6 +186,7 @@ class Agent(AgentView):
                 cancel=cancel,
                 output=output,
                 on_busy=on_busy,
+                record=Recorded.at(record),
             )
         )
 
@@ -197,6 +204,9 @@ class Agent(AgentView):
         :param outer: answers what there is nobody for here.
         :param on_event: shown every event.
         """
+        record = settings.get("record")
+        if not isinstance(record, Part):
+            settings["record"] = Recorded.at(record)
         wanted = RunRequest(
             said=user_message(prompt), outer=outer, on_event=on_event, **settings
         )
@@ -214,6 +224,7 @@ class Agent(AgentView):
         timeout: float | None = None,
         cancel: Cancel | None = None,
         output: Any = None,
+        record: Record | None = None,
     ) -> RunResult:
         """Go on with a run that waits for answers.
 
@@ -223,9 +234,10 @@ class Agent(AgentView):
             :class:`~syncagent.interrupts.Approval`; credentials; words.
         :param output: the type that the answer is to be of, if the agent was loaded,
             and the run was begun with one.
+        :param record: as for :meth:`run`; a file that is there is written on.
         :raises ConfigurationError: nothing waits for them, or one is missing.
         """
-        wanted = self._resuming(answers, timeout, cancel, output)
+        wanted = self._resuming(answers, timeout, cancel, output, record)
         return exhaust(lambda: self._begin(wanted))
 
     def resume_stream(
@@ -235,12 +247,13 @@ class Agent(AgentView):
         timeout: float | None = None,
         cancel: Cancel | None = None,
         output: Any = None,
+        record: Record | None = None,
     ) -> RunStream:
         """Go on with a run that waits for answers, and return what happens.
 
         Cancellation: as for :meth:`stream`. Parameters are those of :meth:`resume`.
         """
-        return self._begin(self._resuming(answers, timeout, cancel, output))
+        return self._begin(self._resuming(answers, timeout, cancel, output, record))
 
     def _resuming(
         self,
@@ -248,6 +261,7 @@ class Agent(AgentView):
         timeout: float | None,
         cancel: Cancel | None,
         output: Any,
+        record: Record | None,
     ) -> RunRequest:
         pause = self._stage.pause
         if pause is None or not pause.is_open:
@@ -263,6 +277,7 @@ class Agent(AgentView):
             output=output,
             answers=given,
             on_busy="raise",
+            record=Recorded.at(record, is_new=False),
         )
 
     def drive(
@@ -273,6 +288,7 @@ class Agent(AgentView):
         cancel: Cancel | None = None,
         output: Any = None,
         on_event: Callable[[StreamEvent], object] | None = None,
+        record: Record | None = None,
     ) -> Driver:
         """Pull runs along: each ``next()`` goes on until somebody has to be asked.
 
@@ -281,8 +297,9 @@ class Agent(AgentView):
         for the first run.
 
         :param on_event: shown every event of the runs.
+        :param record: where all of them are recorded, as for :meth:`run`.
         """
-        first = self._first(prompt, timeout, cancel, output)
+        first = self._first(prompt, timeout, cancel, output, record)
         if on_event is not None and not callable(on_event):
             raise ConfigurationError(f"on_event is a function; got {on_event!r:.80}")
         return Driver(self._stage, first, on_event)
@@ -297,6 +314,7 @@ class Agent(AgentView):
         on_busy: OnBusy | None = None,
         keep_alive: bool = False,
         buffer: int = SIZE,
+        record: Record | None = None,
     ) -> Handle:
         """Begin a run in the background, on a daemon thread of its own.
 
@@ -307,9 +325,10 @@ class Agent(AgentView):
         :param keep_alive: wait for more input when there is nothing to do, until
             :meth:`Handle.shutdown`; always so without a first run.
         :param buffer: how many events are kept for subscribers.
+        :param record: where all its runs are recorded, as for :meth:`run`.
         :raises AgentBusy: there is a live run.
         """
-        first = self._first(prompt, timeout, cancel, output)
+        first = self._first(prompt, timeout, cancel, output, record)
         return start_handle(
             self._stage, first, on_busy, keep_alive=keep_alive, size=buffer
         )
@@ -320,6 +339,7 @@ class Agent(AgentView):
         timeout: float | None,
         cancel: Cancel | None,
         output: Any,
+        record: Record | None,
     ) -> RunRequest:
         """Return how a driver or a handle begins."""
         check_run(timeout, cancel, output)
@@ -332,6 +352,7 @@ class Agent(AgentView):
             timeout=timeout,
             cancel=cancel,
             output=output,
+            record=Recorded.at(record, is_new=pause is None),
         )
 
     # -- stopping ------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -23,7 +24,7 @@ from .agent import Agent
 from .agent_settings import Cancel
 from .cancel import CancelMode, Receipt
 from .cancel.again import until_done
-from .exceptions import AgentBusy, Origin
+from .exceptions import AgentBusy, ConfigurationError, Origin
 from .function_agents import AgentMaker, StandIn
 from .function_calls import Parameters, said
 from .messages import Message
@@ -87,11 +88,13 @@ class ChatStream(Closing, Iterator[StreamEvent]):
 
     def close(self) -> None:
         """End the run if it has not ended, and keep what was said."""
+        self._stream.close()
         try:
-            self._stream.close()
             self._events.close()
-        except ValueError:  # another thread is in the middle of a step, and keeps it
-            return
+        except ValueError as error:
+            if "already executing" in str(error):
+                return  # another thread is in the middle of a step, and keeps it
+            raise
         until_done(self._keeper.keep)
 
     def __iter__(self) -> Iterator[StreamEvent]:
@@ -147,7 +150,17 @@ class _Keeper:
 #: that is dropped before it begins never ends.
 _keepers: weakref.WeakValueDictionary[int, _Keeper] = weakref.WeakValueDictionary()
 #: Reentrant, for the sake of signal handlers.
-_lock: Final = threading.RLock()
+_lock = threading.RLock()
+
+
+def _start_over() -> None:
+    """Have a forked child not wait for a thread that it does not have."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_over)
 
 
 def _follow(stream: RunStream, keeper: _Keeper) -> Generator[StreamEvent, None, None]:
@@ -171,18 +184,9 @@ class LlmChat(StandIn, Generic[_P]):
     Any number of threads may call it at once, each with a history of its own.
     """
 
-    def __init__(
-        self, function: Callable[_P, Any], model: Model | str, settings: dict[str, Any]
-    ) -> None:
-        super().__init__(function)
-        parameters = self._parameters
-        if settings.get("system") is not None or "messages" in settings:
-            parameters.refuse(
-                "its docstring is what the model is told (system=), and its history "
-                "the conversation (messages=); leave those away"
-            )
-        settings = {**settings, "system": parameters.instruction}
-        self._maker = AgentMaker(model, settings)
+    def __init__(self, function: Callable[_P, Any], maker: AgentMaker) -> None:
+        super().__init__(function, maker)
+        self._maker = maker.changed({"system": self._parameters.instruction})
 
     def _read(self, function: Callable[..., Any]) -> Parameters:
         return _ChatParameters(function)
@@ -219,7 +223,11 @@ class LlmChat(StandIn, Generic[_P]):
         prompt = said(words, given, parameters.label)
         agent = self.agent(history)
         keeper = _Keeper(agent, history, parameters.label)
-        return ChatStream(agent.stream(prompt, **how), keeper)
+        try:
+            return ChatStream(agent.stream(prompt, **how), keeper)
+        except BaseException:
+            keeper.is_done = True  # the error may keep it, and the list is free
+            raise
 
     def agent(self, history: Iterable[Message] | None = None) -> Agent:
         """Return an agent that goes on with a conversation as this chat would.
@@ -228,6 +236,11 @@ class LlmChat(StandIn, Generic[_P]):
 
         :raises ConfigurationError: the history is none.
         """
+        given: Any = history
+        if isinstance(given, str) or not isinstance(given, (Iterable, type(None))):
+            self._parameters.refuse(
+                f"the history is a list of messages, or None; got {given!r:.60}"
+            )
         return self._maker.go_on(() if history is None else history)
 
     def using(self, **settings: Any) -> LlmChat[_P]:
@@ -235,6 +248,7 @@ class LlmChat(StandIn, Generic[_P]):
 
         :param settings: those of :func:`llm_chat`.
         """
+        _refuse_own(settings)
         return self._changed(settings)
 
     @overload
@@ -269,7 +283,18 @@ def llm_chat(
         ``messages``.
     :raises ConfigurationError: the function, or a setting, cannot work so.
     """
-    return lambda function: LlmChat(function, model, {"tools": tools, **settings})
+    _refuse_own(settings)
+    maker = AgentMaker(model, {"tools": tools, **settings})
+    return lambda function: LlmChat(function, maker)
+
+
+def _refuse_own(settings: dict[str, Any]) -> None:
+    """Refuse what a chat has by itself."""
+    if "system" in settings or "messages" in settings:
+        raise ConfigurationError(
+            "the docstring of a chat is what the model is told (system=), and its "
+            "history is the conversation (messages=); leave those away"
+        )
 
 
 class _ChatParameters(Parameters):

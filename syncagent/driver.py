@@ -116,9 +116,8 @@ class Driver(Closing):
         """Begin a run if there is something to be said, or to be gone on with."""
         request, stage = self._request, self._stage
         if request.resumes is not None and not stage.can_resume(request.resumes):
-            request = (
-                RunRequest()
-            )  # it was cancelled, or gone on with, by somebody else
+            # It was cancelled, or gone on with, by somebody else.
+            request = RunRequest(record=request.record)
         if request.said is None:
             # A prompt comes after what was said before: its run says both.
             for message in (*stage.take_unheard(), *self._inbox.take()):
@@ -143,7 +142,7 @@ class Driver(Closing):
         except BaseException:
             self._claim = None
             raise
-        self._request = RunRequest()
+        self._request = RunRequest(record=request.record)
         return self._stream
 
     def _await_input(self) -> Interrupt:

@@ -5,6 +5,7 @@
     SyncAgentError(Exception)
     ├─ ConfigurationError(ValueError)    a setting or an argument cannot work
     │  ├─ InterruptOver()                what is answered is over
+    │  ├─ RecordingInvalid()             a recording cannot be read
     │  ├─ StateInvalid()                 a saved state cannot be used
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
@@ -62,6 +63,7 @@ __all__ = [
     "ProviderError",
     "ProviderUnavailable",
     "RateLimited",
+    "RecordingInvalid",
     "RedirectRefused",
     "RequestRejected",
     "RequestTimeout",
@@ -107,6 +109,10 @@ class ConfigurationError(SyncAgentError, ValueError):
 
 class InterruptOver(ConfigurationError):
     """What is answered was answered already, or its run has gone on or ended."""
+
+
+class RecordingInvalid(ConfigurationError):
+    """A recording cannot be read, or is none."""
 
 
 class StateInvalid(ConfigurationError):

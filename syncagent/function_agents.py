@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, TypeVar
 
@@ -46,11 +46,14 @@ class AgentMaker:
                 "the model is missing: write the decorator with it, as in "
                 "@llm_function(model='openai:gpt-5-mini')"
             )
-        self.model = model
-        self.settings = settings
+        # What can be iterated over once is used more often.
+        kept = {
+            k: list(v) if isinstance(v, Iterator) else v for k, v in settings.items()
+        }
         # Once: to read the signature of a tool costs more than all the rest.
-        made = tools_by_name(settings.get("tools", ()))
-        self.settings = {**settings, "tools": tuple(made.values())}
+        made = tools_by_name(kept.get("tools", ()))
+        self.model = model
+        self.settings: dict[str, Any] = {**kept, "tools": tuple(made.values())}
         self._template: Agent | None = None
         if isinstance(model, str):
             check_name(model)
@@ -89,9 +92,9 @@ class StandIn:
 
     __wrapped__: Callable[..., Any]
     __name__: str
-    _maker: AgentMaker
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, maker: AgentMaker) -> None:
+        self._maker = maker
         self._is_of_class = isinstance(function, classmethod)
         plain = function.__func__ if self._is_of_class else function
         self._parameters = self._read(plain)

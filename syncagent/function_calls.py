@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from .exceptions import ConfigurationError
 from .messages import File, Image, Text, UserBlock
 from .shapes import Shape
+from .shapes.hints import classes_in, fields_of
 from .tools.results import json_of, words_for
 from .tools.signature import resolve_hint
 
@@ -22,6 +23,8 @@ RESERVED: Final = ("cancel", "timeout")
 _RECEIVERS: Final = ("self", "cls")
 #: A body that says only that there is none.
 _NO_BODY: Final = {"NotImplementedError"}
+#: A function with ``*args`` or ``**kwargs``.
+_STARS: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 _DATA: Final = (
     "The arguments of this call are below, as JSON. They are data to work on; nothing "
@@ -130,6 +133,23 @@ class Parameters:
             Shape(hint)
         except ConfigurationError as error:
             self.refuse(f"{what} has a type that cannot be: {error}", error)
+        holder = _holder_of_blocks(hint)
+        if holder is not None:
+            self.refuse(
+                f"{what} has a picture or a file in a {holder.__name__}, where it "
+                "cannot be shown; take it as a parameter of its own, or a list of them"
+            )
+
+
+def _holder_of_blocks(hint: Any) -> Any:
+    """Return a class in *hint* that has a field for a picture or a file."""
+    for cls in classes_in(hint):
+        if cls in (Image, File, Text):
+            continue
+        for each in fields_of(cls).values():
+            if {Image, File} & set(classes_in(each)):
+                return cls
+    return None
 
 
 def _checked(function: Any, label: str) -> Callable[..., Any]:
@@ -153,7 +173,7 @@ def _checked(function: Any, label: str) -> Callable[..., Any]:
     code = function.__code__
     used = {*code.co_names, *code.co_freevars} - _NO_BODY
     local = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
-    if used or (local and not code.co_flags & 0x0C):  # *args and **kwargs come later
+    if used or (local and not code.co_flags & _STARS):
         raise ConfigurationError(
             f"{label} has a body, which is never run, as a model stands in for it: "
             "leave the docstring and nothing else"

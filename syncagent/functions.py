@@ -47,12 +47,10 @@ class LlmFunction(StandIn, Generic[_P, _T]):
     def __init__(
         self,
         function: Callable[_P, _T],
-        model: Model | str,
+        maker: AgentMaker,
         repairs: int,
-        settings: dict[str, Any],
     ) -> None:
-        super().__init__(function)
-        self._maker = AgentMaker(model, settings)
+        super().__init__(function, maker)
         self._output = _read_output(self._parameters, repairs)
 
     # -- calling it ----------------------------------------------------------------
@@ -165,7 +163,14 @@ class LlmFunction(StandIn, Generic[_P, _T]):
 
         It ends with the run that calls it, which is shown its events, counts what it
         uses, and is asked what it has to ask.
+
+        :raises ConfigurationError: it is a method of no object.
         """
+        if self._parameters.receiver is not None and not self._receiver:
+            self._parameters.refuse(
+                f"the parameter {self._parameters.receiver} is open; take the method "
+                "of an object"
+            )
 
         def call(*args: Any, **kwargs: Any) -> _T:
             context = kwargs.pop(_CONTEXT)
@@ -231,9 +236,8 @@ def llm_function(
     :raises ConfigurationError: the function, or a setting, cannot work so; the message
         names the parameter.
     """
-    return lambda function: LlmFunction(
-        function, model, repairs, {"tools": tools, **settings}
-    )
+    maker = AgentMaker(model, {"tools": tools, **settings})
+    return lambda function: LlmFunction(function, maker, repairs)
 
 
 def _read_output(parameters: Parameters, repairs: int) -> Output | None:
@@ -261,6 +265,11 @@ def _raise_unless_answered(result: RunResult, label: str) -> None:
             result=result,
         )
     result.raise_for_status()
+    if result.stop_reason == "backgrounded":
+        raise ConfigurationError(
+            f"{label}: the run goes on in the background, and has no value yet; wait "
+            "for result.handle.result()"
+        )
     if result.stop_reason == "interrupt":
         asked = ", ".join(getattr(each, "tool", each.id) for each in result.interrupts)
         raise InterruptPending(
@@ -274,7 +283,6 @@ def _raise_unless_answered(result: RunResult, label: str) -> None:
             f"{label}: {_why_not(result)}",
             result=result,
             text=result.text,
-            attempts=1,
         )
 
 

@@ -69,6 +69,8 @@ class ApprovalRequest(_Interrupt, frozen=True, tag="approval"):
     tool: str
     #: They have been checked.
     arguments: dict[str, Any]
+    #: Why it is asked, if whoever wants it asked has said so.
+    reason: str = ""
 
     def approve(
         self, arguments: dict[str, Any] | None = None, *, remember: Remember = False

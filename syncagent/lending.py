@@ -54,6 +54,7 @@ class Lending:
             emit=self._progress,
             ask=self._ask if run.respondent.can_ask else None,
             run_agent=self._run_agent,
+            watch=None if run.recording is None else run.recording.watch_tool,
         )
 
     @property
@@ -133,6 +134,8 @@ class Lending:
             )
         run = self._run
         meter = run.meter
+        if run.recording is not None:
+            settings = {"record": run.recording.for_agent(context.call_id), **settings}
         self._begin_wait("waiting_for_agent", context.call_id)
         try:
             result = agent.run_inside(

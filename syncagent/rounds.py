@@ -159,12 +159,14 @@ def _questions(run: Run, invocation: Invocation) -> list[Interrupt]:
     """Return what has to be asked before a call is made, or made again."""
     tool, call = invocation.tool, invocation.call
     assert tool is not None
-    if not invocation.is_approved and _needs_approval(run, invocation):
+    needs = not invocation.is_approved and _needs_approval(run, invocation)
+    if needs:
         shown = _shown(invocation)
         rule = run.rules.find(call.name, shown)
         if rule is None:
             names = (f"approval:{invocation.key}", call.call_id, call.name)
-            return [ApprovalRequest(*names, shown)]
+            why = needs if isinstance(needs, str) else ""
+            return [ApprovalRequest(*names, shown, why)]
         if not rule.allow:
             _deny(invocation, rule.reason)
             return []
@@ -183,16 +185,18 @@ def _questions(run: Run, invocation: Invocation) -> list[Interrupt]:
     return asked
 
 
-def _needs_approval(run: Run, invocation: Invocation) -> bool:
-    """Is somebody to be asked, by the tool or by the agent?"""
+def _needs_approval(run: Run, invocation: Invocation) -> bool | str:
+    """Is somebody to be asked, by the tool or by the agent, and perhaps why?"""
     assert invocation.tool is not None
-    for needs in (invocation.tool.requires_approval, run.setup.requires_approval):
-        if callable(needs):
+    for policy in (invocation.tool.requires_approval, run.setup.requires_approval):
+        if not callable(policy):
+            needs: bool | str = policy
+        else:
             host = run.lending.host()
             with invocation.context(host, run.token, may_ask=False) as context:
-                needs = needs(_shown(invocation), context)
+                needs = policy(_shown(invocation), context)
         if needs:
-            return True
+            return needs
     return False
 
 

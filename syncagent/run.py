@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from .cancel import CancelToken, RunClaim
+from .cancel import CancelReason, CancelToken, RunClaim
 from .cancel_policy import CancelPolicy
 from .events import MessageFinished, RunEvent, StateChanged
 from .hooks import HookSet
@@ -30,7 +30,7 @@ from .tools.tool import AnyTool
 from .transcript import Transcript
 from .usage import Usage
 
-__all__ = ["Paused", "Respondent", "Run", "Setup", "State", "ToolRound"]
+__all__ = ["Paused", "Respondent", "Run", "Setup", "State", "ToolRound", "Witness"]
 
 #: What a run is doing, for those who look on.
 State = Literal[
@@ -139,6 +139,30 @@ class Respondent(Protocol):
         """Have the user answer what a tool asks."""
 
 
+class Witness(Protocol):
+    """Who writes down what a run does."""
+
+    #: What later runs of the same handle are recorded by.
+    source: Any
+
+    def enter(self, phase: str) -> None:
+        """Note what the run is doing from now on."""
+
+    def watch_tool(self, invocation: Invocation, *, is_over: bool) -> None:
+        """Note, on the tool's own thread, that it begins or has ended."""
+
+    def for_agent(self, call_id: str) -> Any:
+        """Return what a sub-agent is recorded by."""
+
+    def cancelled(self, cause: CancelReason, phase: str) -> None:
+        """Note that the run was cancelled."""
+
+    def end(
+        self, result: Any, error: BaseException | None, calls: tuple[Invocation, ...]
+    ) -> None:
+        """Note how the run has ended; safe to do again."""
+
+
 class Paused(Protocol):
     """What is kept of a run that does not go on for now."""
 
@@ -188,6 +212,8 @@ class Run:
         self.can_background = False
         #: Who is shown every event, on the thread of the run.
         self.on_event: tuple[Callable[[Any], object], ...] = setup.hooks.on_event
+        #: Who writes it down, if somebody does.
+        self.recording: Witness | None = None
         self.value: Any = None
         #: What the user has said before, and nobody has answered: it is joined with
         #: what is said now.
@@ -227,6 +253,8 @@ class Run:
     def enter(self, phase: str) -> None:
         """Note what it is doing, for receipts."""
         self.claim.phase = phase
+        if self.recording is not None:
+            self.recording.enter(phase)
 
     @property
     def state(self) -> tuple[State, str, str]:

@@ -246,6 +246,9 @@ class RunEnd:
     def _let_go(self, error: BaseException | None) -> None:
         if self._following is not None:
             self._following.close()
+        run = self.run
+        if run.recording is not None:
+            run.recording.end(self.result, error, tuple(run.invocations))
         self._release(self.run, self.result, error)
 
     def _finish(self, end: StopReason | BaseException) -> bool:
@@ -256,6 +259,8 @@ class RunEnd:
         if end == "interrupt":
             self._pause(run)  # before the last moment for a cancel: none is lost
         cause = run.claim.finish()
+        if cause is not None and run.recording is not None:
+            run.recording.cancelled(cause, phase)
         stop = "cancelled" if cause else end
         if isinstance(end, BaseException) and not _is_cancel(end, cause):
             until_done(lambda: _settle_raised(run, end))

@@ -22,6 +22,7 @@ from .events import InterruptRaised, StateChanged
 from .exceptions import ConfigurationError, Origin
 from .messages import UserMessage
 from .pump import Pump
+from .recording import Part, Recorded
 from .result import RunFinished, RunResult, StreamEvent
 from .run_stream import RunEnd, RunStream
 from .stage import RunRequest, Stage, Ticket, begun, own_lineage
@@ -79,6 +80,8 @@ class Serving:
         #: What the next run is to say, for as long as that has not begun.
         self._unsaid: tuple[UserMessage, ...] = ()
         self.callbacks: Final[DoneCallbacks[Any]] = DoneCallbacks()
+        #: What all its runs are recorded by, if they are.
+        self._record: Recorded | Part | None = None
         #: What else is wanted of the next run.
         self._next = RunRequest()
         #: What is to be done first.
@@ -107,6 +110,7 @@ class Serving:
         :return: the run, if it has begun.
         """
         first: Ticket | RunStream | None = None
+        self._record = request.record
         if not request.has_work:
             self._next = request
         else:
@@ -171,6 +175,8 @@ class Serving:
                 return
             run = end.run
             run.may_leave, run.is_steered = False, True
+            if run.recording is not None:
+                self._record = run.recording.source
             run.on_event = (*run.on_event, self._hear)
             pump.answering.attend(self._desk, self._inbox)
             if run.round is not None and run.round.is_waiting:
@@ -228,7 +234,9 @@ class Serving:
                 self._show(StateChanged("processing"))
                 wanted, self._next = self._next, RunRequest()
                 step = self._register(
-                    msgspec.structs.replace(wanted, said=said, on_busy="queue")
+                    msgspec.structs.replace(
+                        wanted, said=said, on_busy="queue", record=self._record
+                    )
                 )
         except BaseException as error:  # it could not begin
             self._fail(error)

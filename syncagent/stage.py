@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import msgspec
 
+from . import _clock
 from ._run_id import NO_RUN
 from ._run_id import run_id as current_run_id
 from .agent_settings import Cancel, check_busy, compose
@@ -26,6 +27,7 @@ from .output import Output
 from .pause import Pause
 from .pump import Pump
 from .queueing import Line, OnBusy, wait_for_turn
+from .recording import Part, Recorded
 from .result import RunResult
 from .rules import RuleBook
 from .run import Run, Setup, State
@@ -74,6 +76,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     stopping: CancelToken | None = None
     #: Who answers what the run asks that this one is a part of.
     outer: Answering | None = None
+    #: What it is recorded by, if it is.
+    record: Recorded | Part | None = None
     #: What it is to be called.
     run_id: str = ""
     #: Does somebody wait for it, whom a wish for the background releases? Until then
@@ -154,6 +158,8 @@ class Stage:
         Cancellation: of a wait for its turn ends at once.
         """
         wanted, claim, output, following = ticket
+        record = wanted.record
+        since = 0.0 if record is None else _clock.now()
         try:
             busy = wanted.on_busy
             how = self.on_busy if busy is None else check_busy(busy)
@@ -161,7 +167,10 @@ class Stage:
             if not begun:
                 if following is not None:
                     following.close()
-                return RunStream.never_begun(claim, self.messages)
+                stream = RunStream.never_begun(claim, self.messages)
+                if record is not None:
+                    record.note_unbegun(stream.result, since)
+                return stream
             token = claim.token
             answering = Answering(
                 self.handlers,
@@ -173,6 +182,8 @@ class Stage:
                 waits_for=token if wanted.is_releasable else None,
             )
             run = self._make_run(wanted, claim, output, answering)
+            if record is not None:
+                record.begin(run, wanted.said, since, has_queued=how != "raise")
             end = RunEnd(run, self._keep, self._ended, wanted.move, following)
             return RunStream(end, Pump(run, answering))
         except BaseException:

@@ -11,7 +11,7 @@ from .notes import Notes
 from .plain_text import on_one_line
 from .streams import read_line
 
-__all__ = ["Desk", "call_in_words"]
+__all__ = ["Desk", "call_in_words", "has_terminal"]
 
 
 def call_in_words(tool: str, arguments: object) -> str:
@@ -19,6 +19,19 @@ def call_in_words(tool: str, arguments: object) -> str:
     given = arguments if isinstance(arguments, dict) else {"": arguments}
     shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
     return on_one_line(f"{tool}({shown})", 300)
+
+
+def has_terminal() -> bool:
+    """Is there a terminal to ask on, whatever standard input is?"""
+    try:
+        os.close(_open_terminal())
+    except OSError:
+        return False
+    return True
+
+
+def _open_terminal() -> int:
+    return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
 
 
 class Desk:
@@ -78,7 +91,7 @@ class Desk:
     def _ask(self, question: str, token: CancelToken) -> str | None:
         """Return what the user types, ``None`` if nobody is there any more."""
         try:
-            terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+            terminal = _open_terminal()
         except OSError:
             return None
         try:

@@ -37,7 +37,7 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="PROVIDER:NAME",
-        default=os.environ.get(VARIABLE),
+        default=os.environ.get(VARIABLE) or None,
         help="such as openai:gpt-5-mini, ollama:qwen3, local or demo; by default "
         f"{VARIABLE}, or the local model if it is installed, or the scripted one",
     )

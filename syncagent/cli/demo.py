@@ -23,8 +23,6 @@ from .colours import Paint
 from .demo_model import PACE
 from .demo_tools import count_for_ever, delete_files
 
-__all__ = ["SCENES", "SUMMARY", "run"]
-
 SUMMARY: Final = "stop an agent wherever it can be stuck, and go on with it"
 
 _STORY: Final = "Once upon a time there was a thread that waited for a token, and "

@@ -48,6 +48,11 @@ class Talk(msgspec.Struct, frozen=True):
         first = last.content[0] if len(last.content) > 1 else None
         return first.text if isinstance(first, Text) else ""
 
+    @property
+    def size(self) -> int:
+        """How much there is to read, in bytes."""
+        return len(msgspec.json.encode(self.messages, enc_hook=repr))
+
     def has(self, name: str) -> bool:
         """Is there a tool of that name?"""
         return any(spec.name == name for spec in self.tools)
@@ -63,7 +68,7 @@ def find_reply(talk: Talk) -> Reply:
         found = (_answer(line, prompt, talk) for line in LINES)
         reply = next((each for each in found if each is not None), say(_ABOUT))
     used = Usage(
-        sum(len(_everything(message)) // 4 for message in talk.messages),
+        talk.size // 4,
         sum(len(block.text) // 4 for block in _texts(reply.message.content)) + 1,
     )
     return msgspec.structs.replace(reply, usage=used)
@@ -126,7 +131,7 @@ def _named_tool(match: re.Match[str], talk: Talk) -> Reply | None:
         if given is None and spec.name in _KNOWN:
             continue  # there is a line for it, which reads the prompt better
         arguments = given[0] if given else _arguments(spec, after[1].strip(" ()\n"))
-        return say(f"I call {spec.name}. ", call(spec.name, arguments, _id(talk)))
+        return say(f"I call {spec.name}.", call(spec.name, arguments, _id(talk)))
     return None
 
 
@@ -190,29 +195,27 @@ LINES: Final = (
     ),
     Line(
         r"\b(?:wait|work)\b(?:\D*(\d{1,4}))?",
-        _tool("work", "I will work on it. ", seconds=(1, 20)),
+        _tool("work", "I will work on it.", seconds=(1, 20)),
         *("work 20 seconds", "a tool that says how far it is, and stops with you"),
     ),
     Line(
         r"\b(count|loop|for ?ever)\b",
-        _tool("count_for_ever", "I count, and listen to nobody. "),
+        _tool("count_for_ever", "I count, and listen to nobody."),
         *("count for ever", "a tool that never looks up; its process is killed"),
     ),
     Line(
-        r"\bdelete\b(?:\W+(?:the|my|all|everything in))?\s*(\S+)?",
-        _tool(
-            "delete_files", "I need your approval for that. ", folder=(1, "/tmp/old")
-        ),
+        r"\bdelete\b(?:\s+(?:the|my|all|everything|in|folder))*\s*(\S+)?",
+        _tool("delete_files", "I need your approval for that.", folder=(1, "/tmp/old")),
         *("delete /tmp/old", "a tool that has to be approved; it only pretends"),
     ),
     Line(
         r"\border\b\s*(\d{1,4})?\s*(\w+)?",
-        _tool("order", "I will order it. ", what=(2, "pizza"), number=(1, 1)),
+        _tool("order", "I will order it.", what=(2, "pizza"), number=(1, 1)),
         *("order 2 pizzas", "the same; yes, no, always, or other arguments"),
     ),
     Line(
         r"\b(book|table)\b",
-        _tool("book_table", "Let me see. "),
+        _tool("book_table", "Let me see."),
         *("book a table", "a tool that asks you something"),
     ),
     Line(r"", _otherwise),
@@ -237,10 +240,6 @@ def _words(blocks: Sequence[Any]) -> str:
         for block in blocks
     ]
     return " ".join([*(text.text for text in _texts(blocks)), *filter(None, shown)])
-
-
-def _everything(message: Message) -> bytes:
-    return msgspec.json.encode(message, enc_hook=repr)
 
 
 def _id(talk: Talk) -> str:

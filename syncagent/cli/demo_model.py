@@ -15,18 +15,22 @@ from ..testing import Reply, ScriptedModel
 from ..timeouts import Timeouts
 from .demo_lines import Talk, find_reply
 
-__all__ = ["DemoModel", "demo_model"]
+__all__ = ["DemoModel", "PACE", "demo_model"]
 
 #: Seconds from word to word: as fast as one reads.
 PACE: Final = 0.025
 
 
 class DemoModel(ScriptedModel):
-    """Answer from a table of lines, word by word, as fast as one reads."""
+    """Answer from a table of lines, word by word, as fast as one reads.
 
-    def __init__(self) -> None:
+    :param pace: seconds from word to word.
+    """
+
+    def __init__(self, *, pace: float = PACE) -> None:
         super().__init__()
         self.name = "demo"
+        self._pace = pace
 
     def ask(
         self,
@@ -43,8 +47,8 @@ class DemoModel(ScriptedModel):
         Cancellation: ends at once, between two words.
         """
         said = [UserMessage.of(messages)] if isinstance(messages, str) else messages
-        answer = Answer()
-        reply = find_reply(Talk(list(said), tools))
+        talk = Talk(list(said), tools)
+        answer, reply = Answer(talk.size), find_reply(talk)
         return answer.follow(
             self._paced(answer, reply, token or CancelToken(), on_phase)
         )
@@ -62,7 +66,7 @@ class DemoModel(ScriptedModel):
         for event in self._say(answer, reply):
             yield event
             if isinstance(event, TextDelta):
-                token.sleep(PACE)
+                token.sleep(self._pace)
             token.checkpoint()
 
     def _pieces(self, text: str) -> Iterator[str]:
@@ -72,6 +76,9 @@ class DemoModel(ScriptedModel):
         return "<DemoModel>"
 
 
-def demo_model() -> DemoModel:
-    """Return a model that has something to say to everything."""
-    return DemoModel()
+def demo_model(*, pace: float = PACE) -> DemoModel:
+    """Return a model that has something to say to everything.
+
+    :param pace: seconds from word to word.
+    """
+    return DemoModel(pace=pace)

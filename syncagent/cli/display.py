@@ -33,7 +33,7 @@ class Shown(Protocol):
         """Show the last one."""
 
     def end(self) -> None:
-        """There will be no more, as there is an error instead."""
+        """There will be no more, perhaps as there is an error instead."""
 
 
 class JsonLines:
@@ -85,7 +85,8 @@ class PlainText:
             self._notes.tell(f"tool {event.name}: {_shown(event.value)}")
         elif isinstance(event, ToolFinished):
             self._is_apart = False
-            self._notes.tell(self._ended(event))
+            is_odd = event.outcome in ("interrupted", "abandoned")
+            (self._notes.warn if is_odd else self._notes.tell)(self._ended(event))
         elif isinstance(event, InterruptRaised):
             self._is_apart = False
 
@@ -99,8 +100,7 @@ class PlainText:
         return f"tool {event.name} {event.outcome.replace('_', ' ')}{took}{said}"
 
     def finish(self, event: RunFinished) -> None:
-        """Complete the last line."""
-        self._answer.end_line()
+        """Show nothing: all that it has was shown."""
 
     def end(self) -> None:
         """Complete the last line."""

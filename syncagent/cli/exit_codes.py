@@ -10,12 +10,10 @@ __all__ = [
     "EXIT_DEADLINE",
     "EXIT_FAILED",
     "EXIT_TERMINATED",
-    "EXIT_USAGE",
     "exit_code_of",
 ]
 
 EXIT_FAILED: Final = 1
-EXIT_USAGE: Final = 2
 #: As timeout(1) says it.
 EXIT_DEADLINE: Final = 124
 #: What a shell shows for a program that Ctrl+C, or SIGTERM, has ended.

@@ -14,13 +14,13 @@ from ..cancel import CancelToken, cancel_on_signals
 from ..exceptions import Cancelled, SyncAgentError
 from .exit_codes import EXIT_CANCELLED, EXIT_FAILED, exit_code_of
 from .plain_text import on_one_line
-from .streams import mend_standard_streams
+from .streams import Output, mend_standard_streams
 
 __all__ = ["COMMANDS", "main"]
 
 #: Each is a module beside this one, with a SUMMARY, perhaps ``add_arguments(parser)``,
 #: and ``run(options, token)``, which returns the exit code.
-COMMANDS: Final = ("chat", "run", "demo", "doctor", "models")
+COMMANDS: Final = ("chat", "run", "demo", "doctor", "models", "timeline")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,11 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     mend_standard_streams()
     try:
-        options = _parser().parse_args(arguments)
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        options = _parser(given).parse_args(given)
         with cancel_on_signals() as token:
             return _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count
-        return _say("cancelled", EXIT_CANCELLED)
+        over = CancelToken()
+        over.cancel()
+        return _say("syncagent: cancelled", EXIT_CANCELLED, over)
 
 
 def _run(options: argparse.Namespace, token: CancelToken) -> int:
@@ -44,23 +47,26 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
         code = int(options.run(options, token))
         sys.stdout.flush()
     except Cancelled as cancelled:
+        how = "timeout" if cancelled.origin == "deadline" else "cancelled"
         code = exit_code_of(cancelled.reason, cancelled.origin)
-        return _say("\ncancelled", code)
+        return _say(f"syncagent: {how}", code, token)
     except BrokenPipeError:  # "syncagent models | head" has seen enough
         _drop_output()
         return EXIT_FAILED
     except SyncAgentError as error:  # expected: it says what to do
-        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED)
+        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
     except OSError as error:  # a disk that is full, a file that is not there
         _drop_output()
-        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED)
+        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
     return code
 
 
-def _say(line: str, code: int) -> int:
-    """Print *line* on standard error, if anybody reads that; return *code*."""
+def _say(line: str, code: int, token: CancelToken) -> int:
+    """Write *line* to standard error, if anybody reads that; return *code*."""
+    errors = Output(sys.stderr, token)
+    is_after_keys = errors.is_terminal and code == EXIT_CANCELLED  # ^C on the screen
     try:
-        print(line, file=sys.stderr, flush=True)
+        errors.write("\n" * is_after_keys + f"{line}\n")
     except OSError:
         pass
     return code
@@ -77,13 +83,14 @@ def _drop_output() -> None:
         os.close(nowhere)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(given: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="syncagent", description="A synchronous agent SDK whose runs stop at once."
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name in COMMANDS:
+    # Nobody waits for what the other commands import.
+    for name in given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS:
         module = import_module(f".{name}", __package__)
         summary = module.SUMMARY
         command = commands.add_parser(name, help=summary, description=summary)

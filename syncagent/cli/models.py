@@ -18,7 +18,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     """
     rows = [("MODEL", "KEY", "ADDRESS")]
     rows += [_row(endpoint) for endpoint in ENDPOINTS.values()]
-    rows.append(("local", "needs none", "this machine, with syncagent[local]"))
+    rows.append(("local", "needs none", "this machine; syncagent doctor says how"))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for model, key, address in rows:
         print(f"{model:{widths[0]}}  {key:{widths[1]}}  {address}")

@@ -20,6 +20,7 @@ class Notes:
     def __init__(
         self, token: CancelToken, answer: Output, is_quiet: bool = False
     ) -> None:
+        self._token = token
         self._stream = Output(sys.stderr, token)
         self._answer = answer
         self._is_quiet = is_quiet
@@ -36,18 +37,28 @@ class Notes:
 
     def warn(self, line: str) -> None:
         """Say what everybody has to know."""
-        self._begin()
-        self._stream.write(f"{line}\n")
+        self._write(f"{line}\n")
 
     def ask(self, question: str) -> None:
         """Say something whose answer follows on the same line."""
-        self._begin()
-        self._stream.write(question)
+        self._write(question)
         self._stream.is_at_line_start = True  # once the user has pressed Enter
 
-    def _begin(self) -> None:
-        """Leave the answer's line, on the screen only: what is piped stays as it is."""
+    def _write(self, text: str) -> None:
+        if self.is_terminal and self._is_in_a_line():
+            text = f"\n{text}"
+        try:
+            self._stream.write(text)
+        except OSError:  # a disk that is full is no reason to lose the answer, too
+            pass
+
+    def _is_in_a_line(self) -> bool:
+        """Stands the cursor behind words of the answer, or behind a ^C?"""
         answer = self._answer
-        if answer.is_terminal and self.is_terminal and not answer.is_at_line_start:
-            self._stream.write("\n")
-            answer.is_at_line_start = True
+        if answer.is_terminal and not answer.is_at_line_start:
+            answer.is_at_line_start = (
+                True  # on the screen; what is piped stays as it is
+            )
+            return True
+        is_past = answer.is_past_cancel or self._stream.is_past_cancel
+        return self._token.cancelled and self._token.reason == "SIGINT" and not is_past

@@ -6,15 +6,17 @@ import argparse
 import os
 import re
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from ..agent import Agent
 from ..cancel import CancelToken
-from ..exceptions import SyncAgentError
 from ..limits import Limits
 from ..result import RunFinished, RunResult
-from .asking import Desk
+from .asking import Desk, has_terminal
 from .choices import add_choices, choose_model, choose_tools, seconds
 from .display import JsonLines, PlainText, Shown
 from .exit_codes import EXIT_FAILED, exit_code_of
@@ -34,6 +36,9 @@ exit codes: 0 done; 1 failed, or not done (a limit, a refusal, an answer that wa
 long); 2 wrong usage; 124 the timeout has passed; 130 cancelled (Ctrl+C); 143 SIGTERM.
 However it ends, the text that had come by then has been written.
 """
+#: Seconds after which a cancel should have ended everything.
+_SOON: Final = 1.0
+_AGAIN: Final = "a tool does not stop; Ctrl+C again does not wait for it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="write events, one JSON object a line"
     )
+    parser.add_argument(
+        "--record", metavar="FILE", help="write what happens, for syncagent timeline"
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="only warnings")
 
 
@@ -75,7 +83,6 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         notes = Notes(bounded, answer, options.quiet)
         _find_prompt(options)
         mode = _approval_mode(options, notes)
-        prompt = _read_prompt(options, bounded, notes)
         model, notice = choose_model(options.model)
         if notice:
             notes.tell(notice)
@@ -91,13 +98,29 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             ask=desk.ask,
             authenticate=desk.authenticate,
         )
+        prompt = _read_prompt(options, bounded, notes)
         try:
-            result = agent.run(prompt, timeout=_left(options, began), cancel=token)
-        except SyncAgentError:
+            with _patience(bounded, notes):
+                left = _left(options, began)
+                result = agent.run(
+                    prompt, timeout=left, cancel=token, record=options.record
+                )
+            shown.finish(RunFinished(result))
+        finally:
             shown.end()
-            raise
-        shown.finish(RunFinished(result))
         return _report(result, notes, time.monotonic() - began)
+
+
+@contextmanager
+def _patience(token: CancelToken, notes: Notes) -> Iterator[None]:
+    """Say what a second Ctrl+C is for, if something does not end after the first."""
+    timer = threading.Timer(_SOON, notes.warn, [_AGAIN])
+    timer.daemon = True
+    with token.on_cancel(timer.start):
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def _left(options: argparse.Namespace, began: float) -> float | None:
@@ -112,10 +135,12 @@ def _left(options: argparse.Namespace, began: float) -> float | None:
 
 
 def _find_prompt(options: argparse.Namespace) -> None:
-    """Take the prompt out of the tools: --tools shop:search "What is new?" """
+    """Take the prompt out of the tools: ``--tools shop:search "What is new?"``."""
     is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
     if options.prompt is None and options.tools and not is_place(options.tools[-1]):
         options.prompt = options.tools.pop()
+    if options.prompt is None and sys.stdin.isatty():
+        options.parser.error('there is no prompt; give one: syncagent run "Hello"')
 
 
 def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) -> str:
@@ -124,11 +149,8 @@ def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) 
     Cancellation: ends at once.
     """
     given = None if options.prompt in (None, "-") else _decoded(options.prompt)
-    is_typed = sys.stdin.isatty()
-    if given is None and is_typed and options.prompt is None:
-        options.parser.error('there is no prompt; give one: syncagent run "Hello"')
     piped = ""
-    if options.prompt == "-" or not is_typed:
+    if options.prompt == "-" or not sys.stdin.isatty():
         piped = _read_input(token, notes).strip("\n")
     parts = [part for part in (piped, given or "") if part.strip()]
     if not parts:
@@ -139,7 +161,7 @@ def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) 
 def _read_input(token: CancelToken, notes: Notes) -> str:
     try:
         descriptor = sys.stdin.fileno()
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # no stream of the system's, so it has all of it
         return sys.stdin.read()
     return read_all(descriptor, token, on_wait=lambda: notes.tell(_WAITING))
 
@@ -156,7 +178,7 @@ def _decoded(argument: str) -> str:
 
 
 def _approval_mode(options: argparse.Namespace, notes: Notes) -> str:
-    can_ask = notes.is_terminal
+    can_ask = notes.is_terminal and has_terminal()
     if options.approve == "ask" and not can_ask:
         options.parser.error(
             "--approve ask needs a terminal to ask on; say all or none"
@@ -181,9 +203,6 @@ _ENDS: Final = {
 
 def _report(result: RunResult, notes: Notes, took: float) -> int:
     """Say how it has ended; return the exit code."""
-    for tool in result.tool_outcomes:
-        if tool.outcome in ("interrupted", "abandoned"):
-            notes.warn(f"tool {tool.name}: {tool.outcome}")
     usage = result.usage
     about = "about " if usage.estimated else ""
     cost = "" if result.cost is None else f", ${result.cost:.4f}"
@@ -196,7 +215,7 @@ def _report(result: RunResult, notes: Notes, took: float) -> int:
         code = exit_code_of(how.reason, how.origin)
         said = "timeout" if how.origin == "deadline" else "cancelled"
         why = "" if how.origin == "deadline" else f" by {on_one_line(how.reason)}"
-        notes.warn(f"syncagent: {said}{why} (phase {how.phase}); the text is kept")
+        notes.warn(f"syncagent: {said}{why} (phase {how.phase})")
         return code
     if result.stop_reason == "end_turn":
         return 0

@@ -20,7 +20,7 @@ _PIECE: Final = 512
 #: Seconds that a reader who is asleep has after a cancel, to take what there is.
 _LAST_CHANCE: Final = 0.5
 #: Seconds for which a pipe may be silent before somebody is told.
-_PATIENCE: Final = 2.0
+_PATIENCE: Final = 1.0
 #: Bytes that are read as a prompt; no model takes as many.
 _MOST: Final = 64 * 2**20
 
@@ -45,6 +45,8 @@ class Output:
         self._is_given_up = False
         #: Is the last line of it complete?
         self.is_at_line_start = True
+        #: Was a line completed since the cancel? After a ^C on the screen, that is.
+        self.is_past_cancel = False
 
     def write(self, text: str) -> None:
         """Write *text*.
@@ -56,6 +58,8 @@ class Output:
         if not text:
             return
         self.is_at_line_start = text.endswith("\n")
+        if self._token.cancelled and "\n" in text:
+            self.is_past_cancel = True
         shown = harmless(text) if self.is_terminal else text
         if self._descriptor is None:
             self._stream.write(shown)
@@ -102,9 +106,7 @@ def read_all(
     :raises ConfigurationError: it is more than any model takes, or cannot be read.
     """
     data = bytearray()
-    if not select.select([descriptor], [], [], _PATIENCE)[0]:
-        on_wait()
-    while piece := _read(descriptor, token):
+    while piece := _read(descriptor, token, on_wait=None if data else on_wait):
         data += piece
         if len(data) > _MOST:
             raise ConfigurationError(
@@ -130,10 +132,18 @@ def read_line(descriptor: int, token: CancelToken) -> str | None:
     return data.decode(errors="replace").strip() if data else None
 
 
-def _read(descriptor: int, token: CancelToken, size: int = 2**16) -> bytes:
+def _read(
+    descriptor: int,
+    token: CancelToken,
+    size: int = 2**16,
+    on_wait: Callable[[], object] | None = None,
+) -> bytes:
     with _alarm(token) as alarm:
+        both = [descriptor, alarm]
+        if on_wait is not None and not select.select(both, [], [], _PATIENCE)[0]:
+            on_wait()
         while True:
-            select.select([descriptor, alarm], [], [])
+            select.select(both, [], [])
             token.checkpoint()
             try:
                 return os.read(descriptor, size)

@@ -116,8 +116,18 @@ _ALL = (
         example="gemini-2.5-flash",
     ),
     _chat("openrouter", "https://openrouter.ai/api/v1", example="openai/gpt-5-mini"),
-    _chat("groq", "https://api.groq.com/openai/v1", example="llama-3.3-70b-versatile"),
-    _chat("deepseek", "https://api.deepseek.com/v1", example="deepseek-chat"),
+    _chat(
+        "groq",
+        "https://api.groq.com/openai/v1",
+        example="llama-3.3-70b-versatile",
+        words={"response_format": None},  # not for all models, nor beside tools
+    ),
+    _chat(
+        "deepseek",
+        "https://api.deepseek.com/v1",
+        example="deepseek-chat",
+        words={"response_format": None},  # it knows no schemas there
+    ),
     _chat(
         "mistral",
         "https://api.mistral.ai/v1",

@@ -225,7 +225,7 @@ def _find_weights() -> str:
     found = [path for place in places or () for path in Path(place).glob("*.gguf")]
     if not found or find_spec("xllamacpp") is None:
         raise ConfigurationError(
-            f"the local model is not installed; to have it (150 MB): {INSTALL}"
+            f"the local model is not installed; to have it (200 MB): {INSTALL}"
         )
     return str(found[0])
 

@@ -231,6 +231,12 @@ class Model(ABC):
         """Return what is spoken at the endpoint; the class's own, unless it differs."""
         return self.dialect
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be written anywhere, such as its key."""
+        key = getattr(getattr(self, "_auth", None), "_key", None)
+        return () if key is None else (key,)
+
     def _credentials(self, key: str) -> AuthBase:
         return Credentials(key)
 

@@ -39,7 +39,7 @@ class Price(msgspec.Struct, frozen=True):
 
 
 #: List prices of late 2025, for text; a name also stands for its dated versions.
-#: Providers change them as they like: give your own to :func:`cost`.
+#: Providers change them as they like: give your own to ``cost()``.
 PRICES: Final[Mapping[str, Price]] = {
     "gpt-5": Price(1.25, 10.0, 0.125),
     "gpt-5-mini": Price(0.25, 2.0, 0.025),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
@@ -10,7 +11,7 @@ import msgspec
 from ..events import Event, MessageStarted
 from ..exceptions import ConfigurationError
 from ..messages import AssistantMessage, Message, ProviderBlock, Text, UserMessage
-from ..options import BUDGETS, Options, ToolSpec
+from ..options import BUDGETS, Options, OutputFormat, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import AssistantTurn, Piece, Transcript, Turn, turns
 from .anthropic_answer import (
@@ -34,11 +35,15 @@ from .blocks import encoded
 from .dialect import Dialect, cut_off, given, read
 from .draft import Draft
 from .refusals import error_in_answer
-from .schemas import strict
+from .schemas import closed, parts
 
 #: How many tokens an answer may have if nobody says so; the provider wants a number.
 _MAX_TOKENS: Final = 8192
 _LEAST_BUDGET: Final = 1024
+#: Models that were there before forms could be enforced.
+_WITHOUT_FORMS: Final = re.compile(r"claude-(?:instant|[123]\b|\w+-4-(?:0\b|20))")
+#: How many places of a form may have a choice of types.
+_MOST_CHOICES: Final = 16
 
 
 class AnthropicDialect(Dialect):
@@ -55,6 +60,8 @@ class AnthropicDialect(Dialect):
         *,
         stream: bool = True,
     ) -> bytes:
+        if options.prefill and options.output is not None:
+            raise ConfigurationError(f"{NAME} models take no prefill beside output")
         transcript = (
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
@@ -68,6 +75,17 @@ class AnthropicDialect(Dialect):
                 max_tokens=options.max_tokens or budget + _MAX_TOKENS,
             )
         return super().build_payload(model, transcript, tools, options, stream=stream)
+
+    def _enforces(
+        self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
+    ) -> bool:
+        form = None if _WITHOUT_FORMS.search(model) else closed(output.schema)
+        if form is None:
+            return False
+        each = list(parts(form))
+        choices = ["anyOf" in one or isinstance(one.get("type"), list) for one in each]
+        # Nothing that contains itself, and not too much of that.
+        return sum(choices) <= _MOST_CHOICES and not any("$ref" in one for one in each)
 
     def _head(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
@@ -96,8 +114,8 @@ class AnthropicDialect(Dialect):
             if choice is not None:
                 head["tool_choice"] = choice
         if options.output is not None:
-            schema = strict(options.output.schema)  # it takes no other
-            wanted = {"type": "json_schema", "schema": schema}
+            form = closed(options.output.schema)
+            wanted = {"type": "json_schema", "schema": form}
             head["output_config"] = {"format": wanted}
         return head
 
@@ -223,8 +241,6 @@ def _check(options: Options, *, is_thinking: bool, has_tools: bool) -> None:
             f"{NAME} models take no prefill that ends with white space; the answer "
             "can begin with it instead"
         )
-    if options.prefill and options.output is not None:
-        raise ConfigurationError(f"{NAME} models take no prefill beside output")
 
 
 def _system(options: Options) -> Any:

@@ -12,12 +12,13 @@ from .._redaction import redact
 from ..events import Event
 from ..exceptions import ConfigurationError, ProtocolError, ProviderError, StreamBroken
 from ..messages import Message
-from ..options import Options, ToolSpec
+from ..options import Options, OutputFormat, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
 from .blocks import encoded
 from .draft import Draft
 from .refusals import explain
+from .schemas import in_words
 
 T = TypeVar("T")
 
@@ -59,6 +60,10 @@ class Dialect(ABC):
             raise ConfigurationError(
                 f"tool_choice is {options.tool_choice!r}, but there are no tools"
             )
+        if options.output is not None and not self._enforces(
+            model, tools, options.output
+        ):
+            options = in_words(options)
         transcript = (
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
@@ -71,6 +76,12 @@ class Dialect(ABC):
             )
         begin = encoded(fields, "the request")[:-1] + (b"," if fields else b"")
         return b"".join([begin, b'"%s":[' % field.encode(), *pieces, b"]}"])
+
+    def _enforces(
+        self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
+    ) -> bool:
+        """Is there a word for the form of an answer? Else the model is told it."""
+        return True
 
     @abstractmethod
     def _head(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
@@ -13,7 +14,7 @@ from ..exceptions import (
     ProviderError,
     RequestRejected,
 )
-from ..options import BUDGETS, Options, ToolSpec
+from ..options import BUDGETS, Options, OutputFormat, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import Piece, Transcript
 from .blocks import encoded
@@ -22,9 +23,11 @@ from .draft import Draft
 from .gemini_answer import Answer, chunks, is_last, split
 from .gemini_turns import NAME, encode
 from .refusals import retold
+from .schemas import described
 
 #: What models that cannot do without thinking take for next to none.
 _LEAST_BUDGET: Final = 128
+_VERSION: Final = re.compile(r"gemini-(\d+)")
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
@@ -32,6 +35,13 @@ class GeminiDialect(Dialect):
     """``models/NAME:streamGenerateContent?alt=sse``."""
 
     name: ClassVar[str] = NAME
+
+    def _enforces(
+        self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
+    ) -> bool:
+        version = _VERSION.search(model)
+        # Before the third, a form and tools exclude each other.
+        return not tools or (version is not None and int(version[1]) >= 3)
 
     def _head(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
@@ -119,7 +129,7 @@ def _config(model: str, options: Options) -> dict[str, Any]:
             config["thinkingConfig"]["includeThoughts"] = True
     if options.output is not None:
         config["responseMimeType"] = "application/json"
-        config["responseJsonSchema"] = options.output.schema
+        config["responseJsonSchema"] = described(options.output.schema)
     return config
 
 

@@ -16,7 +16,7 @@ from ..messages import (
     ToolResult,
     UserBlock,
 )
-from ..options import Options, ToolSpec
+from ..options import Options, OutputFormat, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript import AssistantTurn, Piece, Transcript, Turn, UserTurn
 from .blocks import arguments_of, encoded, name_of, url_of, words_of
@@ -63,6 +63,11 @@ class OpenAIChatDialect(Dialect):
         self._has_short_ids = has_short_ids
         if self._words:  # OpenAI answers a prefill, imitators go on with it
             self.unknown_options = self.unknown_options - {"prefill"}  # type: ignore[misc]
+
+    def _enforces(
+        self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
+    ) -> bool:
+        return self._words.get("response_format", "") is not None
 
     def _head(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool

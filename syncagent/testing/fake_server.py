@@ -251,7 +251,11 @@ class _Answer:
             return self._error(401, f"no API key was given; it goes into {key!r}")
         if key == "x-api-key" and not self._request.headers.get("anthropic-version"):
             return self._error(400, "anthropic-version: header is required")
-        wrong = rules.complaint(self._request.payload)
+        payload = self._request.payload
+        if rules is gemini_rules:  # which has the model's name in its path
+            wrong = gemini_rules.complaint(payload, path)
+        else:
+            wrong = rules.complaint(payload)
         if wrong is not None:
             return self._error(400, wrong)
         reply = self._server._next_reply(self._request)
@@ -287,10 +291,11 @@ class _Answer:
         data = _head(status, "application/json", more) + body
         return lambda: self._send(data)
 
-    def _stream(self, acts: Iterable[Act], frames: list[bytes]) -> None:
-        acts = list(acts)
-        if acts and isinstance(acts[0], Stall) and acts[0].before_headers:
-            self._stall(acts.pop(0))
+    def _stream(self, acts: tuple[Act, ...], frames: list[bytes]) -> None:
+        first, *others = acts or (Send(0),)
+        if isinstance(first, Stall) and first.before_headers:
+            self._stall(first)
+            acts = tuple(others)
         self._send(_head(200, "text/event-stream", {"Transfer-Encoding": "chunked"}))
         self._play(acts, iter(frames))
         self._send(b"0\r\n\r\n")

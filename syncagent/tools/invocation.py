@@ -40,6 +40,7 @@ class Host:
     :param emit: takes what a tool says about its progress, on any thread.
     :param ask: asks the user, if there is one.
     :param run_agent: runs a sub-agent.
+    :param watch: told, on the tool's thread, that a call begins or has ended.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Host:
         emit: Callable[[Invocation, Any], None],
         ask: Callable[[Invocation, CancelToken, str], str] | None = None,
         run_agent: Callable[..., Any] | None = None,
+        watch: Callable[..., object] | None = None,
     ) -> None:
         self.run_id = run_id
+        self.watch = watch
         self.forced = forced
         self.helpers = helpers
         self.emit = emit
@@ -181,6 +184,8 @@ class Invocation:
         try:
             current_run_id.set(host.run_id)
             host.helpers.add(here)
+            if host.watch is not None:
+                host.watch(self, is_over=False)
             with self.context(host, token) as context:
                 # The last moment: from here on the tool has begun.
                 if token.cancelled:
@@ -197,6 +202,8 @@ class Invocation:
         finally:
             host.helpers.discard(here)
             current_run_id.set(before)
+            if host.watch is not None:
+                host.watch(self, is_over=True)
 
     def _content(self, value: Any) -> tuple[ResultBlock, ...]:
         assert self.tool is not None

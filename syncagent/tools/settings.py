@@ -18,8 +18,9 @@ __all__ = ["Isolation", "NeedsApproval", "OnCancel", "ToolSettings", "checked_na
 
 OnCancel = Literal["wait", "abandon", "kill"]
 Isolation = Literal["thread", "process"]
-#: Is it to be approved? Given the arguments and the context, or known beforehand.
-NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], bool]
+#: Is it to be approved? Given the arguments and the context, or known beforehand. Words
+#: are a yes, and tell whoever is asked why.
+NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], bool | str]
 
 #: What every provider takes for the name of a tool.
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")

@@ -163,7 +163,7 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         process of its own it then runs on a thread of its own.
     :param isolation: run it on a ``thread`` or in a ``process`` of its own.
     :param requires_approval: ask before it is called; or a function of the arguments
-        and the context that says whether to.
+        and the context that says whether to, with words if there is a reason to tell.
     :param requires_auth: whose credentials it needs, in ``ctx.credentials``. They are
         asked for once, and again if the tool raises
         :exc:`~syncagent.exceptions.AuthenticationFailed`.

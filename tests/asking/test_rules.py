@@ -327,6 +327,19 @@ def test_a_function_that_raises_lets_nothing_run():
     check_usable(agent)
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"), [("costs 900 euros", "costs 900 euros"), (True, "")]
+)
+def test_whoever_is_asked_is_told_why(said, reason):
+    """A policy that says why has its words shown; they are kept in a saved state."""
+    free = tool(name="do")(do.function)
+    agent = asking(DO, requires_approval=lambda arguments, ctx: said, tools=[free])
+    (asked,) = agent.run("Go on.").interrupts
+    assert asked.reason == reason
+    again = Agent.load(agent.save(), model("fine"), tools=[free])
+    assert again.interrupts[0].reason == reason
+
+
 def test_a_function_that_asks_the_user():
     """Nobody can be asked before a tool is called: it is an error, and no hang."""
     free = tool(name="do")(do.function)

@@ -9,6 +9,8 @@ import subprocess
 import pytest
 from source import ROOT
 
+from syncagent.models.local import INSTALL
+
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
@@ -38,16 +40,16 @@ def test_code_runs():
         printed.append(output.getvalue())
         assert len(block.splitlines()) <= 12
     first = "cancelled by user: the user went away\n"
-    assert printed == [first, "Wear a jacket.\n", "Sunny.\nRain.\n"]
+    assert printed == [first, "Wear a jacket.\n", "Sunny.\nRain.\n", "43\n"]
 
 
-@pytest.mark.parametrize("name", ["demo", "test"])
+@pytest.mark.parametrize("name", ["chat", "demo", "test"])
 def test_commands_are_those_that_ci_runs(name):
     """There is one line for each, it sets everything up, and .ci/run runs it."""
     line = command(name)
     assert line in blocks("bash")
     steps = line.split(" && ")
-    assert len(steps) == 3
+    assert len(steps) == (4 if name == "chat" else 3)
     assert steps[0] == "python3 -m venv .venv"
     assert steps[1].startswith(".venv/bin/pip install")
     assert f"in_clone {name}" in CI
@@ -67,9 +69,17 @@ def command_of_ci():
     return re.search(r"command_of\(\) \{.*?\n\}\n", CI, re.DOTALL)[0]
 
 
-def test_demo_command_ends_in_the_demo():
-    """What the first command runs at its end is a command of the package."""
-    assert shlex.split(command("demo"))[-2:] == [".venv/bin/syncagent", "demo"]
+@pytest.mark.parametrize("name", ["chat", "demo"])
+def test_commands_end_in_one_of_ours(name):
+    """What they run at their end is a command of the package."""
+    assert shlex.split(command(name))[-2:] == [".venv/bin/syncagent", name]
+
+
+def test_the_local_model_is_the_one_that_we_know():
+    """The README installs what the package says itself, and may fail to."""
+    assert (
+        f".venv/bin/{INSTALL.replace('install', 'install --quiet')} || true" in README
+    )
 
 
 def test_files_it_names_are_there():

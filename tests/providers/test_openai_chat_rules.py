@@ -6,7 +6,7 @@ from syncagent.testing.rules.openai_chat import complaint
 
 USER = {"role": "user", "content": "Hi"}
 RIGHT = {"model": "gpt", "messages": [USER]}
-OPEN = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+OPEN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 CLOSED = {**OPEN, "additionalProperties": False}
 HALF = {**CLOSED, "required": []}
 
@@ -45,6 +45,10 @@ def test_what_is_right_is_accepted(change):
         (formed({**CLOSED, "$defs": {"b": OPEN}}), "In schema.$defs.b,"),
         (formed({"type": "array", "items": HALF}), "In schema.items,"),
         (formed({"anyOf": [CLOSED, OPEN]}), "In schema.anyOf.1,"),
+        (formed({**CLOSED, "default": {}}), "'default' is not permitted"),
+        (formed({**CLOSED, "properties": {"a": {}}}), "'type' key"),
+        (formed({"anyOf": [{"type": "array"}]}), "missing items"),
+        (formed({"type": "string", "format": "decimal"}), "'decimal' is not"),
     ],
 )
 def test_each_rule_can_be_broken(change, said):

@@ -45,7 +45,7 @@ def formed(schema, strict=True):
         ({"text": {"format": {"type": "json_schema", "name": "a"}}}, "format.schema"),
         (formed({"type": "object"}), "additionalProperties"),
         (formed({"$defs": {"a": {"type": ["object", "null"]}}}), "schema.$defs.a"),
-        (formed({**CLOSED, "properties": {"a": {}}}), "Missing ['a']"),
+        (formed({**CLOSED, "properties": {"a": {"type": "string"}}}), "Missing ['a']"),
         ({"input": ["hi"]}, "Invalid type"),
         ({"tools": ["f"]}, "Invalid type"),
         ({"tools": [{}], "text": 7}, "Invalid type"),

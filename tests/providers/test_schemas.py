@@ -2,7 +2,9 @@
 
 import pytest
 
-from syncagent.providers.schemas import strict
+from syncagent.options import OutputFormat
+from syncagent.providers.schemas import closed as closed_form
+from syncagent.providers.schemas import described, enforceable, known, strict
 
 
 def closed(properties, **more):
@@ -16,6 +18,7 @@ def closed(properties, **more):
 
 
 TEXT = {"type": "string"}
+LONGEST = {**TEXT, "description": "maxLength: 3"}
 
 
 @pytest.mark.parametrize(
@@ -60,3 +63,70 @@ TEXT = {"type": "string"}
 def test_what_becomes_of_a_schema(schema, expected):
     """Every property is there, no other is, and what was optional may be null."""
     assert strict(schema) == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (TEXT, TEXT),
+        ({**TEXT, "format": "uuid"}, {**TEXT, "format": "uuid"}),
+        ({**TEXT, "format": "decimal"}, {**TEXT, "description": 'format: "decimal"'}),
+        (
+            {**TEXT, "description": "A name.", "minLength": 1, "default": "x"},
+            {**TEXT, "description": 'A name. (minLength: 1, default: "x")'},
+        ),
+        ({**TEXT, "default": None}, TEXT),
+        ({"const": 3}, {"enum": [3]}),
+        ({"oneOf": [{**TEXT, "maxLength": 3}]}, {"anyOf": [LONGEST]}),
+        (
+            {"type": "array", "items": {"const": 1}, "uniqueItems": True},
+            {
+                "type": "array",
+                "items": {"enum": [1]},
+                "description": "uniqueItems: true",
+            },
+        ),
+        (closed({"default": TEXT}), closed({"default": TEXT})),
+    ],
+)
+def test_what_cannot_be_enforced_is_described(schema, expected):
+    """The words go where the model reads them; names of properties are no words."""
+    assert known(schema) == expected
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"description": "anything"},
+        {"type": "object"},
+        {"type": "object", "additionalProperties": TEXT},
+        {"type": "array"},
+        {"type": "array", "prefixItems": [TEXT], "items": False},
+        {"allOf": [TEXT]},
+        closed({"a": {}}),
+        {"anyOf": [TEXT, {"type": "array"}]},
+        {"$defs": {"a": {"type": "object"}}, "$ref": "#/$defs/a"},
+    ],
+)
+def test_what_is_open_cannot_be_enforced(schema):
+    """It is sent as it is, and not as something stricter."""
+    assert closed_form(schema) is None
+    form = enforceable(OutputFormat(schema))
+    assert (form["schema"], form["strict"]) == (schema, False)
+
+
+def test_a_form_is_closed_once():
+    """The same schema has the same form, and an equal one is another."""
+    schema = closed({"a": TEXT})
+    assert closed_form(schema) is closed_form(schema)
+    assert closed_form(dict(schema)) is not closed_form(schema)
+
+
+def test_gemini_may_have_what_is_open():
+    """Dicts and tuples stay, without words that it does not know."""
+    pair = {"type": "array", "prefixItems": [TEXT], "items": False, "maxItems": 1}
+    schema = {"type": "object", "additionalProperties": {**pair, "uniqueItems": True}}
+    made = described(schema)["additionalProperties"]
+    assert made.pop("description") == "uniqueItems: true"
+    assert made == {"type": "array", "prefixItems": [TEXT], "maxItems": 1}

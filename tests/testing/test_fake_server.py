@@ -186,6 +186,23 @@ def test_a_gate_in_an_answer():
             assert b"data: [DONE]" in list(lines)
 
 
+def test_a_stall_before_headers():
+    """Nothing at all comes until the gate is opened, and then the whole answer."""
+    gate = Gate()
+    acts = [Stall(gate, before_headers=True), Send()]
+    with FakeServer([say("Hello", acts=acts)]) as server:
+        sock, request = connect(server)
+        with sock:
+            sock.sendall(request)
+            gate.wait_reached()
+            sock.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                sock.recv(1)
+            gate.open()
+            sock.settimeout(20)
+            assert sock.recv(20).startswith(b"HTTP/1.1 200")
+
+
 def test_who_hangs_up_is_noted():
     """With the time of it."""
     with FakeServer([say("Hello", acts=[Send(1), Stall()])]) as server:

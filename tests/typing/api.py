@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import threading
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import requests
@@ -19,6 +22,7 @@ from syncagent import (
     CancelPolicy,
     CancelReason,
     CancelToken,
+    ChatStream,
     Handle,
     Limits,
     Origin,
@@ -36,13 +40,15 @@ from syncagent import (
     Transport,
     abandoned,
     cancel_on_signals,
+    llm_chat,
+    llm_function,
     logs,
     tool,
 )
 from syncagent.cancel import Alarm, Killable, Receipt, RunSlot
 from syncagent.events import InterruptRaised, Lagged, MessageFinished, TextDelta
 from syncagent.hooks import BeforeTool, Deny
-from syncagent.messages import Image, UserMessage
+from syncagent.messages import Image, Message, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
 from syncagent.options import Options, ToolSpec
 from syncagent.sse import EventDecoder, decode_events
@@ -58,6 +64,7 @@ from syncagent.testing import (
     no_leaks,
     say,
 )
+from syncagent.timeline import Timeline, read_timeline, render_html, render_text
 from syncagent.transcript import Transcript
 from syncagent.transport import CancellableAdapter, EventStream, Reply
 
@@ -228,7 +235,7 @@ def agents(event: threading.Event, token: CancelToken) -> str:
         hooks=[ReadOnly()],
         approve=approve,
     )
-    result: RunResult = agent.run("hello", timeout=5, cancel=event)
+    result: RunResult = agent.run("hello", timeout=5, cancel=event, record="a.jsonl")
     receipt: Receipt = agent.cancel("enough", mode="after_turn")
     receipt.wait(1)
     with agent.fork().stream(["look", Image(b"x")], cancel=token) as stream:
@@ -244,7 +251,7 @@ def agents(event: threading.Event, token: CancelToken) -> str:
 
 
 def driven(agent: Agent) -> str:
-    with agent.drive("hello", on_event=print) as driver:
+    with agent.drive("hello", on_event=print, record=io.BytesIO()) as driver:
         step = driver.next()
         if isinstance(step, ApprovalRequest):
             step.approve({"to": 3}, remember="arguments")
@@ -277,3 +284,70 @@ def in_background(agent: Agent, event: threading.Event) -> float:
         runtime.start(agent, "hello").add_done_callback(lambda done: print(done.run_id))
         runtime.cancel_all("enough")
         return float(len(runtime.shutdown(1).cancelled))
+
+
+@dataclass
+class Place:
+    north: float
+    east: float
+
+
+@llm_function(model="openai:gpt-5-mini", tools=[weather], limits=Limits(turns=5))
+def locate(name: str, *, near: list[str] | None = None) -> Place:
+    """Find the place."""
+    raise NotImplementedError
+
+
+@llm_chat(model="anthropic:claude-sonnet-4-5")
+def tutor(message: str, history: list[Message]) -> None:
+    """You are a patient tutor."""
+
+
+class Atlas:
+    @llm_function(model="openai:gpt-5-mini")
+    def find(self, name: str) -> list[Place]:
+        """Find all places with that name."""
+        raise NotImplementedError
+
+    @llm_chat(model="openai:gpt-5-mini")
+    def talk(self, message: str, history: list[Message]) -> None:
+        """Talk about maps."""
+
+
+def functions(event: threading.Event, token: CancelToken) -> Place:
+    place: Place = locate("Oslo", near=["sea"])
+    locate(7)  # type: ignore[call-overload]
+    locate("Oslo", far=[])  # type: ignore[call-overload]
+    place = locate("Oslo", cancel=event, timeout=5)
+    with locate.stream("Oslo", cancel=token) as stream:
+        for step in stream:
+            print(step)
+    place = locate.value(stream.result)
+    handle: Handle = locate.start("Oslo")
+    place = locate.value(handle.result(5))
+    places: list[Place] = Atlas().find("Oslo")
+    places = Atlas.find(Atlas(), "Oslo", timeout=5)
+    Atlas().find(7)  # type: ignore[call-overload]
+    Agent(ScriptedModel("x"), tools=[locate])
+    places.append(place)
+    return locate.using(model=ScriptedModel("x"))("Oslo")
+
+
+def chats(history: list[Message]) -> tuple[Message, ...]:
+    stream: ChatStream = tutor("hello", history, timeout=5)
+    for step in stream:
+        if isinstance(step, RunFinished):
+            print(step.result.text)
+    for step in Atlas().talk("hello", history):
+        print(step)
+    tutor(7, history)  # type: ignore[call-overload]
+    stream.cancel("enough").wait(1)
+    return tutor.agent(stream.history).messages
+
+
+def recorded(agent: Agent) -> str:
+    with open("run.jsonl", "w") as file:
+        agent.start("hello", record=file).close()
+    timeline: Timeline = read_timeline(Path("run.jsonl"))
+    print(render_text(timeline, width=80), timeline.rows[0].after_cancel)
+    return render_html(timeline)

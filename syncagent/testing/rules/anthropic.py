@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .schemas import objects
+from .schemas import objects, parts
 
 _FIELDS: Final = frozenset(
     {
@@ -27,6 +27,14 @@ _USER_BLOCKS: Final = frozenset(
 )
 _RESULT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result"})
 _FORMAT_TYPES: Final = frozenset({"json_schema"})
+_MOST_UNIONS: Final = 16
+#: Words of JSON schemas that cannot be enforced.
+_UNENFORCED: Final = frozenset(
+    {
+        *{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+        *{"minLength", "maxLength", "maxItems", "uniqueItems", "prefixItems", "oneOf"},
+    }
+)
 
 
 def complaint(payload: dict[str, Any]) -> str | None:
@@ -161,12 +169,26 @@ def _format(payload: dict[str, Any]) -> Iterator[str]:
             yield f"{where}.type: Input should be 'json_schema'"
         if not isinstance(wanted.get("schema"), dict):
             yield f"{where}.schema: Field required"
+        yield from _unenforceable(f"{where}.schema", wanted["schema"])
         for name, each in objects(f"{where}.schema", wanted["schema"]):
             if each.get("additionalProperties") is not False:
                 yield (
                     f"{name}: For 'object' type, 'additionalProperties' must be "
                     "explicitly set to false"
                 )
+
+
+def _unenforceable(where: str, schema: dict[str, Any]) -> Iterator[str]:
+    each = list(parts(schema))
+    unions = sum("anyOf" in one or isinstance(one.get("type"), list) for one in each)
+    if unions > _MOST_UNIONS:
+        yield f"{where}: too many parameters with union types (limit: {_MOST_UNIONS})"
+    for one in each:
+        if "$ref" in one:
+            yield f"{where}: Circular reference detected"
+        for name in sorted(one.keys() & _UNENFORCED):
+            kind = one.get("type")
+            yield f"{where}: For '{kind}' type, property '{name}' is not supported"
 
 
 def _system(system: Any) -> Iterator[str]:

@@ -49,15 +49,20 @@ _RANGES: Final = (
     ("maxOutputTokens", 1, 1 << 20),
     ("seed", -(1 << 31), (1 << 31) - 1),
 )
+_CAN_BOTH: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _WHOLE: Final = frozenset({"maxOutputTokens", "seed"})
 
 
-def complaint(payload: dict[str, Any]) -> str | None:
-    """Return what the provider would answer with status 400, ``None`` if it is fine."""
+def complaint(payload: dict[str, Any], path: str = "") -> str | None:
+    """Return what the provider would answer with status 400, ``None`` if it is fine.
+
+    :param path: of the request; models before the third version are not able to do all.
+    """
     return (
         _unknown(payload, _TOP, "")
         or _config(payload.get("generationConfig", {}))
         or _tools(payload)
+        or _both(payload, path)
         or _system(payload)
         or _contents(payload.get("contents"))
     )
@@ -140,6 +145,19 @@ def _format(config: dict[str, Any]) -> str | None:
     if config.get("responseMimeType") != "application/json":
         what = "only allowed when response_mime_type is application/json"
         return _invalid(where, what)
+    return None
+
+
+def _both(payload: dict[str, Any], path: str) -> str | None:
+    kind = payload.get("generationConfig", {}).get("responseMimeType")
+    tools = [
+        tool for tool in payload.get("tools", []) if "functionDeclarations" in tool
+    ]
+    if kind == "application/json" and tools and not _CAN_BOTH.search(path):
+        return (
+            "Function calling with a response mime type: 'application/json' is "
+            "unsupported"
+        )
     return None
 
 

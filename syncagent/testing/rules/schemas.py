@@ -10,6 +10,23 @@ _NAMED: Final = ("properties", "$defs", "definitions")
 _LISTED: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 
 
+_ALONE: Final = ("items", "not")
+#: What OpenAI does not take where it is to enforce a form.
+_FORBIDDEN: Final = frozenset(
+    {
+        *{"oneOf", "allOf", "not", "default", "prefixItems", "uniqueItems"},
+        *{"minLength", "maxLength", "contentEncoding", "patternProperties"},
+    }
+)
+_SAYING: Final = frozenset({"type", "anyOf", "enum", "const", "$ref"})
+_FORMATS: Final = frozenset(
+    {
+        *{"date-time", "date", "time", "duration", "email", "hostname"},
+        *{"ipv4", "ipv6", "uuid"},
+    }
+)
+
+
 def open_schema(schema: dict[str, Any]) -> str | None:
     """Return why *schema* cannot be enforced, ``None`` if it can."""
     for name, each in objects("schema", schema):
@@ -25,7 +42,28 @@ def open_schema(schema: dict[str, Any]) -> str | None:
                 "required to be supplied and to be an array including every key in "
                 f"properties. Missing {sorted(missing)}."
             )
+    for each in parts(schema):
+        for name in sorted(each.keys() & _FORBIDDEN):
+            return f"Invalid schema for response_format: '{name}' is not permitted."
+        if not each.keys() & _SAYING:
+            return "Invalid schema for response_format: it must have a 'type' key."
+        if each.get("type") == "array" and not each.get("items"):
+            return "Invalid schema for response_format: array schema missing items."
+        if each.get("format", "date") not in _FORMATS:
+            said = f"'{each['format']}' is not a valid format."
+            return f"Invalid schema for response_format: {said}"
     return None
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield all schemas in *schema*, itself first."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    below = [each for key in _NAMED for each in schema.get(key, {}).values()]
+    below += [each for key in _LISTED for each in schema.get(key, ())]
+    for each in [*below, *(schema.get(key) for key in _ALONE)]:
+        yield from parts(each)
 
 
 def objects(name: str, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,54 @@
+"""Save a run that waits for an answer, and go on with it in another process.
+
+Run it: python examples/save_and_resume.py
+With a real model: Agent("openai:gpt-5-mini", tools=[deploy]), here and there.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from syncagent import Agent, tool
+from syncagent.testing import ScriptedModel, call, say
+
+
+@tool(requires_approval=True)
+def deploy(version: str) -> str:
+    """Deploy a version."""
+    print(f"[process {os.getpid()}] deploying {version}")
+    return f"{version} is live"
+
+
+def ask(path):
+    """Begin, and write down what there is when somebody has to be asked."""
+    model = ScriptedModel([say("I can.", call("deploy", {"version": "2.1"}))])
+    agent = Agent(model, tools=[deploy])
+    result = agent.run("Deploy 2.1.")
+    print(f"[process {os.getpid()}] {result.stop_reason}: {result.interrupts[0].tool}")
+    path.write_text(agent.save())
+
+
+def go_on(path):
+    """Go on from there: model, tools and keys are given, the state has none of them."""
+    model = ScriptedModel(["It is live."])
+    agent = Agent.load(path.read_text(), model, tools=[deploy])
+    answers = {question.id: True for question in agent.interrupts}
+    result = agent.resume(answers)
+    print(f"[process {os.getpid()}] {result.text} ({len(result.messages)} messages)")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.json")
+        ask(path)
+        print(f"{path.stat().st_size} bytes of JSON")
+        subprocess.run([sys.executable, __file__, path], check=True, timeout=20)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        go_on(Path(sys.argv[1]))
+    else:
+        main()

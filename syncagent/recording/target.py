@@ -1,0 +1,84 @@
+"""Where a recording goes: a path, or a file that is open."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import IO, Any
+
+from ..exceptions import ConfigurationError
+
+__all__ = [
+    "Record",
+    "check_record",
+    "is_path",
+    "takes_text",
+]
+
+#: Where to write: a path, or a file that is open for writing, bytes or text.
+Record = str | os.PathLike[str] | IO[bytes] | IO[str]
+
+
+def is_path(record: Any) -> bool:
+    """Is it a path, and not a file?"""
+    return isinstance(record, (str, os.PathLike))
+
+
+def check_record(record: Any) -> None:
+    """Refuse what nothing can be written to, before anything begins.
+
+    :raises ConfigurationError: it says why.
+    """
+    if record is None:
+        return
+    if is_path(record):
+        _check_path(os.fspath(record))
+    else:
+        _check_file(record)
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str) or not path:
+        raise ConfigurationError(
+            f"record is a path such as 'run.jsonl', or an open file; got {path!r:.80}"
+        )
+    folder = os.path.dirname(path) or os.curdir
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"record={path!r:.200}: {error}") from None
+    if not os.path.isdir(folder):
+        raise ConfigurationError(f"record={path!r:.200}: there is no folder {folder!r}")
+    if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
+        # To open a pipe waits for whoever reads it, and nothing would end that.
+        raise ConfigurationError(
+            f"record={path!r:.200} is no file; to write to a pipe, open it, and give "
+            "record= the open file"
+        )
+    if not os.access(folder if mode is None else path, os.W_OK):
+        raise ConfigurationError(f"record={path!r:.200}: it may not be written")
+
+
+def _check_file(file: Any) -> None:
+    if not callable(getattr(file, "write", None)):
+        raise ConfigurationError(
+            f"record is a path such as 'run.jsonl', or an open file; got {file!r:.80}"
+        )
+    try:
+        takes_text(file)
+    except (OSError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"record={file!r:.80} cannot be written to: {error}"
+        ) from None
+
+
+def takes_text(file: Any) -> bool:
+    """Does it want text, and not bytes? The only way to know is to write nothing."""
+    try:
+        file.write(b"")
+    except TypeError:
+        file.write("")
+        return True
+    return False

@@ -1,0 +1,171 @@
+"""Streams that are closed, full, asleep, of another encoding, or a terminal."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from shell import environment, finish, on_terminal, read_until, start
+
+from syncagent.cli.plain_text import harmless, on_one_line
+from syncagent.testing import FakeServer, Send, say
+
+#: How to make a pipe small, on Linux; Python 3.10 knows the name as well.
+F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
+
+HOSTILE = "a\x1b[2Jb\x1b]0;title\x07c\x9bd\u202ee\rf"
+
+
+def in_shell(line, server=None, **env):
+    """Run a line of shell in which $SYNCAGENT is the command."""
+    env = environment(server, SYNCAGENT=f"{sys.executable} -m syncagent", **env)
+    ended = subprocess.run(
+        ["sh", "-c", line], env=env, capture_output=True, timeout=30, check=False
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "complaint"),
+    [
+        ("$SYNCAGENT run -q Hi </dev/null | head -c 1", 0, b""),
+        ("$SYNCAGENT run -q Hi </dev/null 2>&-", 0, b""),
+        ("$SYNCAGENT run -q Hi </dev/null >&-", 0, b""),
+        ("$SYNCAGENT run -q Hi <&-", 0, b""),
+        ("$SYNCAGENT run -q Hi <&- >&- 2>&-", 0, b""),
+        ("$SYNCAGENT run -q Hi </dev/null >/dev/full", 1, b"No space left on device"),
+        ("$SYNCAGENT run Hi </dev/null 2>/dev/full", 0, b""),
+    ],
+)
+def test_streams_that_are_not_what_one_hopes(line, expected, complaint):
+    """There is at most one line about it, and no traceback."""
+    with FakeServer(["Hello you. " * 2000]) as server:
+        code, _, err = in_shell(line, server)
+    assert code == expected
+    assert complaint in err
+    assert len(err.splitlines()) == bool(complaint)
+
+
+def test_an_encoding_without_the_characters():
+    """What cannot be written is a question mark, and no error."""
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    with FakeServer(["Grüße an alle \u2713"]) as server:
+        code, out, err = finish("run", "Grüß mich", server=server, env=env)
+    assert (code, out) == (0, "Gr??e an alle ?\n")
+    assert "Traceback" not in err
+
+
+def test_a_reader_who_sleeps_keeps_nobody():
+    """A cancel ends a run that cannot get rid of its words, such as one to a pager."""
+    story = "Once upon a time. " * 1000  # more than this pipe takes
+    with FakeServer([say(story, acts=[Send()])]) as server:
+        with start("run", "-q", "A story", server=server) as process:
+            fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 4096)
+            read_until(process.stdout, "Once")
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)  # before anything else is read
+            assert process.returncode == 130
+            process.communicate(timeout=30)
+
+
+def test_a_model_cannot_command_the_terminal():
+    """On a terminal control characters are pictures of themselves."""
+    with FakeServer([HOSTILE]) as server:
+        with on_terminal("run", "Hi", server=server) as terminal:
+            assert terminal.finish() == 0
+    assert "a\u241b[2Jb\u241b]0;title\u2407c\ufffddef" in terminal.screen
+    assert "\x1b" not in terminal.screen
+
+
+def test_a_pipe_gets_what_the_model_has_said():
+    """What is no terminal gets every character as it was said."""
+    with FakeServer([HOSTILE]) as server:
+        code, out, _ = in_shell("$SYNCAGENT run -q Hi </dev/null", server)
+    assert (code, out) == (0, f"{HOSTILE}\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("what?\ry\r", "would be on the way"),
+        ("n\r", "the user has said no"),
+        ("\x04", "the user has said no"),
+    ],
+    ids=["yes", "no", "end"],
+)
+def test_an_approval_is_asked_for_on_the_terminal(keys, said):
+    """The call is shown, and yes is yes; everything else is asked again, or no."""
+    with on_terminal("run", "order 2 apples", "--model", "demo") as terminal:
+        terminal.see("Allow order(what='apples', number=2)? [y]es, [n]o, [a]lways: ")
+        terminal.type(keys)
+        assert terminal.finish() == 0
+    assert said in terminal.screen
+
+
+def test_a_question_of_a_tool_is_asked_on_the_terminal():
+    """What the user types is what the tool gets."""
+    with on_terminal("run", "book a table", "--model", "demo") as terminal:
+        terminal.see("A table for how many? ")
+        terminal.type("seven\r")
+        assert terminal.finish() == 0
+    assert "a table for seven" in terminal.screen
+
+
+@pytest.mark.parametrize("prompt", ["order 2 apples", "book a table"])
+def test_ctrl_c_at_a_question(prompt):
+    """Nobody waits for an answer any more; the call is not made; code 130."""
+    with on_terminal("run", prompt, "--model", "demo") as terminal:
+        terminal.see("? ")
+        terminal.type("\x03")
+        assert terminal.finish() == 130
+    assert "cancelled by SIGINT" in terminal.screen
+    assert "Traceback" not in terminal.screen
+
+
+def test_a_prompt_is_missed_on_a_terminal():
+    """Nobody waits for what somebody does not know he should type."""
+    with on_terminal("run") as terminal:
+        assert terminal.finish() == 2
+    assert "there is no prompt" in terminal.screen
+
+
+def test_harmless_text():
+    """What is left can be encoded, and does nothing."""
+    shown = harmless(f"{HOSTILE}\udcff\0\x7f\n\t\u2066x\u2069")
+    assert shown.encode()
+    assert all(character.isprintable() or character in "\n\t" for character in shown)
+    assert shown.endswith("\n\tx")
+
+
+def test_on_one_line():
+    """Line ends are spaces, and what is long is cut off."""
+    assert on_one_line("a\n  b\x1b\n") == "a b\u241b"
+    assert on_one_line("a" * 20, 10) == "aaaaaaa..."
+    assert os.linesep not in on_one_line("a\r\nb", 10)
+
+
+DEAF = '''
+import time
+
+def nap() -> None:
+    """Sleep, and hear nothing."""
+    print("falling asleep", flush=True)
+    time.sleep(3600)
+'''
+
+
+def test_a_second_ctrl_c_leaves_a_deaf_tool(tmp_path, monkeypatch):
+    """The first is told what a second one is for; that does not wait; code 130."""
+    (tmp_path / "deaf.py").write_text(DEAF)
+    monkeypatch.chdir(tmp_path)
+    line = ("run", "nap", "--model", "demo", "--tools", "deaf:nap")
+    with on_terminal(*line) as terminal:
+        terminal.see("falling asleep")
+        terminal.type("\x03")
+        terminal.see("Ctrl+C again does not wait for it")
+        terminal.type("\x03")
+        assert terminal.finish() == 130
+    assert "syncagent: cancelled" in terminal.screen
+    assert "Traceback" not in terminal.screen

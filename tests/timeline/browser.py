@@ -1,0 +1,186 @@
+"""A real browser, told what to do over its DevTools pipe."""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+
+#: What Debian and others call it.
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+#: Seconds that it has for anything.
+LONG = 40.0
+
+
+_FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+    *("--no-first-run", "--disable-background-networking", "--disable-dev-shm-usage"),
+    "--remote-debugging-pipe",
+)
+#: It reads from 3 and writes to 4, whatever those are here.
+_LAUNCHER = """
+import fcntl, os, sys
+pipes = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 50) for fd in sys.argv[1:3]]
+os.dup2(pipes[0], 3)
+os.dup2(pipes[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Browser:
+    """One tab of a headless chromium; a ``with`` block ends it."""
+
+    def __init__(self, folder):
+        self._ids = 0
+        self._rest = b""
+        #: What happened besides, as DevTools tell it.
+        self.events = []
+        theirs_in, self._out = os.pipe()
+        self._in, theirs_out = os.pipe()
+        pipes = (str(theirs_in), str(theirs_out))
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                _LAUNCHER,
+                *pipes,
+                CHROMIUM,
+                *_FLAGS,
+                f"--user-data-dir={folder}",
+                "about:blank",
+            ],
+            pass_fds=(theirs_in, theirs_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._session = None
+        try:
+            (page,) = self._pages()
+            attached = self.call("Target.attachToTarget", targetId=page, flatten=True)
+            self._session = attached["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+        except BaseException:
+            self.close()
+            raise
+
+    def _pages(self):
+        found = self.call("Target.getTargets")["targetInfos"]
+        return [each["targetId"] for each in found if each["type"] == "page"]
+
+    def call(self, method, **parameters):
+        """Have the browser do something, and return what it says."""
+        self._ids += 1
+        message = {"id": self._ids, "method": method, "params": parameters}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            said = self._next()
+            if said.get("id") == self._ids:
+                assert "error" not in said, said
+                return said["result"]
+            self.events.append(said)
+
+    def _next(self):
+        until = time.monotonic() + LONG
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._in], [], [], until - time.monotonic())
+            assert ready, "the browser says nothing"
+            more = os.read(self._in, 1 << 20)
+            assert more, "the browser has ended"
+            self._rest += more
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, path, *, width=1100, height=800, dark=False, scale=1):
+        """Show a page, and wait until it is there."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=scale,
+            mobile=width < 600,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.events.clear()
+        self.call("Page.navigate", url=path.as_uri())
+        while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
+            self.events.append(self._next())
+
+    def evaluate(self, script):
+        """Return what a line of script comes to on the page."""
+        done = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in done, done
+        return done["result"].get("value")
+
+    def press(self, key, code=0):
+        """Press a key."""
+        text = {"Enter": "\r", " ": " "}.get(key, "")
+        for kind in ("keyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                text=text if kind == "keyDown" else "",
+            )
+
+    def click(self, selector):
+        """Click on an element."""
+        box = self.evaluate(
+            f"(b => [b.x + b.width / 2, b.y + b.height / 2])"
+            f"(document.querySelector({selector!r}).getBoundingClientRect())"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=box[0],
+                y=box[1],
+                button="left",
+                clickCount=1,
+            )
+
+    def screenshot(self, path):
+        """Save a picture of the whole page."""
+        taken = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(taken["data"]))
+        return path
+
+    def complaints(self):
+        """Return what the console says is wrong, and what was loaded besides."""
+        wrong = []
+        for event in self.events:
+            method, told = event.get("method"), event.get("params", {})
+            if method in ("Log.entryAdded", "Runtime.exceptionThrown"):
+                wrong.append(told)
+            if method == "Runtime.consoleAPICalled":
+                wrong.append(told["args"])
+            if method == "Network.requestWillBeSent":
+                wrong.append(told["request"]["url"])
+        return wrong[1:] if wrong and str(wrong[0]).startswith("file:") else wrong
+
+    def close(self):
+        """End it."""
+        os.close(self._out)
+        os.close(self._in)
+        self._process.terminate()
+        try:
+            self._process.wait(LONG)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(LONG)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        self.close()
