@@ -2,6 +2,7 @@
 
 Run it: python examples/terminal_agent.py
 or: echo "delete /tmp/a" | python examples/terminal_agent.py
+With a real model: Agent("openai:gpt-5-mini", ...), with OPENAI_API_KEY set.
 """
 
 from syncagent import Agent, ToolContext, tool, tui

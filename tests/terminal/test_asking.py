@@ -21,7 +21,7 @@ def asked(start, server):
     console = start()
     console.enter("delete it")
     console.wait_for(ASKED)
-    assert 'May it call delete(path="/tmp/a")?' in console.text
+    assert 'May it call delete(path="/tmp/a")? (for good)' in console.text
     return console
 
 

@@ -28,7 +28,7 @@ def chatter(ctx: ToolContext) -> str:
     return "done"
 
 
-@tool(requires_approval=True)
+@tool(requires_approval=lambda arguments, ctx: "for good")
 def delete(path: str) -> str:
     """Delete a file, or rather not."""
     return f"deleted {path}"

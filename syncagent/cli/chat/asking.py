@@ -65,7 +65,8 @@ class Asking:
         """Return what is asked."""
         asked = self.interrupt
         if isinstance(asked, ApprovalRequest):
-            return f"May it call {whole_call(asked.tool, asked.arguments)}?"
+            why = f" ({asked.reason})" if asked.reason else ""
+            return f"May it call {whole_call(asked.tool, asked.arguments)}?{why}"
         if isinstance(asked, AuthRequest):
             return f"{asked.tool} needs credentials for {asked.provider}."
         if isinstance(asked, AwaitingInput) and asked.tool:
