@@ -2,7 +2,7 @@
 
 Run it: python examples/terminal_agent.py
 or: echo "delete /tmp/a" | python examples/terminal_agent.py
-With a real model: Agent("openai:gpt-5-mini", ...), with OPENAI_API_KEY set.
+With a real model: Agent("anthropic:claude-sonnet-4-5", tools=[delete, count])
 """
 
 from syncagent import Agent, ToolContext, tool, tui
@@ -42,7 +42,6 @@ def answer(messages):
 
 @tui(while_busy="steer")
 def talk() -> Agent:
-    # With a key, write Agent("anthropic:claude-sonnet-4-5", ...).
     return Agent(ScriptedModel(answer), tools=[delete, count], name="Adam")
 
 

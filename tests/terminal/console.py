@@ -194,7 +194,7 @@ class Console:
                 raise AssertionError(
                     f"not seen: {condition!r}; the screen is:\n" + "\n".join(self.rows)
                 )
-            if not self._pump(min(left, 0.2)) and self.process.poll() is not None:
+            if not self._pump(min(left, 0.1)) and self.process.poll() is not None:
                 while self._pump(0):
                     pass
                 if not holds():
@@ -218,7 +218,14 @@ class Console:
 
     def wait_for_prompt(self):
         """Wait until it is idle, the line is empty, and all of it is drawn."""
-        self.wait_for(lambda: self.is_idle() and not self._pump(0.02))
+
+        def is_drawn():
+            while self.is_idle():
+                if not self._pump(0.01):
+                    return True
+            return False
+
+        self.wait_for(is_drawn)
 
     def is_idle(self):
         """Is the prompt there, and nothing at work?"""

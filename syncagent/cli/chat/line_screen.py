@@ -48,11 +48,19 @@ class LineScreen:
             self._write(sys.stdout, text)
             self._is_open = not text.endswith("\n")
 
-    def line(self, text: str, kind: Kind = "note") -> None:
-        """Show a line, or several, where it is no part of what is said."""
+    def pause(self) -> None:
+        """End the line that the model was saying."""
         if self._is_open:
             self._write(sys.stdout, "\n")
             self._is_open = False
+
+    def aside(self, text: str, kind: Kind = "note") -> None:
+        """Show a line; it is no part of what is said, so it may come at any time."""
+        self.line(text, kind)
+
+    def line(self, text: str, kind: Kind = "note") -> None:
+        """Show a line, or several, where it is no part of what is said."""
+        self.pause()
         if kind != "user" and text:
             self._write(sys.stderr, harmless(text) + "\n")
 
@@ -76,7 +84,7 @@ class LineScreen:
             while not player.is_over:
                 self._turn()
             self._loop.work()
-            self.line("", "user")
+            self.pause()
 
     def _interrupt(self) -> None:
         if self.is_interactive:

@@ -17,10 +17,11 @@ from ... import _clock
 from ..plain_text import harmless
 from .commands import complete
 from .editor import Editor, Picture
-from .flow import Flow, clip, columns, wrap
+from .flow import clip, columns
 from .keys import ESCAPE_SECONDS, Key, KeyReader
 from .prints import printing_to
 from .raw_mode import RawMode, terminal_size
+from .saying import Saying
 from .screen import Command, Kind, Player
 from .ui_loop import UiLoop, hearing
 
@@ -39,15 +40,13 @@ _COMMANDS: Final[dict[str, Command]] = {
 _STYLES: Final = {"user": "1", "tool": "2", "note": "2", "error": "31"}
 
 
-class PlainScreen:
-    """The terminal that this program was started in.
-
-    :param title: what to show first.
-    """
+class PlainScreen(Saying):
+    """The terminal that this program was started in."""
 
     is_interactive: bool = True
 
     def __init__(self) -> None:
+        super().__init__()
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
         self._encoding = sys.stdout.encoding or "utf-8"
         self._has_style = not os.environ.get("NO_COLOR")
@@ -55,9 +54,6 @@ class PlainScreen:
         self._mode = RawMode(self._in, self._write)
         self._reader = KeyReader()
         self._editor = Editor()
-        self._flow = Flow()
-        #: Rows that are to go up.
-        self._said: list[str] = []
         #: The rows below, as they are drawn, and the row that the cursor is in.
         self._drawn: list[str] = []
         self._row = 0
@@ -77,17 +73,6 @@ class PlainScreen:
         """Put *text* where somebody types."""
         self._editor.set(text)
 
-    def say(self, text: str) -> None:
-        """Show more of what the model says."""
-        self._said += self._flow.feed(text, self._width)
-
-    def line(self, text: str, kind: Kind = "note") -> None:
-        """Show a line, or several."""
-        self._said += self._flow.end()
-        for line in harmless(text).replace("\t", "    ").split("\n"):
-            for row in wrap(line, self._width):
-                self._said.append(self._styled(row, _STYLES[kind]))
-
     def post(self, work: Callable[[], object]) -> None:
         """Have *work* done on this thread; from any thread."""
         self._loop.post(work)
@@ -96,6 +81,12 @@ class PlainScreen:
     def _width(self) -> int:
         # One less: a full row would leave the cursor between two.
         return max(10, terminal_size(self._out)[0] - 1)
+
+    def _answer_row(self, row: str) -> str:
+        return row
+
+    def _line_row(self, row: str, kind: Kind) -> str:
+        return self._styled(row, _STYLES[kind])
 
     def _styled(self, row: str, style: str) -> str:
         return f"\x1b[{style}m{row}\x1b[0m" if self._has_style and row else row
@@ -130,7 +121,7 @@ class PlainScreen:
                 self._finish()
 
     def _print(self, text: str) -> None:
-        self.post(lambda: self.line(text, "tool"))
+        self.post(lambda: self.aside(text, "tool"))
 
     def _end(self, signum: int) -> None:
         """Leave; and if that takes too long, somebody says it twice."""
@@ -259,7 +250,7 @@ class PlainScreen:
     def _finish(self) -> None:
         """Leave what was said, and nothing of what was below it."""
         self._loop.work()
-        self._said += self._flow.end()
+        self.pause()
         rows = "".join(f"{row}\r\n" for row in self._said)
         self._said = []
         self._erase()

@@ -106,6 +106,7 @@ class Progress:
             self._using = event.usage
         elif isinstance(event, TurnFinished):
             self._used, self._using = self._used + event.usage, Usage()
+            screen.pause()
         elif isinstance(event, StateChanged):
             self._state = _STATES.get(event.state, self._state)
         elif isinstance(event, Lagged):

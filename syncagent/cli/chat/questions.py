@@ -48,7 +48,7 @@ class Questions:
                 self._screen.line(f"{asking.question()} Nobody can be asked here.")
                 asking.give_up()
         elif work.number:
-            self._screen.line(
+            self._screen.aside(
                 f"(run {work.number} in the background waits for your answer: "
                 f"/runs {work.number})"
             )

@@ -40,10 +40,11 @@ from prompt_toolkit.styles import Style
 from ..plain_text import harmless
 from .colour import Colour
 from .commands import complete
-from .flow import Flow, clip, wrap
+from .flow import clip
 from .keys import ESCAPE_SECONDS
 from .prints import printing_to
 from .raw_mode import terminal_size
+from .saying import Saying
 from .screen import Command, Kind, Player
 from .ui_loop import hearing
 
@@ -63,21 +64,19 @@ class _Hidden(Processor):
         return Transformation([], lambda _: 0, lambda _: 0)
 
 
-class RichScreen:
+class RichScreen(Saying):
     """The terminal that this program was started in."""
 
     is_interactive: bool = True
 
     def __init__(self) -> None:
+        super().__init__()
         self._stdout = sys.stdout
         self._in, self._out = sys.stdin.fileno(), self._stdout.fileno()
         #: The modes before, and while it runs.
         self._modes: list[Any] = []
         self._raw_modes: list[Any] = []
         self._colour = Colour(is_plain=bool(os.environ.get("NO_COLOR")))
-        self._flow = Flow()
-        #: Rows that are to go up.
-        self._said: list[str] = []
         self._posted: deque[Callable[[], object]] = deque()
         self._buffer = Buffer(multiline=True, on_text_changed=self._typed)
         self._player: Player
@@ -99,16 +98,11 @@ class RichScreen:
         self._buffer.reset()
         self._buffer.insert_text(text)
 
-    def say(self, text: str) -> None:
-        """Show more of what the model says."""
-        self._said += map(self._colour.of_answer, self._flow.feed(text, self._width))
+    def _answer_row(self, row: str) -> str:
+        return self._colour.of_answer(row)
 
-    def line(self, text: str, kind: Kind = "note") -> None:
-        """Show a line, or several."""
-        self._said += map(self._colour.of_answer, self._flow.end())
-        for line in harmless(text).replace("\t", "    ").split("\n"):
-            for row in wrap(line, self._width):
-                self._said.append(self._colour.of_line(row, kind))
+    def _line_row(self, row: str, kind: Kind) -> str:
+        return self._colour.of_line(row, kind)
 
     def post(self, work: Callable[[], object]) -> None:
         """Have *work* done on this thread; from any thread."""
@@ -163,7 +157,7 @@ class RichScreen:
         self._loop.call_soon(self._work)  # what was posted before
 
     def _print(self, text: str) -> None:
-        self.post(lambda: self.line(text, "tool"))
+        self.post(lambda: self.aside(text, "tool"))
 
     def _end(self, signum: int) -> None:
         """Leave; and if that takes too long, somebody says it twice."""
@@ -348,7 +342,7 @@ class RichScreen:
 
     def _finish(self) -> None:
         """Leave what was said."""
-        self._said += map(self._colour.of_answer, self._flow.end())
+        self.pause()
         try:
             self._write_said()
         except OSError:

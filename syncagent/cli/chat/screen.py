@@ -39,6 +39,14 @@ class Screen(Protocol):
         """Show a line, or several; what the model was saying ends before it."""
         ...
 
+    def aside(self, text: str, kind: Kind = "note") -> None:
+        """Show a line, but not in the middle of one of the model's."""
+        ...
+
+    def pause(self) -> None:
+        """Take note that the model has said what it had to say."""
+        ...
+
     def post(self, work: Callable[[], object]) -> None:
         """Have *work* done on the thread of the screen; from any thread."""
         ...

@@ -315,7 +315,6 @@ class Session:
 
     def _ended_there(self, work: Work) -> None:
         self._tell_end(work)
-        self.screen.line("", "user")
         if work.unheard:
             self._put_back(work.unheard)
 
@@ -325,14 +324,14 @@ class Session:
         result = work.result
         if work.error is not None:
             about = on_one_line(about_error(work.error), 200)
-            self.screen.line(f"{head} has failed after {took}: {about})", "error")
+            self.screen.aside(f"{head} has failed after {took}: {about})\n", "error")
         elif result is None or result.cancelled:
-            self.screen.line(f"{head} was stopped after {took})")
+            self.screen.aside(f"{head} was stopped after {took})\n")
         else:
             joins = self._join(work, result.text)
             words = on_one_line(result.text, 60)
             more = f"/runs {work.number} shows all of it; {joins}"
-            self.screen.line(f"{head} is done after {took}: {words}\n{more})")
+            self.screen.aside(f"{head} is done after {took}: {words}\n{more})\n")
 
     def _join(self, work: Work, text: str) -> str:
         """Have the conversation know what came of it; return how."""
