@@ -94,7 +94,7 @@ def test_a_proxy_that_does_not_let_us_through(status, retryable):
         {"session": CancellableSession(CancelToken())},
         {"session": requests.Session(), "resolver": socket.getaddrinfo},
     ],
-    ids=str,
+    ids=lambda setting: "-".join(setting),
 )
 def test_settings_that_cannot_be(setting):
     """It is said at once."""
