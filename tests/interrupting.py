@@ -3,7 +3,7 @@
 import sys
 
 #: Python itself prints and ignores what is raised here.
-IGNORED = {"_forget", "__del__"}
+IGNORED = {"_forget", "__del__", "_close_pool_connections"}
 
 
 class Stop(BaseException):

@@ -27,7 +27,7 @@ def test_what_is_left_is_logged(caplog):
     caplog.set_level(logging.INFO, "syncagent.tools")
     gate = Gate()
 
-    @tool(timeout=0.01)
+    @tool(timeout=0.2)
     def deaf() -> str:
         """Ignore everything."""
         gate.stop_here()
