@@ -139,7 +139,7 @@ def test_only_its_output_goes_elsewhere(server, tmp_path):
     log = tmp_path / "log"
     server.add(say("Now.", call("push")), "Pushed.", say("May I?", call("delete")))
     server.add(say(WORDS, acts=[Send(12), Stall()]))
-    program = f"{sys.executable} -m syncagent chat --model vllm:test"
+    program = f"exec {sys.executable} -m syncagent chat --model vllm:test"
     command = ["sh", "-c", f"{program} --tools typed_tools:ALL >{tmp_path}/log"]
     with Console(
         command=command, VLLM_BASE_URL=server.base_url, VLLM_API_KEY="none"
