@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 from console import BOUND, HERE, Console
@@ -131,6 +132,35 @@ def test_it_is_suspended_and_goes_on(how, is_key):
         console.wait_for(lambda: console.input == "shell$ ")
         console.type("exit\r")
         assert console.wait_for_end() == 0
+
+
+def test_only_its_output_goes_elsewhere(server, tmp_path):
+    """Somebody types, and a file has the answers: all is asked, line by line."""
+    log = tmp_path / "log"
+    server.add(say("Now.", call("push")), "Pushed.", say("May I?", call("delete")))
+    server.add(say(WORDS, acts=[Send(12), Stall()]))
+    program = f"exec {sys.executable} -m syncagent chat --model vllm:test"
+    command = ["sh", "-c", f"{program} --tools typed_tools:ALL >{tmp_path}/log"]
+    with Console(
+        command=command, VLLM_BASE_URL=server.base_url, VLLM_API_KEY="none"
+    ) as console:
+        console.wait_for("Ctrl+D leaves")
+        console.type("push\r")
+        console.wait_for("(hidden)")
+        console.type("s3cret\r")
+        console.wait_for("30 tokens)")
+        assert b"s3cret" not in console.raw
+        console.type("delete\r")
+        console.wait_for("delete()  failed")
+        console.wait_for(lambda: "Once upon" in log.read_text())
+        console.press("ctrl-c")
+        console.wait_for("what was said is kept")
+        console.press("ctrl-c")
+        console.wait_for("again to leave")
+        console.press("ctrl-c")
+        assert console.wait_for_end() == 0
+        assert termios.tcgetattr(console.slave) == console.modes
+        assert log.read_text().startswith("Now.\nPushed.\nMay I?\nOnce upon")
 
 
 def chat_in_pipes(*arguments, stdin="", environment=None, **settings):

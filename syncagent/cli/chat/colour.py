@@ -17,6 +17,7 @@ _KINDS: Final = {
     "user": "bold",
     "tool": "bright_black",
     "note": "bright_black",
+    "question": "bold",
     "error": "red",
 }
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import termios
 from collections.abc import Callable
 
 from ..plain_text import harmless
@@ -29,6 +30,7 @@ class LineScreen:
         self._is_at_end = self._in < 0
         #: Was something said, whose line has not ended?
         self._is_open = False
+        self._is_hidden = False
         self._player: Player
 
     @property
@@ -39,7 +41,7 @@ class LineScreen:
     def set_text(self, text: str) -> None:
         """Show *text*, to be typed again if it is wanted."""
         if text and self.is_interactive:
-            self.line(f"not said: {text}")
+            self.line(f"(take it from here: {text})")
 
     def say(self, text: str) -> None:
         """Show more of what the model says."""
@@ -63,6 +65,9 @@ class LineScreen:
         self.pause()
         if kind != "user" and text:
             self._write(sys.stderr, harmless(text) + "\n")
+        if kind == "question":
+            self._hide(self._player.is_secret)  # before anybody types it
+            self._write(sys.stderr, self._player.label)
 
     def post(self, work: Callable[[], object]) -> None:
         """Have *work* done on this thread; from any thread."""
@@ -80,11 +85,29 @@ class LineScreen:
             signal.SIGHUP: self._end,
         }
         with self._loop, hearing(handlers, self._loop):
-            player.begin()
-            while not player.is_over:
-                self._turn()
+            try:
+                player.begin()
+                while not player.is_over:
+                    self._hide(player.is_secret)
+                    self._turn()
+            finally:
+                self._hide(False)
             self._loop.work()
             self.pause()
+
+    def _hide(self, is_secret: bool) -> None:
+        """Have the terminal not show what is typed, or show it again."""
+        if is_secret == self._is_hidden or not self.is_interactive:
+            return
+        self._is_hidden = is_secret
+        try:
+            modes = termios.tcgetattr(self._in)
+            modes[3] ^= termios.ECHO
+            termios.tcsetattr(self._in, termios.TCSANOW, modes)
+        except termios.error:
+            pass  # it is gone
+        if not is_secret:
+            self._write(sys.stderr, "\n")
 
     def _interrupt(self) -> None:
         if self.is_interactive:

@@ -37,7 +37,7 @@ _COMMANDS: Final[dict[str, Command]] = {
     "ctrl-c": "ctrl-c",
     "escape": "escape",
 }
-_STYLES: Final = {"user": "1", "tool": "2", "note": "2", "error": "31"}
+_STYLES: Final = {"user": "1", "tool": "2", "note": "2", "question": "1", "error": "31"}
 
 
 class PlainScreen(Saying):

@@ -122,6 +122,8 @@ class Progress:
             words = on_one_line(_words(event), 160)
             if words.lower().startswith(outcome):
                 words = words[len(outcome) :].lstrip(" :")
+            if words.startswith("Interrupted"):
+                words = ""  # whoever has done that knows it
             took += f": {words}" if words else ""
         screen.line(f"  {line}  {outcome}{took}", "tool")
 

@@ -83,7 +83,7 @@ class Questions:
         self.drop_over()
         if self.is_waiting and not self._screen.text:
             self.current = self._waiting.popleft()
-            self._screen.line(self.current.question(), "user")
+            self._screen.line(self.current.question(), "question")
 
     def answer(self, text: str) -> None:
         """Take a line as the answer to what is asked."""
@@ -102,7 +102,7 @@ class Questions:
         else:
             self.current = None
             if not asking.is_secret:
-                self._screen.line(f"  {asking.label}{text}")
+                self._screen.line(f"{asking.label}{text}", "user")
 
     def refuse(self) -> Work | None:
         """Go back from the arguments to the question, or from that to nothing.

@@ -7,8 +7,9 @@ from typing import Literal, Protocol
 
 __all__ = ["Command", "Kind", "Player", "Screen"]
 
-#: What a line is: said by the user, about a tool, about the session, or an error.
-Kind = Literal["user", "tool", "note", "error"]
+#: What a line is: said by the user, about a tool, about the session, a question to the
+#: user, or an error.
+Kind = Literal["user", "tool", "note", "question", "error"]
 #: The keys that mean the same everywhere.
 Command = Literal["ctrl-c", "escape", "ctrl-b", "ctrl-d"]
 
