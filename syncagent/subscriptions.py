@@ -133,6 +133,11 @@ class Subscription(Closing, Iterator[LoggedEvent]):
         self._next = number + 1
         return event
 
+    @property
+    def position(self) -> int:
+        """How many events lie behind it, for ``subscribe(after=...)``."""
+        return self._next
+
     def _has_news(self) -> bool:
         return self._next < self._log.count or self.is_over
 
