@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from .._closing import Closing
 from ..agent_settings import check_timeout
+from ..cancel import Watch
 from ..event_lines import encode_event
 from ..events import Lagged
 from ..result import StreamEvent
@@ -22,7 +23,14 @@ from .disconnect import disconnect_probe
 from .watcher import Watched
 from .web_run import WebRun
 
-__all__ = ["EventStream", "HEADERS", "HEARTBEAT", "format_event", "parse_event_id"]
+__all__ = [
+    "BEAT",
+    "EventStream",
+    "HEADERS",
+    "HEARTBEAT",
+    "format_event",
+    "parse_event_id",
+]
 
 #: Seconds of silence after which something is sent that means nothing.
 HEARTBEAT: Final = 15.0
@@ -34,7 +42,7 @@ HEADERS: Final = (
 )
 #: A comment, which clients ignore. An empty piece would never reach the client, so that
 #: a client that is gone would never be noticed.
-_BEAT: Final = b": still here\n\n"
+BEAT: Final = b": still here\n\n"
 #: Milliseconds after which a client comes back whose connection broke.
 _RETRY: Final = b"retry: 1000\n"
 #: How much is sent at once, if that much is there.
@@ -86,7 +94,7 @@ class EventStream(Closing, Iterator[bytes]):
     ) -> None:
         check_timeout(heartbeat, "heartbeat")
         self._run = run
-        self._heartbeat = heartbeat
+        self.heartbeat: Final = heartbeat
         count = run.handle.event_count
         # A number that no event of this run has: the client means something else.
         begin = after if after <= count else 0
@@ -110,6 +118,15 @@ class EventStream(Closing, Iterator[bytes]):
         return self
 
     def __next__(self) -> bytes:
+        return self.step(self.heartbeat)
+
+    def step(self, seconds: float) -> bytes:
+        """Return what is to be sent next, :data:`BEAT` if there is nothing in time.
+
+        Cancellation: it waits at most *seconds*.
+
+        :raises StopIteration: there is no more.
+        """
         if not self._is_open or self._has_ended:
             self.close()
             raise StopIteration
@@ -117,11 +134,11 @@ class EventStream(Closing, Iterator[bytes]):
             self._has_begun = True
             # At once: headers go out with the first piece.
             return _RETRY + format_event("run", encode_body(self._run.view()))
-        event = self._subscription.get(self._heartbeat)
+        event = self._subscription.get(seconds)
         if event is not None:
             return self._pieces(event)
         if not self._subscription.is_over:
-            return _BEAT
+            return BEAT
         if not self._is_open:
             raise StopIteration
         self._has_ended = True
@@ -146,6 +163,11 @@ class EventStream(Closing, Iterator[bytes]):
         shown = self._run.shown(event)
         name = shown.__struct_config__.tag
         return format_event(str(name), encode_event(shown), self._subscription.position)
+
+    @property
+    def watch(self) -> Watch:
+        """Woken with every event, for those who must not wait in :meth:`step`."""
+        return self._subscription.watch
 
     def close(self) -> None:
         """End it; if this was the last who followed the run, that may end, too."""

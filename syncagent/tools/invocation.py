@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import _clock
+from .._aftercare import cared_for
 from .._run_id import run_id as current_run_id
 from ..cancel import CancelToken
 from ..events import ToolFinished, ToolStarted
@@ -190,7 +191,7 @@ class Invocation:
                 # The last moment: from here on the tool has begun.
                 if token.cancelled:
                     return self._not_begun(token)
-                value = self._call(self.tool, context, host)
+                value = cared_for(self._call, self.tool, context, host)
             try:
                 return Ending("done", self._content(value))
             except ToolError as error:  # it has run to its end, so this is no cancel

@@ -8,7 +8,10 @@ from source import MODULES, package_imports, parse
 
 #: DESIGN, section 3: a module may use lower layers, and its own without a circle.
 LAYERS = [
-    {"exceptions", "_clock", "_closing", "_redaction", "_run_id", "__version__"},
+    {
+        *{"exceptions", "_aftercare", "_clock", "_closing", "_redaction", "_run_id"},
+        "__version__",
+    },
     {
         *{"cancel", "messages", "events", "interrupts", "limits", "options", "usage"},
         *{"cancel_policy", "hooks", "outcomes", "rules"},
