@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,6 +13,8 @@ from ..cancel import Cancellable, CancelToken
 from .watcher import Connection, Watched, watch
 
 __all__ = ["DisconnectProbe", "GONE", "cancel_on_disconnect", "disconnect_probe"]
+
+_log = logging.getLogger("syncagent.web")
 
 #: What a run is told that nobody waits for any more.
 GONE: Final = "the client has gone away"
@@ -58,11 +61,13 @@ class DisconnectProbe:
             return None
         try:
             return watch(self._connection, on_lost)
-        except (OSError, RuntimeError):
-            # No descriptor or no thread to be had, or the connection is closed: the
-            # next write tells, and what can be told now is.
+        except (OSError, RuntimeError) as error:
+            # No descriptor or no thread to be had, or the connection is closed: what
+            # can be told now is, and the rest by the next write.
             if self._connection.is_lost():
                 on_lost()
+            else:
+                _log.warning("a connection cannot be watched: %r", error)
             return None
 
     def __repr__(self) -> str:

@@ -61,6 +61,8 @@ def worker_exit(server: Any, worker: Any) -> None:
 
     Cancellation: it waits for the end of runs, at most 2 seconds.
     """
+    if worker.pid != os.getpid():
+        return  # the master calls it, too, for a worker that is gone
     _end_runs("the worker ends")
     for runs in every_runs():
         runs.shutdown(_GRACE)

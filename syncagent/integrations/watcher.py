@@ -32,7 +32,7 @@ _log = logging.getLogger("syncagent.web")
 #: Seconds between two looks at what cannot be waited for.
 _LOOK: Final = 0.05
 #: Seconds that the thread stays when there is nothing left to watch.
-_LINGER: Final = 0.2
+_LINGER: Final = 0.05
 #: Seconds after which it looks around in any case.
 _IDLE: Final = 5.0
 #: Not every system can tell a hang-up from data without a look at the data.
@@ -212,6 +212,8 @@ class _Watcher:
                     return  # of the parent of this process
                 self._let_leave()
                 lost = self._find_lost(events)
+            _tell(lost)
+            with self._lock:
                 if self._watched:
                     leave_at = None
                 elif leave_at is None:
@@ -220,7 +222,6 @@ class _Watcher:
                     self._thread = None
                     self._close_descriptors()
                     return
-            _tell(lost)
 
     def _wait(self, leave_at: float | None) -> list[int]:
         """Wait for something to look at; return the numbers of connections."""

@@ -3,8 +3,11 @@
 Its provider is named by each request, in ``X-Provider``; its user, in ``X-User``.
 """
 
+import faulthandler
 import json
+import logging
 import os
+import signal
 import threading
 from functools import cache
 
@@ -18,6 +21,9 @@ from syncagent.integrations.wsgi import (
 )
 from syncagent.models import OpenAIChat
 from syncagent.transport import close_idle
+
+logging.basicConfig()
+faulthandler.register(signal.SIGUSR2)
 
 #: What became of runs, in order.
 ended = []

@@ -119,12 +119,21 @@ class Server:
     def stop(self):
         """End it, if it still runs."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(LONG / 2)
         if self.process.poll() is None:
+            where = self.stacks()
             self.process.kill()
             self.process.wait(LONG)
+            raise AssertionError(f"{self.name} does not end:\n{where}")
+
+    def stacks(self):
+        """Return its log, with where each of its threads is."""
+        for pid in _descendants(self.process.pid)[1:] or [self.process.pid]:
+            os.kill(pid, signal.SIGUSR2)
+        threading.Event().wait(0.5)
+        return self.log()
 
     def log(self):
         """Return what it has written."""
@@ -181,11 +190,18 @@ class Server:
             state = self.state()
             if is_so(state):
                 return state
-        raise TimeoutError(f"{self.name} never came to {what}: {state}\n{self.log()}")
+        raise TimeoutError(f"never came to {what}: {state}\n{self.stacks()}")
 
     def wait_until_free(self):
         """Wait until no run is left."""
         return self.wait(lambda s: not s["live"] and not s["ours"], "rest")
+
+
+def _descendants(pid):
+    """Return the processes that one has begun, as far as that can be told."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    found = [int(child) for child in path.read_text().split()] if path.exists() else []
+    return [pid, *(more for child in found for more in _descendants(child))]
 
 
 def moments(limit=LONG):
@@ -258,8 +274,16 @@ class Client:
                 return event
         raise AssertionError(f"the stream ended without {name}")
 
+    def read_on(self):
+        """Read to the end, and hang up, as clients do."""
+        with suppress(OSError, ValueError, http.client.HTTPException):
+            self.response.read()
+        self.vanish()
+
     def vanish(self):
         """Close the connection, as a browser does when its tab is closed."""
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)  # another thread may read
         if self._response is not None:
             self._response.close()
         self.sock.close()

@@ -7,7 +7,10 @@ from serving import moments
 def check_gone(server, fake, before, phases, *, was_asking=True):
     """See that the run has ended, its provider knows, and nothing is left."""
     if was_asking:
-        fake.wait_for_hang_up()
+        try:
+            fake.wait_for_hang_up()
+        except TimeoutError:
+            raise TimeoutError(server.stacks()) from None
     state = server.wait_until_free()
     reason, origin, phase = state["ended"][-1]
     assert (reason, origin) == ("cancelled", "disconnect")
