@@ -11,7 +11,9 @@ VERSION = re.search(
 ).group(1)
 
 EXTRAS = {
+    "flask": ["flask>=3.1"],
     "test": [
+        "flask>=3.1",
         "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a server that nobody here wrote, and its verdict
@@ -26,8 +28,8 @@ EXTRAS = {
         "xllamacpp==2026.10.11549",  # llama.cpp's server, built
     ],
     "lint": ["ruff>=0.17,<0.18"],
-    "typing": ["mypy>=2.4,<3"],
-    "docs": ["furo>=2024.8", "sphinx>=8"],
+    "typing": ["flask>=3.1", "mypy>=2.4,<3"],
+    "docs": ["flask>=3.1", "furo>=2024.8", "sphinx>=8"],
 }
 
 setup(
@@ -40,7 +42,10 @@ setup(
     license_expression="MIT",
     license_files=["LICENSE"],
     packages=find_packages(include=["syncagent", "syncagent.*"]),
-    package_data={"syncagent": ["py.typed"]},
+    package_data={
+        "syncagent": ["py.typed"],
+        "syncagent.integrations.page": ["page.css", "page.html", "page.js"],
+    },
     python_requires=">=3.10",
     install_requires=[
         "concurrent-log-handler>=0.9.30,<1",
