@@ -11,13 +11,18 @@ VERSION = re.search(
 ).group(1)
 
 EXTRAS = {
+    "django": ["django>=5.2"],
+    "flask": ["flask>=3.1"],
     "test": [
+        "django>=5.2",
+        "flask>=3.1",
         "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a server that nobody here wrote, and its verdict
         "pytest>=8",
         "pytest-timeout>=2.3,!=2.5.0",
         "trustme>=1.2",
+        "uvicorn>=0.30",
         "waitress>=3",
         "werkzeug>=3",
     ],
@@ -26,8 +31,8 @@ EXTRAS = {
         "xllamacpp==2026.10.11549",  # llama.cpp's server, built
     ],
     "lint": ["ruff>=0.17,<0.18"],
-    "typing": ["mypy>=2.4,<3"],
-    "docs": ["furo>=2024.8", "sphinx>=8"],
+    "typing": ["flask>=3.1", "mypy>=2.4,<3"],
+    "docs": ["django>=5.2", "flask>=3.1", "furo>=2024.8", "sphinx>=8"],
 }
 
 setup(
@@ -40,7 +45,10 @@ setup(
     license_expression="MIT",
     license_files=["LICENSE"],
     packages=find_packages(include=["syncagent", "syncagent.*"]),
-    package_data={"syncagent": ["py.typed"]},
+    package_data={
+        "syncagent": ["py.typed"],
+        "syncagent.integrations.page": ["page.css", "page.html", "page.js"],
+    },
     python_requires=">=3.10",
     install_requires=[
         "concurrent-log-handler>=0.9.30,<1",

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from .._closing import Closing
 from ..cancel.links import Bell
 from .gunicorn import post_worker_init
 from .sse import BEAT, EventStream
 
-__all__ = ["AsyncEventStream", "end_runs_on_signals"]
+__all__ = ["App", "AsyncEventStream", "end_runs_with_server"]
+
+#: An application, in the words of ASGI.
+App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class _LoopBell(Bell):
@@ -102,12 +106,20 @@ def _step(stream: EventStream) -> bytes:
         raise StopAsyncIteration from None
 
 
-def end_runs_on_signals() -> None:
-    """Cancel runs upon the signals that end this server, and then do what it does.
+def end_runs_with_server(app: App) -> App:
+    """Return *app*, whose runs are cancelled upon the signals that end its server.
 
-    For ``asgi.py``, which such servers load when they have set their signal handlers.
-    By itself uvicorn waits for the end of streams after SIGTERM, for ever if need be.
-    Elsewhere than on the main thread nothing happens.
+    For ``asgi.py``. By itself uvicorn waits for the end of streams after SIGTERM, for
+    ever if need be. What the server does upon these signals it still does, afterwards.
     """
-    if threading.current_thread() is threading.main_thread():
-        post_worker_init(None)
+    begun: list[bool] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        # Only now: servers load applications before they set their signal handlers.
+        if not begun:
+            begun.append(True)
+            if threading.current_thread() is threading.main_thread():
+                post_worker_init(None)
+        await app(scope, receive, send)
+
+    return application

@@ -121,6 +121,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     agent: str
     conversation: str
+    #: How what was asked begins.
+    prompt: str = ""
     #: One of the states of a handle.
     state: str
     #: The tool that the state is about, if it is about one.

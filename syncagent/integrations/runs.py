@@ -14,8 +14,10 @@ from ..agent import Agent
 from ..agent_settings import Prompt, check_timeout
 from ..cancel import Receipt
 from ..exceptions import AgentBusy, ConfigurationError, InterruptOver, InterruptPending
+from ..messages import Text, UserMessage
 from ..runtime import Runtime, ShutdownReport
 from .bodies import Answer, AnswerFate, CancelRequest
+from .recordings import Recording
 from .refusals import Refused, not_found, safe_words
 from .sse import HEARTBEAT, EventStream
 from .web_run import OnDisconnect, WebRun
@@ -51,6 +53,8 @@ class Runs(Closing):
     :param most_per_owner: how many of one owner.
     :param buffer: how many events of each run are kept.
     :param heartbeat: seconds of silence after which a stream sends a comment.
+    :param recording: how many bytes of each run are recorded, for its timeline; 0 is
+        none. It is kept in memory, with the run.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Runs(Closing):
         most_per_owner: int = 20,
         buffer: int = 1024,
         heartbeat: float = HEARTBEAT,
+        recording: int = 0,
     ) -> None:
         if authorize is not None and not callable(authorize):
             raise ConfigurationError(
@@ -88,6 +93,7 @@ class Runs(Closing):
         self._most_per_owner = most_per_owner
         self._buffer = buffer
         self._heartbeat = heartbeat
+        self._recording = recording
         self._set_up()
         _all[id(self)] = weakref.ref(self)
 
@@ -123,6 +129,9 @@ class Runs(Closing):
         self._sweep()
         self._check_room(owner)
         given = {"timeout": self._timeout, "buffer": self._buffer, **settings}
+        recording = None
+        if self._recording and given.get("record") is None:
+            recording = given["record"] = Recording(self._recording)
         try:
             handle = self._runtime.start(agent, prompt, **given)
         except (AgentBusy, InterruptPending) as error:
@@ -132,6 +141,8 @@ class Runs(Closing):
             owner,
             agent=agent.name or "",
             conversation=conversation,
+            prompt=_words(prompt),
+            recording=recording,
             on_disconnect=on_disconnect or self._on_disconnect,
             grace=self._grace,
         )
@@ -264,6 +275,12 @@ def _check_owner(owner: Any) -> None:
         raise ConfigurationError(
             f"every run has an owner, a string that is not empty; got {owner!r:.80}"
         )
+
+
+def _words(prompt: Prompt) -> str:
+    """Return what is said in words."""
+    blocks = UserMessage.of(prompt).content  # type: ignore[arg-type]
+    return " ".join(block.text for block in blocks if isinstance(block, Text))
 
 
 def _end_of(run: WebRun) -> float:

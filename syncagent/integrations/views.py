@@ -7,6 +7,7 @@
 ``GET /runs/<id>/events``     :meth:`Views.events`
 ``POST /runs/<id>/cancel``    :meth:`Views.cancel`
 ``POST /runs/<id>/answers``   :meth:`Views.answer`
+``GET /runs/<id>/timeline``   :meth:`Views.timeline`, as a page
 ============================  ========================================================
 """
 
@@ -32,6 +33,7 @@ from .bodies import (
     decode_body,
     encode_body,
 )
+from .recordings import TIMELINE_HEADERS
 from .refusals import Refused
 from .runs import Runs
 from .sse import HEADERS, EventStream, parse_event_id
@@ -174,6 +176,10 @@ class Views:
         """
         return _replied(lambda: self._answer(call, id))
 
+    def timeline(self, call: Call, id: str) -> Reply:
+        """Show the timeline of a run as a page, or 404 if none was recorded."""
+        return _replied(lambda: self._timeline(call, id))
+
     # -- how -----------------------------------------------------------------------
 
     def _start(self, call: Call) -> Reply:
@@ -214,6 +220,12 @@ class Views:
 
     def _find(self, call: Call, id: str) -> WebRun:
         return self.runs.get(id if len(id) <= _LONGEST_ID else "", call.request)
+
+    def _timeline(self, call: Call, id: str) -> Reply:
+        run = self._find(call, id)
+        if run.recording is None:
+            raise Refused(404, "not_recorded", "This run is not recorded.")
+        return Reply(200, TIMELINE_HEADERS, run.recording.render(run.error))
 
     def _cancel(self, call: Call, id: str) -> Reply:
         self._check_post(call)

@@ -15,11 +15,15 @@ from ..handle import Handle
 from ..result import RunFinished, RunResult, StreamEvent
 from .bodies import RunError, RunView
 from .disconnect import GONE
+from .recordings import Recording
 from .refusals import safe_words
 
 __all__ = ["OnDisconnect", "WebRun"]
 
 _log = logging.getLogger("syncagent.web")
+
+#: How many characters of what was asked are shown in a list.
+_LONGEST_PROMPT: Final = 300
 
 #: What becomes of a run when the last who followed it has gone.
 OnDisconnect = Literal["cancel", "detach"]
@@ -31,7 +35,9 @@ class WebRun:
     :param handle: drives it.
     :param owner: whose it is, in the application's own words.
     :param agent: the name of the agent, and
-    :param conversation: of the conversation, for whoever looks at a list.
+    :param conversation: of the conversation, and
+    :param prompt: what was asked, for whoever looks at a list.
+    :param recording: what is written down of it, if anything is.
     :param on_disconnect: what becomes of it when the last who followed it has gone.
     :param grace: how many seconds somebody has to come back before that.
     """
@@ -43,6 +49,8 @@ class WebRun:
         *,
         agent: str = "",
         conversation: str = "",
+        prompt: str = "",
+        recording: Recording | None = None,
         on_disconnect: OnDisconnect = "cancel",
         grace: float = 0.0,
     ) -> None:
@@ -52,6 +60,8 @@ class WebRun:
         self.handle: Final = handle
         self.agent: Final = agent
         self.conversation: Final = conversation
+        self.prompt: Final = prompt[:_LONGEST_PROMPT]
+        self.recording: Final = recording
         self.started_at: Final = time.time()
         self.ended_at: float | None = None
         self._on_disconnect = on_disconnect
@@ -134,6 +144,7 @@ class WebRun:
             run_id=self.handle.run_id,
             agent=self.agent,
             conversation=self.conversation,
+            prompt=self.prompt,
             state=str(state),
             tool=state.tool,
             is_live=outcome is None,

@@ -30,7 +30,9 @@ _log = logging.getLogger("syncagent.web")
 
 StartResponse = Callable[..., Any]
 
-_PATH: Final = re.compile(r"/runs(?:/([A-Za-z0-9_-]+)(?:/(events|cancel|answers))?)?/?")
+_PATH: Final = re.compile(
+    r"/runs(?:/([A-Za-z0-9_-]+)(?:/(events|cancel|answers|timeline))?)?/?"
+)
 #: By what follows the id, or comes without one: method -> view.
 _WAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "runs": {"GET": "list", "POST": "start"},
@@ -38,6 +40,7 @@ _WAYS: Final[Mapping[str, Mapping[str, str]]] = {
     "events": {"GET": "events"},
     "cancel": {"POST": "cancel"},
     "answers": {"POST": "answer"},
+    "timeline": {"GET": "timeline"},
 }
 
 

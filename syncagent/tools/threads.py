@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from .._aftercare import with_aftercare
 from ..cancel.again import start_thread
 from ..cancel.once import Once
 from .abandoned import note_abandoned, strike_out
@@ -75,8 +74,7 @@ class Errand(Generic[_T]):
     def _do(self) -> None:
         if self._begin.put(_BEGUN) is not _BEGUN:
             return
-        # Before anybody hears of its end: then nothing of it is left.
-        done = self.done = with_aftercare(self._work)
+        done = self.done = self._work()
         if self._fate.put(_ENDED) is _ENDED:
             self._when_done(done)
         else:

@@ -21,7 +21,7 @@ from django.urls import include, path
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.cancel import live_runs
-from syncagent.integrations.asgi import end_runs_on_signals
+from syncagent.integrations.asgi import end_runs_with_server
 from syncagent.integrations.django.disconnect import cancel_on_disconnect
 from syncagent.models import OpenAIChat
 from syncagent.transport import close_idle
@@ -56,7 +56,8 @@ SYNCAGENT = {
     "OWNER_OF": owner_of,
     "HEARTBEAT": float(os.environ.get("HEARTBEAT", "60")),
     "MAX_BODY": 10_000,
-    "TOKEN": TOKEN,
+    "OPERATOR_TOKEN": TOKEN,
+    "GRACE": 0.0,
 }
 
 if not settings.configured:
@@ -186,6 +187,4 @@ urlpatterns = [
 
 if IS_SERVER:
     application = get_wsgi_application()
-    asgi = get_asgi_application()
-    if "uvicorn" in os.environ["SERVER"]:
-        end_runs_on_signals()
+    asgi = end_runs_with_server(get_asgi_application())

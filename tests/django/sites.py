@@ -57,7 +57,6 @@ class Site(Server):
         super().__init__(
             name,
             DATABASE=str(folder / "notes.sqlite"),
-            SERVER=name,
             PYTHONPATH=os.pathsep.join([*before, str(TESTS.parent)]),
             **settings,
         )

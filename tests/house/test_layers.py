@@ -9,7 +9,12 @@ from source import MODULES, package_imports, parse
 #: DESIGN, section 3: a module may use lower layers, and its own without a circle.
 LAYERS = [
     {
-        *{"exceptions", "_aftercare", "_clock", "_closing", "_redaction", "_run_id"},
+        "_around",
+        "exceptions",
+        "_clock",
+        "_closing",
+        "_redaction",
+        "_run_id",
         "__version__",
     },
     {

@@ -11,8 +11,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.urls import get_resolver
 
 from ...exceptions import ConfigurationError
-from .conf import FUNCTIONS, find_function, get_views, read_settings
-from .operators import SHORTEST_TOKEN
+from .conf import FUNCTIONS, SHORTEST_TOKEN, Settings, get_views, read_settings
 
 __all__ = ["check_settings"]
 
@@ -48,9 +47,9 @@ def check_settings(app_configs: Any, **said: Any) -> list[CheckMessage]:
     """Say what cannot work, and what is dangerous."""
     try:
         found = read_settings()
-        functions = {name: find_function(name, found.get(name)) for name in FUNCTIONS}
     except ConfigurationError as error:
         return [_error("E001", str(error))]
+    functions = {name: getattr(found, name.lower()) for name in FUNCTIONS}
     messages = [*_dangers(found), *_needs_of_owners(functions)]
     if _is_served():
         missing = [name for name in FUNCTIONS if functions[name] is None]
@@ -85,19 +84,19 @@ def _includes(patterns: Sequence[Any]) -> bool:
 def _values() -> Iterator[CheckMessage]:
     try:
         get_views()
-    except (ConfigurationError, TypeError) as error:
+    except ConfigurationError as error:
         yield _error("E005", str(error))
 
 
-def _dangers(found: dict[str, Any]) -> Iterator[CheckMessage]:
-    token = found.get("TOKEN")
-    if token is not None and len(str(token)) < SHORTEST_TOKEN:
+def _dangers(found: Settings) -> Iterator[CheckMessage]:
+    token = found.operator_token
+    if token is not None and len(token) < SHORTEST_TOKEN:
         yield _error(
             "E006",
-            f"a TOKEN of less than {SHORTEST_TOKEN} characters counts as none",
-            'Make one: python -c "import secrets; print(secrets.token_urlsafe(32))"',
+            f"an OPERATOR_TOKEN of less than {SHORTEST_TOKEN} characters is none",
+            'Make one: python -c "import secrets; print(secrets.token_urlsafe())"',
         )
-    if found.get("TIMEOUT", 0) is None:
+    if found.timeout is None:
         yield Warning(
             "SYNCAGENT: TIMEOUT is None, so a run whose client has lost its power, or "
             "that nobody answers, never ends.",

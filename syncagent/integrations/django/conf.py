@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
+import msgspec
 from django import conf
 from django.utils.module_loading import import_string
 
 from ...exceptions import ConfigurationError
+from ..page import GREETING, TITLE
+from ..recordings import RECORDING
 from ..runs import Runs
-from ..views import Views
-from ..web_run import WebRun
+from ..sse import HEARTBEAT
+from ..views import MAX_BODY, Views
+from ..web_run import OnDisconnect, WebRun
 
 __all__ = [
     "FUNCTIONS",
-    "NUMBERS",
     "OPERATOR",
-    "find_function",
+    "SHORTEST_TOKEN",
+    "Settings",
     "forget_views",
     "get_runs",
     "get_views",
@@ -29,23 +33,80 @@ __all__ = [
 
 #: Stands for the request of somebody who has the token of the site.
 OPERATOR: Final = object()
-#: Functions, or the dotted names of some.
+#: Those that are functions.
 FUNCTIONS: Final = ("AGENT", "AUTHORIZE", "OWNER_OF")
-#: Arguments of :class:`~syncagent.integrations.runs.Runs`, and of the views.
-NUMBERS: Final = (
-    *("BUFFER", "GRACE", "HEARTBEAT", "KEEP", "MAX_BODY", "MOST_FINISHED"),
-    *("MOST_LIVE", "MOST_PER_OWNER", "TIMEOUT"),
-)
-_WORDS: Final = ("ON_DISCONNECT", "PAGE_TITLE", "TOKEN", "URL")
-_ALL: Final = (*FUNCTIONS, *NUMBERS, *_WORDS)
+#: Characters that a token has at least.
+SHORTEST_TOKEN: Final = 16
 _PREFIX: Final = "SYNCAGENT_"
 
+#: A function; in the settings, it or its dotted name.
+Function = Callable[..., Any] | None
 
-def read_settings() -> dict[str, Any]:
-    """Return what the settings say, from ``SYNCAGENT`` and from ``SYNCAGENT_*``.
 
-    :raises ConfigurationError: something in it is not known, or said twice.
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What there is to set, in upper case, in ``SYNCAGENT`` or as ``SYNCAGENT_...``."""
+
+    #: Returns the agent that a request is for, given it and what is wanted.
+    agent: Any = None
+    #: Tells whether a request may see, answer and end a run. Without it nobody may.
+    authorize: Any = None
+    #: Returns whose a run is that a request begins. Without it nobody may begin one.
+    owner_of: Any = None
+    #: What becomes of a run when the last who followed it has gone.
+    on_disconnect: OnDisconnect = "cancel"
+    #: Seconds that somebody has to come back before that, as after a reload.
+    grace: float = 5.0
+    #: Seconds after which a run is cancelled in any case.
+    timeout: float | None = 600.0
+    #: Seconds for which finished runs can still be asked for, and how many of them.
+    keep: float = 300.0
+    most_finished: int = 100
+    #: How many runs may be live at once, in all and of one owner.
+    most_live: int = 200
+    most_per_owner: int = 20
+    #: How many events of each run are kept for whoever comes back.
+    buffer: int = 4096
+    #: Seconds of silence after which a stream sends a comment.
+    heartbeat: float = HEARTBEAT
+    #: Bytes that are recorded of each run, for its timeline; 0 is none.
+    recording: int = RECORDING
+    #: The largest body that is accepted, in bytes.
+    max_body: int = MAX_BODY
+    #: The words of the page.
+    title: str = TITLE
+    greeting: str = GREETING
+    suggestions: Iterable[str] = ()
+    #: Who has it may list and cancel all runs of the process: for the commands.
+    operator_token: str | None = None
+    #: Where the server has the endpoints, for the commands.
+    url: str = ""
+
+
+#: Of those settings that are arguments of ``Runs``.
+_OF_RUNS: Final = (
+    *("on_disconnect", "grace", "timeout", "keep", "most_finished", "most_live"),
+    *("most_per_owner", "buffer", "heartbeat", "recording"),
+)
+
+
+def read_settings() -> Settings:
+    """Return what the settings say, with functions in place of their names.
+
+    :raises ConfigurationError: something in it cannot be.
     """
+    given = {name.lower(): value for name, value in _given().items()}
+    for name in map(str.lower, FUNCTIONS):
+        given[name] = _find_function(name.upper(), given.get(name))
+    try:
+        settings = msgspec.convert(given, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"SYNCAGENT has what cannot be: {error}") from None
+    if isinstance(settings.suggestions, str):
+        raise ConfigurationError("SYNCAGENT['SUGGESTIONS'] is a list; got one string")
+    return settings
+
+
+def _given() -> dict[str, Any]:
     given = getattr(conf.settings, "SYNCAGENT", {})
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"SYNCAGENT is a dict; got {given!r:.80}")
@@ -59,20 +120,17 @@ def read_settings() -> dict[str, Any]:
         raise ConfigurationError(
             f"{twice[0]} is both in SYNCAGENT and in {_PREFIX}{twice[0]}; keep one"
         )
-    found = {**given, **single}
-    for name in found:
-        if name not in _ALL:
-            near = difflib.get_close_matches(str(name).upper(), _ALL, 1)
+    known = [name.upper() for name in Settings.__struct_fields__]
+    for name in (*given, *single):
+        if name not in known:
+            near = difflib.get_close_matches(str(name).upper(), known, 1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise ConfigurationError(f"SYNCAGENT has no setting {name!r}.{meant}")
-    return found
+    return {**given, **single}
 
 
-def find_function(name: str, value: Any) -> Callable[..., Any] | None:
-    """Return the function that a setting names.
-
-    :raises ConfigurationError: it names none.
-    """
+def _find_function(name: str, value: Any) -> Function:
+    """Return the function that a setting is, or names."""
     if isinstance(value, str):
         try:
             value = import_string(value)
@@ -85,7 +143,7 @@ def find_function(name: str, value: Any) -> Callable[..., Any] | None:
             f"SYNCAGENT[{name!r}] is a function, or the dotted name of one; got "
             f"{value!r:.80}"
         )
-    found: Callable[..., Any] | None = value
+    found: Function = value
     return found
 
 
@@ -112,22 +170,20 @@ def get_runs() -> Runs:
 
 @cache
 def _views() -> Views:
-    found = read_settings()
-    make_agent, authorize, owner_of = (
-        find_function(name, found.get(name)) for name in FUNCTIONS
-    )
-    if make_agent is None:
+    settings = read_settings()
+    if settings.agent is None:
         raise ConfigurationError(
             "SYNCAGENT['AGENT'] is missing: a function of request and what is wanted, "
             "or its dotted name, that returns the agent"
         )
-    more = {"max_body": found["MAX_BODY"]} if "MAX_BODY" in found else {}
-    names = [name for name in (*NUMBERS, "ON_DISCONNECT") if name != "MAX_BODY"]
+    authorize = settings.authorize
     runs = Runs(
-        authorize and _also_operators(authorize),
-        **{name.lower(): found[name] for name in names if name in found},
+        None if authorize is None else _also_operators(authorize),
+        **{name: getattr(settings, name) for name in _OF_RUNS},
     )
-    return Views(runs, make_agent, owner_of=owner_of, **more)
+    return Views(
+        runs, settings.agent, owner_of=settings.owner_of, max_body=settings.max_body
+    )
 
 
 def _also_operators(authorize: Callable[..., Any]) -> Callable[[Any, WebRun], bool]:

@@ -1,9 +1,9 @@
 """How ``manage.py syncagent_runs`` and ``syncagent_cancel`` reach the server.
 
 A command is another process than the server, and runs live in the server. So there are
-two endpoints for whoever has the token of the site, ``SYNCAGENT["TOKEN"]``; without a
-token in the settings they are not there. They take no cookie into account, so that no
-page of another site can use a browser for them; that is why they need no CSRF token.
+two endpoints for whoever has ``SYNCAGENT["OPERATOR_TOKEN"]``; without one in the
+settings they are not there. They take no cookie into account, so that no page of
+another site can use a browser for them; that is why they need no CSRF token.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from django.views.decorators.http import require_GET, require_POST
 from ..bodies import CancelRequest, encode_body
 from ..refusals import Refused
 from ..views import Call, refusal
-from .conf import OPERATOR, get_views, read_settings
+from .conf import OPERATOR, SHORTEST_TOKEN, get_views, read_settings
 from .views import make_response
 
-__all__ = ["SHORTEST_TOKEN", "cancel", "runs"]
+__all__ = ["cancel", "runs"]
 
-#: Characters that a token has at least.
-SHORTEST_TOKEN: Final = 32
 _SCHEME: Final = "Bearer "
 _JSON: Final = "application/json"
 
 
 def _is_operator(request: HttpRequest) -> bool:
-    token = str(read_settings().get("TOKEN") or "")
+    token = read_settings().operator_token or ""
     said = request.headers.get("Authorization", "")
     if len(token) < SHORTEST_TOKEN or not said.startswith(_SCHEME):
         return False

@@ -23,7 +23,8 @@ def user_of(request: Any) -> str | None:
 
 def is_of_user(request: Any, run: WebRun) -> bool:
     """Is it the run of the user who makes this request?"""
-    return run.owner == user_of(request)
+    owner = user_of(request)
+    return owner is not None and run.owner == owner
 
 
 def session_of(request: Any) -> str:
@@ -36,4 +37,5 @@ def session_of(request: Any) -> str:
 
 def is_of_session(request: Any, run: WebRun) -> bool:
     """Was this run begun in the session of this request?"""
-    return run.owner == f"session:{request.session.get(_KEY)}"
+    key = request.session.get(_KEY)
+    return key is not None and run.owner == f"session:{key}"

@@ -8,8 +8,7 @@ from urllib.parse import quote, urlsplit
 import requests
 from django.core.management.base import CommandError, CommandParser
 
-from .conf import read_settings
-from .operators import SHORTEST_TOKEN
+from .conf import SHORTEST_TOKEN, read_settings
 
 __all__ = ["ServerRuns", "add_arguments"]
 
@@ -37,12 +36,12 @@ class ServerRuns:
 
     def __init__(self, url: str | None) -> None:
         found = read_settings()
-        self._url = (url or str(found.get("URL") or "")).rstrip("/")
-        self._token = str(found.get("TOKEN") or "")
+        self._url = (url or found.url).rstrip("/")
+        self._token = found.operator_token or ""
         if len(self._token) < SHORTEST_TOKEN:
             raise CommandError(
                 "Runs live in the server, which this command asks over HTTP: set "
-                f"SYNCAGENT['TOKEN'] to a secret of at least {SHORTEST_TOKEN} "
+                f"SYNCAGENT['OPERATOR_TOKEN'] to a secret of at least {SHORTEST_TOKEN} "
                 "characters, for the server and for this command."
             )
         if not self._url:
@@ -105,6 +104,6 @@ def _trouble(response: requests.Response, url: str) -> str:
     if response.status_code == 404:
         return (
             f"There is nothing at {url}, or it does not accept the token: both the "
-            "server and this command have to have the same SYNCAGENT['TOKEN']."
+            "server and this command have to have the same SYNCAGENT['OPERATOR_TOKEN']."
         )
     return f"The server at {url} answers {response.status_code}: {words or '?'}"

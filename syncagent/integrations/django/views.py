@@ -9,20 +9,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from django import conf
+from django.apps import apps
 from django.core.handlers.asgi import ASGIRequest
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.http.request import RawPostDataException, UnreadablePostError
-from django.http.response import HttpResponseBase
+from django.http.request import HttpHeaders, RawPostDataException, UnreadablePostError
+from django.http.response import (
+    HttpResponseBase,
+    HttpResponseForbidden,
+    HttpResponseRedirect,
+)
+from django.middleware.csrf import get_token
+from django.shortcuts import resolve_url
+from django.utils.http import urlencode
+from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from ..asgi import AsyncEventStream
+from ..page import ASSETS, PAGE_HEADERS, read_asset, render_page
 from ..refusals import Refused
 from ..sse import EventStream
 from ..views import Call, Reply, refusal, too_large
-from .conf import get_views
+from .conf import get_views, read_settings
 
-__all__ = ["answers", "cancel", "events", "make_response", "run", "runs"]
+__all__ = [
+    "answers",
+    "asset",
+    "cancel",
+    "events",
+    "make_response",
+    "page",
+    "run",
+    "runs",
+    "timeline",
+]
 
 #: So that nothing that compresses holds events back.
 _AS_IT_IS: Final = "identity"
@@ -52,6 +73,15 @@ def events(request: HttpRequest, id: str) -> HttpResponseBase:
     return _answer(request, get_views().events, id)
 
 
+# The page shows it in a frame.
+@transaction.non_atomic_requests
+@xframe_options_sameorigin
+@require_GET
+def timeline(request: HttpRequest, id: str) -> HttpResponseBase:
+    """Show the timeline of a run."""
+    return _answer(request, get_views().timeline, id)
+
+
 @transaction.non_atomic_requests
 @require_POST
 def cancel(request: HttpRequest, id: str) -> HttpResponseBase:
@@ -64,6 +94,40 @@ def cancel(request: HttpRequest, id: str) -> HttpResponseBase:
 def answers(request: HttpRequest, id: str) -> HttpResponseBase:
     """Answer what a run asks."""
     return _answer(request, get_views().answer, id)
+
+
+# -- the page to chat on -----------------------------------------------------------
+
+
+@require_GET
+def page(request: HttpRequest) -> HttpResponseBase:
+    """Show the page, to whoever may begin a run; others are asked to log in."""
+    settings = read_settings()
+    # A session is made here, so that all tabs have the same.
+    if settings.owner_of is None or not settings.owner_of(request):
+        if apps.is_installed("django.contrib.auth"):
+            login = resolve_url(conf.settings.LOGIN_URL)
+            back = urlencode({"next": request.get_full_path()})
+            return HttpResponseRedirect(f"{login}?{back}")
+        return HttpResponseForbidden("You may not begin a run.")
+    content = render_page(
+        title=settings.title,
+        greeting=settings.greeting,
+        suggestions=settings.suggestions,
+        csrf_header=HttpHeaders.parse_header_name(conf.settings.CSRF_HEADER_NAME) or "",
+        csrf_token=get_token(request),
+    )
+    return HttpResponse(content, headers=dict(PAGE_HEADERS))
+
+
+@require_GET
+def asset(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Return a file of the page."""
+    headers = {"Content-Type": ASSETS[name], **dict(PAGE_HEADERS)}
+    return HttpResponse(read_asset(name), headers=headers)
+
+
+# -- how ---------------------------------------------------------------------------
 
 
 def _answer(

@@ -39,4 +39,8 @@ class Command(BaseCommand):
 def _line(run: dict[str, Any]) -> str:
     seconds = (run["ended_at"] or time.time()) - run["started_at"]
     how = run["state"] if run["is_live"] else run["stop_reason"] or "failed"
-    return f"{run['id']}  {how:24} {seconds:6.0f} s  {run['agent']}"
+    how = " ".join(filter(None, (how, run["tool"])))
+    asked = " ".join(run["prompt"].split())[:50]
+    # Nothing in it may tell a terminal what to do.
+    plain = "".join(each if each.isprintable() else "?" for each in asked)
+    return f"{run['id']}  {how:<24} {seconds:6.0f} s  {plain}"
