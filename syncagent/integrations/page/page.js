@@ -11,11 +11,13 @@
 
   // -- talking to the server ---------------------------------------------------------
 
-  async function send(path, body, more = {}) {
-    const headers = { "Content-Type": "application/json", ...more.headers };
+  // Not from a cache, which would also let one request for an address wait for another.
+  const ask = (path, more = {}) => fetch(path, { credentials: "same-origin", cache: "no-store", ...more });
+
+  function send(path, body, accept = "application/json") {
+    const headers = { "Content-Type": "application/json", Accept: accept };
     if (meta("csrf-header") && meta("csrf-token")) headers[meta("csrf-header")] = meta("csrf-token");
-    const signal = more.signal;
-    return fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal, credentials: "same-origin" });
+    return ask(path, { method: "POST", headers, body: JSON.stringify(body) });
   }
 
   async function refusalOf(response) {
@@ -65,6 +67,10 @@
     user: "You stopped this", disconnect: "Stopped, as nobody was watching", deadline: "Stopped, as it took too long",
     shutdown: "Stopped, as the server ends", limit: "Stopped at a limit", signal: "Stopped by the server",
     parent: "Stopped with what had begun it", remote: "Stopped from elsewhere", closed: "Stopped",
+  };
+  const PHASES = {
+    stream: "while it was writing", tool: "while a tool ran", approval: "while it asked for your approval", auth: "while it asked for credentials",
+    input: "while it asked you", retry: "while it waited to try again", agent: "while another agent worked", headers: "before the first word", "first event": "before the first word",
   };
   const STOPS = { limit: "It has reached a limit.", max_tokens: "The answer was too long, and is cut off.", refusal: "The model refuses to answer." };
   const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left behind" };
@@ -176,9 +182,10 @@
       const part = this.add({ kind: "ask", id: interrupt.id, call_id: interrupt.call_id, asked: interrupt, answer: "" });
       if (interrupt.call_id) { const tool = this.tool(interrupt.call_id, interrupt.tool); tool.how = "waiting"; this.draw(tool); }
       announce(isWaiting(this.data.state) ? stateWords(this.data.state, interrupt.tool) : "You are asked something");
-      const first = this.shown.get(part).root.querySelector("button, input");
-      // Whoever types is not interrupted.
-      if (first && (document.activeElement === $("prompt") ? !$("prompt").value : document.activeElement === document.body)) first.focus({ preventScroll: true });
+      const root = this.shown.get(part).root;
+      const isFree = document.activeElement === $("prompt") ? !$("prompt").value : document.activeElement === document.body;
+      // Whoever types is not interrupted, and no key approves by mistake.
+      if (isFree) (root.querySelector("input:not([type=checkbox])") || root).focus({ preventScroll: true });
     }
 
     close(test, words) {
@@ -214,8 +221,9 @@
       if (end.cancellation) {
         const { origin, phase, latency, reason } = end.cancellation;
         const how = element("b", "", ORIGINS[origin] || "Stopped");
-        const note = element("p", "note stopped", how, ` while it was at: ${phase}, and it took ${ago(latency)}.`);
-        if (reason && origin !== "user") note.append(` (${reason})`);
+        const where = PHASES[phase] || `at “${phase}”`;
+        const note = element("p", "note stopped", how, `${where}. It took ${ago(latency)}.`);
+        if (reason && origin === "remote") note.append(reason);
         this.foot.append(note);
       }
       if (end.error) {
@@ -378,6 +386,7 @@
       this.turn = turn; this.part = part;
       this.root = element("section", "ask");
       this.root.setAttribute("aria-label", "You are asked");
+      this.root.tabIndex = -1;
       this.isOpen = null;
     }
     update() {
@@ -510,7 +519,7 @@
     save();
     let words = "The server could not be reached.";
     try {
-      const response = await send("runs", { prompt, conversation }, { headers: { Accept: "text/event-stream" } });
+      const response = await send("runs", { prompt, conversation }, "text/event-stream");
       if (response.ok) { await follow(turn, response); return; }
       words = await refusalOf(response);
     } catch { /* it is said below */ }
@@ -532,14 +541,15 @@
         if (!response) {
           const headers = { Accept: "text/event-stream" };
           if (turn.data.last) headers["Last-Event-ID"] = String(turn.data.last);
-          response = await fetch(pathOf(turn.data.id, "/events"), { headers, credentials: "same-origin" });
+          response = await ask(pathOf(turn.data.id, "/events"), { headers });
         }
         if (response.status === 404) { fail(turn, "The server does not know this run any more."); return; }
-        if (response.status === 204) { turn.finish(await (await fetch(pathOf(turn.data.id))).json()); break; }
+        if (response.status === 204) { turn.finish(await (await ask(pathOf(turn.data.id))).json()); break; }
         if (!response.ok) throw new Error(String(response.status));
         turn.data.id = response.headers.get("X-Run-Id") || turn.data.id;
         turn.note = "";
         save(); // from here on a reload finds it
+        listRuns();
         if (turn.stopWanted) stop(turn);
         for await (const [name, data, id] of eventsOf(response)) {
           tries = 0;
@@ -586,7 +596,7 @@
   async function listRuns() {
     clearTimeout(polling);
     try {
-      const response = await fetch("runs", { headers: { Accept: "application/json" }, credentials: "same-origin" });
+      const response = await ask("runs");
       if (response.ok) drawRuns((await response.json()).runs);
     } catch { /* the next time, perhaps */ }
     clearTimeout(polling);
@@ -648,7 +658,7 @@
 
   const prompt = $("prompt");
   function fit() { prompt.style.height = "auto"; prompt.style.height = prompt.scrollHeight + "px"; }
-  function ask() {
+  function askPrompt() {
     const text = prompt.value;
     if (!text.trim() || current()) return;
     prompt.value = "";
@@ -657,9 +667,9 @@
   }
   prompt.addEventListener("input", fit);
   prompt.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); ask(); }
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); askPrompt(); }
   });
-  $("composer").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+  $("composer").addEventListener("submit", (event) => { event.preventDefault(); askPrompt(); });
   $("stop").addEventListener("click", () => { stop(current()); prompt.focus(); });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.isComposing || $("timeline").open) return;
@@ -696,7 +706,7 @@
     announce("Going on where the page was left.");
     if (!turn.data.id) { // left before the server had answered
       try {
-        const { runs } = await (await fetch("runs", { credentials: "same-origin" })).json();
+        const { runs } = await (await ask("runs")).json();
         turn.data.id = runs.find((run) => run.is_live && run.conversation === conversation)?.id || "";
       } catch { /* then it is not known */ }
       if (!turn.data.id) { fail(turn, "The page was left before this had begun."); return; }
