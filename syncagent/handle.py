@@ -165,6 +165,17 @@ class Handle(Serving, Closing):
         self._interrupted = claim
         return claim.cancel(reason, origin, mode=mode, force=force)
 
+    def background(self) -> None:
+        """Have it count as sent to the background, as nobody waits for it any more.
+
+        ``agent.cancel()`` and Ctrl+C under ``cancel_on_signals()`` spare it from now
+        on, and ``agent.fork()`` is the conversation before its run.
+        """
+        self.is_background = True  # publish first, then look
+        claim = self._live()
+        if claim is not None:
+            claim.is_background = True
+
     def shutdown(self, reason: str = "shut down", *, force: bool = False) -> Receipt:
         """End the handle, whatever it is doing; :meth:`wait` waits for that.
 

@@ -202,8 +202,8 @@ class Serving:
         )
         self._unsaid = () if wanted.said is None else (wanted.said,)
         ticket = self._stage.register(wanted)
+        self._claim = ticket.claim  # publish first, then look
         ticket.claim.is_background = self.is_background
-        self._claim = ticket.claim
         return ticket
 
     def _start_thread(self, work: Callable[[], None]) -> int | None:

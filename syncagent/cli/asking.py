@@ -14,11 +14,14 @@ from .streams import read_line
 __all__ = ["Desk", "call_in_words", "has_terminal"]
 
 
-def call_in_words(tool: str, arguments: object) -> str:
-    """Return a call as one would write it, on one line, and not too long."""
+def call_in_words(tool: str, arguments: object, limit: int = 300) -> str:
+    """Return a call as one would write it, on one line, and not too long.
+
+    :param limit: after how many characters it is cut off; 0 for all of it.
+    """
     given = arguments if isinstance(arguments, dict) else {"": arguments}
     shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    return on_one_line(f"{tool}({shown})", 300)
+    return on_one_line(f"{tool}({shown})", limit)
 
 
 def has_terminal() -> bool:
@@ -52,12 +55,14 @@ class Desk:
         """
         if self._mode == "all":
             return Approval(True)
-        wanted = call_in_words(request.tool, request.arguments)
+        # All of it: nobody can approve what is cut off.
+        wanted = call_in_words(request.tool, request.arguments, limit=0)
         if self._mode == "none":
             self._notes.warn(f"denied: {wanted}; --approve all would allow it")
             return Approval(False, reason="nobody is there who could be asked")
+        why = f" ({on_one_line(request.reason)})" if request.reason else ""
         while True:
-            said = self._ask(f"Allow {wanted}? [y]es, [n]o, [a]lways: ", token)
+            said = self._ask(f"Allow {wanted}?{why} [y]es, [n]o, [a]lways: ", token)
             match (said or "no").lower():
                 case "y" | "yes":
                     return Approval(True)

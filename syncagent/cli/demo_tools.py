@@ -46,7 +46,11 @@ def delete_files(folder: str) -> str:
     return f"{folder} would be gone now; this tool only pretends"
 
 
-@tool(requires_approval=True)
+def _costs(arguments: dict[str, Any], ctx: ToolContext) -> str:
+    return "it would cost money"
+
+
+@tool(requires_approval=_costs)
 def order(what: str, number: int = 1) -> str:
     """Pretend to order something, if somebody says so.
 

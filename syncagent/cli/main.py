@@ -20,7 +20,7 @@ __all__ = ["COMMANDS", "main"]
 
 #: Each is a module beside this one, with a SUMMARY, perhaps ``add_arguments(parser)``,
 #: and ``run(options, token)``, which returns the exit code.
-COMMANDS: Final = ("run", "demo", "doctor", "models", "timeline")
+COMMANDS: Final = ("chat", "run", "demo", "doctor", "models", "timeline")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -168,8 +168,8 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         asked for once, and again if the tool raises
         :exc:`~syncagent.exceptions.AuthenticationFailed`.
     :param parallel: may others run at the same time?
-    :param idempotent: is it the same to call it twice as once? Kept for runs that
-        outlive their process; nothing looks at it yet.
+    :param idempotent: is it the same to call it twice as once? Then a call that was
+        running when its process ended is made again by :meth:`syncagent.Agent.load`.
     :param result_limit: how many characters of its result the model is given.
     :raises ConfigurationError: no tool can be made of it; the message says why.
     """

@@ -98,7 +98,9 @@ def test_a_pipe_gets_what_the_model_has_said():
 def test_an_approval_is_asked_for_on_the_terminal(keys, said):
     """The call is shown, and yes is yes; everything else is asked again, or no."""
     with on_terminal("run", "order 2 apples", "--model", "demo") as terminal:
-        terminal.see("Allow order(what='apples', number=2)? [y]es, [n]o, [a]lways: ")
+        terminal.see(
+            "Allow order(what='apples', number=2)? (it would cost money) [y]es"
+        )
         terminal.type(keys)
         assert terminal.finish() == 0
     assert said in terminal.screen

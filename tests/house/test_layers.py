@@ -34,7 +34,7 @@ LAYERS = [
         *{"agent_view", "done_callbacks", "event_lines", "serving", "subscriptions"},
         *{"recording", "chat_functions", "function_agents", "function_calls"},
     },
-    {"integrations", "cli", "testing", "timeline", "__main__"},
+    {"integrations", "cli", "terminal", "testing", "timeline", "__main__"},
 ]
 
 
