@@ -74,13 +74,14 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
-    def new_tab(self, *, is_stranger=False):
+    def new_tab(self, *, is_stranger=False, context=None):
         """Open another tab, of somebody else if that is wanted, and go there.
 
-        Return what :meth:`switch` takes to come back.
+        :param context: whose tab it is, as ``Target.getTargetInfo`` has it.
+        :return: what :meth:`switch` takes to come back.
         """
         before, self._session = self._session, None
-        more = {}
+        more = {} if context is None else {"browserContextId": context}
         if is_stranger:
             made = self.call("Target.createBrowserContext")
             more["browserContextId"] = made["browserContextId"]
@@ -216,6 +217,8 @@ class Browser:
         """Return what the console says is wrong, and what was loaded besides."""
         wrong = []
         for event in self.events:
+            if event.get("sessionId") != self._session:
+                continue  # of another tab
             method, told = event.get("method"), event.get("params", {})
             if method in ("Log.entryAdded", "Runtime.exceptionThrown"):
                 wrong.append(told)
