@@ -82,7 +82,7 @@ class Server:
     def __init__(self, name, *more, threads=8, **settings):
         self.name = name
         self._more = more
-        self._threads = threads
+        self.threads = threads
         self._settings = settings
         self._stack = ExitStack()
 
@@ -91,8 +91,7 @@ class Server:
         self.port = listener.getsockname()[1]
         number = listener.fileno()
         command = [
-            part.format(fd=number, threads=self._threads)
-            for part in COMMANDS[self.name]
+            part.format(fd=number, threads=self.threads) for part in COMMANDS[self.name]
         ]
         if command[0] == "uwsgi":
             command[0] = _uwsgi()
