@@ -25,6 +25,7 @@ from benchmarks import (
     sse,
     token,
     transport,
+    web,
 )
 from benchmarks.measure import Row
 
@@ -39,6 +40,7 @@ AREAS = {
     "agent_crowd": agent_crowd.rows,
     "agent_cancel": agent_cancel.rows,
     "handles": handles.rows,
+    "web": web.rows,
 }
 
 

@@ -36,22 +36,22 @@ def _script(text):
 #: How each of them is started, on a socket that listens already.
 COMMANDS = {
     "werkzeug": _script(
-        "import app; from werkzeug.serving import make_server; "
-        "make_server('127.0.0.1', 0, app.application, threaded=True, fd={fd})"
+        "import {app}; from werkzeug.serving import make_server; "
+        "make_server('127.0.0.1', 0, {app}.application, threaded=True, fd={fd})"
         ".serve_forever()"
     ),
-    "gunicorn-sync": [*_GUNICORN, "-k", "sync", "app:application"],
+    "gunicorn-sync": [*_GUNICORN, "-k", "sync", "{app}:application"],
     "gunicorn-gthread": [
-        *(*_GUNICORN, "-k", "gthread", "--threads", "{threads}", "app:application"),
+        *(*_GUNICORN, "-k", "gthread", "--threads", "{threads}", "{app}:application"),
     ],
     "waitress": _script(
-        "import app, socket, waitress; "
-        "waitress.serve(app.application, sockets=[socket.socket(fileno={fd})], "
+        "import {app}, socket, waitress; "
+        "waitress.serve({app}.application, sockets=[socket.socket(fileno={fd})], "
         "threads={threads})"
     ),
     "uwsgi": [
         *("uwsgi", "--http-socket", "fd://{fd}", "--master", "--enable-threads"),
-        *("--threads", "{threads}", "--wsgi-file", str(HERE / "app.py")),
+        *("--threads", "{threads}", "--module", "{app}:application"),
         *("--need-app", "--disable-logging", "--die-on-term"),
     ],
 }
@@ -76,14 +76,16 @@ class Server:
     """One server process.
 
     :param more: arguments for its command.
+    :param app: the module of the application.
     :param settings: for the application, as environment variables.
     """
 
-    def __init__(self, name, *more, threads=8, **settings):
+    def __init__(self, name, *more, threads=8, app="app", **settings):
         self.name = name
         self._more = more
         self.threads = threads
         self._settings = settings
+        self._app = app
         self._stack = ExitStack()
 
     def __enter__(self):
@@ -91,7 +93,8 @@ class Server:
         self.port = listener.getsockname()[1]
         number = listener.fileno()
         command = [
-            part.format(fd=number, threads=self.threads) for part in COMMANDS[self.name]
+            part.format(fd=number, threads=self.threads, app=self._app)
+            for part in COMMANDS[self.name]
         ]
         if command[0] == "uwsgi":
             command[0] = _uwsgi()
