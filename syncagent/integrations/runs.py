@@ -32,6 +32,7 @@ Authorize = Callable[[Any, WebRun], bool]
 _TIMEOUT: Final = 600.0
 #: Seconds that runs have to end when a process does.
 _GRACE: Final = 5.0
+_ENDING: Final = "the server ends"
 
 
 class Runs(Closing):
@@ -51,6 +52,8 @@ class Runs(Closing):
     :param most_per_owner: how many of one owner.
     :param buffer: how many events of each run are kept.
     :param heartbeat: seconds of silence after which a stream sends a comment.
+    :param show_tool_errors: may whoever follows a run see what its tools raise? The
+        model does; for everybody else it may name too much.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Runs(Closing):
         most_per_owner: int = 20,
         buffer: int = 1024,
         heartbeat: float = HEARTBEAT,
+        show_tool_errors: bool = False,
     ) -> None:
         if authorize is not None and not callable(authorize):
             raise ConfigurationError(
@@ -88,6 +92,7 @@ class Runs(Closing):
         self._most_per_owner = most_per_owner
         self._buffer = buffer
         self._heartbeat = heartbeat
+        self._show_tool_errors = show_tool_errors
         self._set_up()
         _all[id(self)] = weakref.ref(self)
 
@@ -127,6 +132,9 @@ class Runs(Closing):
             handle = self._runtime.start(agent, prompt, **given)
         except (AgentBusy, InterruptPending) as error:
             raise Refused(409, *safe_words(error)) from error
+        except ConfigurationError:
+            self._check_open()  # it may be that
+            raise
         run = WebRun(
             handle,
             owner,
@@ -134,20 +142,26 @@ class Runs(Closing):
             conversation=conversation,
             on_disconnect=on_disconnect or self._on_disconnect,
             grace=self._grace,
+            show_tool_errors=self._show_tool_errors,
         )
         self._runs[run.id] = run
         handle.add_done_callback(run.note_end)
+        if self._is_closed:  # at this very moment
+            handle.cancel(_ENDING, "shutdown")
         return run
 
     def _check_room(self, owner: str) -> None:
-        if self._is_closed:
-            raise Refused(503, "shutting_down", "The server is about to end.", 5)
+        self._check_open()
         live = [run for run in list(self._runs.values()) if run.is_live]
         own = sum(run.owner == owner for run in live)
         if len(live) >= self._most_live or own >= self._most_per_owner:
             raise Refused(
                 429, "too_many_runs", "There are too many runs. Try again later.", 5
             )
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Refused(503, "shutting_down", "The server is about to end.", 5)
 
     def _sweep(self) -> None:
         """Let go of those that have ended long ago, or are too many."""
@@ -251,7 +265,7 @@ class Runs(Closing):
 
         Cancellation: it waits for the end of runs, at most *grace* seconds.
         """
-        self.cancel_all("the server ends", is_last=True)
+        self.cancel_all(_ENDING, is_last=True)
         return self._runtime.shutdown(0.0, grace=grace)
 
     def __repr__(self) -> str:

@@ -301,6 +301,26 @@ def test_errors_keep_their_secrets(runs, caplog, error, code):
     assert run.id not in record.getMessage()
 
 
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_what_tools_raise_is_for_the_model(is_shown):
+    """What a tool raises may name too much: it is shown only if that is asked for."""
+
+    @tool
+    def query() -> str:
+        """Query."""
+        raise ValueError("no route to db7")
+
+    with make_runs(show_tool_errors=is_shown) as runs:
+        agent = agent_of(say(call("query")), "Sorry.", tools=[query])
+        run = runs.start(agent, "Query.", owner=ANNA)
+        data = b"".join(runs.follow(run))
+    assert (b"db7" in data) == is_shown
+    assert ("db7" in repr(run.view())) == is_shown
+    (failed,) = [d for _, name, d in parse(data) if name == "tool_finished"]
+    assert failed["outcome"] == "failed"
+    assert "db7" in repr(agent.messages)
+
+
 def test_credentials_are_in_no_event(runs):
     """Issue 8: what is given to a tool as credentials is seen by nobody else."""
 
