@@ -94,7 +94,8 @@ class Runs(Closing):
         self._heartbeat = heartbeat
         self._show_tool_errors = show_tool_errors
         self._set_up()
-        _all[id(self)] = weakref.ref(self)
+        # A callback in C: one in Python would swallow a signal handler's exception.
+        _all[weakref.ref(self, _all.__delitem__)] = None
 
     def _set_up(self) -> None:
         """Begin without runs, in this process."""
@@ -226,9 +227,7 @@ class Runs(Closing):
         :return: true if and only if it was live.
         """
         wanted = wanted or CancelRequest()
-        return run.handle.cancel(
-            wanted.reason, "user", mode=wanted.mode, force=wanted.force
-        )
+        return run.handle.cancel(wanted.reason, "user", mode=wanted.mode)
 
     def answer(
         self, run: WebRun, answers: Mapping[str, Answer]
@@ -295,12 +294,12 @@ def _respond(run: WebRun, id: str, value: Any) -> AnswerFate:
 
 #: Those of this process. Only whole-dict operations touch it, so that signal handlers
 #: may look.
-_all: Final[dict[int, weakref.ref[Runs]]] = {}
+_all: Final[dict[weakref.ref[Runs], None]] = {}
 
 
 def every_runs() -> list[Runs]:
     """Return what this process has of these."""
-    found = [ref() for ref in list(_all.values())]
+    found = [ref() for ref in list(_all)]
     return [runs for runs in found if runs is not None]
 
 

@@ -130,9 +130,13 @@ class Server:
             self.process.wait(LONG)
             raise AssertionError(f"{self.name} does not end:\n{where}")
 
+    def processes(self):
+        """Return the ids of its processes, its first one first."""
+        return _descendants(self.process.pid)
+
     def stacks(self):
         """Return its log, with where each of its threads is."""
-        for pid in _descendants(self.process.pid)[1:] or [self.process.pid]:
+        for pid in self.processes()[1:] or self.processes():
             os.kill(pid, signal.SIGUSR2)
         threading.Event().wait(0.5)
         return self.log()
@@ -242,6 +246,7 @@ class Client:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=LONG)
         self.sock.sendall("\r\n".join(lines).encode() + content)
         self._response = None
+        self._reader = None
 
     @property
     def response(self):
@@ -277,15 +282,23 @@ class Client:
         raise AssertionError(f"the stream ended without {name}")
 
     def read_on(self):
-        """Read to the end, and hang up, as clients do."""
-        with suppress(OSError, ValueError, http.client.HTTPException):
-            self.response.read()
-        self.vanish()
+        """Read to the end, on a thread, and hang up then, as clients do."""
+
+        def read():
+            with suppress(OSError, http.client.HTTPException):
+                self.response.read()
+            with suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+        self._reader = threading.Thread(target=read)
+        self._reader.start()
 
     def vanish(self):
         """Close the connection, as a browser does when its tab is closed."""
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)  # another thread may read
+        if self._reader is not None:
+            self._reader.join(LONG)
         if self._response is not None:
             self._response.close()
         self.sock.close()

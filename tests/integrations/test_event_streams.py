@@ -20,7 +20,7 @@ from studio import (
     until,
 )
 
-from syncagent import tool
+from syncagent import ToolContext, tool
 from syncagent.event_lines import decode_event
 from syncagent.exceptions import ProviderUnavailable
 from syncagent.integrations.sse import HEADERS, parse_event_id
@@ -64,6 +64,24 @@ def test_the_end_does_not_repeat_the_conversation(runs):
     (data,) = [d for _, name, d in all_of(runs.follow(run)) if name == "run_finished"]
     assert data["result"]["text"] == "Hello"
     assert data["result"]["messages"] == []
+
+
+def test_what_has_no_json(runs, caplog):
+    """A tool may say what JSON has no form for: that is left out, the rest comes."""
+
+    @tool
+    def tell(ctx: ToolContext) -> str:
+        """Tell."""
+        ctx.progress("\ud800")
+        ctx.progress(object())
+        return "told"
+
+    agent = agent_of(say(call("tell")), "Done.", tools=[tell])
+    events = all_of(runs.follow(runs.start(agent, "Tell.", owner=ANNA)))
+    names = [name for _, name, _ in events]
+    assert (names.count("lagged"), names.count("tool_progress")) == (1, 1)
+    assert events[-1][2]["text"] == "Done."
+    assert "no JSON" in caplog.text
 
 
 def test_headers():

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 import time
 from contextlib import ExitStack
 
@@ -131,12 +130,15 @@ def test_one_worker_of_several(fake):
         for _ in range(4):
             client = stack.enter_context(server.stream("stall", fake))
             client.until("text_delta")
-            threading.Thread(target=client.read_on, daemon=True).start()
+            client.read_on()
+        before = server.processes()
         state = server.wait(lambda state: state["live"], "a worker with runs")
         os.kill(state["pid"], signal.SIGTERM)
         fake.wait_for_hang_up(state["live"])
         check_left(server, state["pid"])
         assert len(fake.hang_ups) == state["live"]
+        # One that has just been forked does not hear the signals of gunicorn yet.
+        server.wait(lambda state: state["pid"] not in before, "a new worker")
 
 
 def test_preload(fake):
