@@ -52,7 +52,7 @@ __all__ = [
 
 _log = logging.getLogger("syncagent.web")
 
-#: Returns the agent that a request is for; may raise :exc:`Refused`.
+#: Returns the agent that a request is for; what it refuses, it raises as ``Refused``.
 MakeAgent = Callable[[Any, StartRequest], Agent]
 #: Returns whose a run is to be that this request begins; nothing if nobody may.
 OwnerOf = Callable[[Any], "str | None"]

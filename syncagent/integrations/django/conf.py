@@ -70,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     heartbeat: float = HEARTBEAT
     #: Bytes that are recorded of each run, for its timeline; 0 is none.
     recording: int = RECORDING
+    #: May whoever follows a run see what its tools raise? The model does in any case.
+    show_tool_errors: bool = False
     #: The largest body that is accepted, in bytes.
     max_body: int = MAX_BODY
     #: The words of the page.
@@ -86,6 +88,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 _OF_RUNS: Final = (
     *("on_disconnect", "grace", "timeout", "keep", "most_finished", "most_live"),
     *("most_per_owner", "buffer", "heartbeat", "recording"),
+    "show_tool_errors",
 )
 
 
