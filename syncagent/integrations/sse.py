@@ -124,7 +124,7 @@ class EventStream(Closing, Iterator[bytes]):
         return self.step(self.heartbeat)
 
     def step(self, seconds: float) -> bytes:
-        """Return what is to be sent next, :data:`BEAT` if there is nothing in time.
+        """Return what is to be sent next, ``BEAT`` if there is nothing in time.
 
         Cancellation: it waits at most *seconds*.
 
