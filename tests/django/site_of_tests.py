@@ -16,6 +16,8 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 from django.db import connection
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
 from django.http import HttpResponse, JsonResponse
 from django.urls import include, path
 
@@ -88,6 +90,15 @@ if not settings.configured:
     if IS_SERVER:
         logging.basicConfig()
         faulthandler.register(signal.SIGUSR2)
+
+
+#: All connections that were ever made: none is closed by being collected.
+made = []
+
+
+@receiver(connection_created)
+def keep(connection, **said):
+    made.append(connection.connection)
 
 
 # -- its agent ---------------------------------------------------------------------

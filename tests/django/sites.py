@@ -6,7 +6,8 @@ from pathlib import Path
 
 from crew import TESTS
 from integrations.serving import _GUNICORN, COMMANDS, Server, _script
-from integrations.talks import TALKS, reply_to
+from integrations.talks import TALKS
+from integrations.talks import reply_to as usual_reply_to
 
 from syncagent.testing import call, say
 
@@ -42,9 +43,19 @@ TALKS.update(
         "count": say(call("count")),
         "count aside": say(call("count_aside")),
         "leave open": say(call("leave_open")),
-        "count and ask": say(call("count"), call("launch", {"where": "the moon"})),
+        "count and ask": say(call("count")),
     }
 )
+
+
+def reply_to(request):
+    """Return what is said to a request, by its first words."""
+    messages = request.payload["messages"]
+    is_second = len([m for m in messages if m["role"] == "tool"]) == 1
+    if is_second and "count and ask" in str(messages):
+        return say(call("launch", {"where": "the moon"}))
+    return usual_reply_to(request)
+
 
 __all__ = ["CSRF", "SITES", "Site", "reply_to"]
 
