@@ -1,6 +1,7 @@
 """A site behind Django's own server, gunicorn and uvicorn: runs end with clients."""
 
 import json
+import random
 
 import pytest
 from integrations.serving import moments
@@ -114,6 +115,26 @@ def test_many_streams_at_once(site, fake):
         finally:
             for other in others:
                 other.vanish()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_crowd_that_vanishes(site, fake, seed):
+    """Issue 8: of many clients that go at random moments, no run is left behind."""
+    chance = random.Random(seed)
+    talks = ["stall", "silence", "endless tool", "approval", "hello", "leave open"]
+    clients = []
+    # No more than there are threads, where each stream has one.
+    for _ in range(40 if "gunicorn" not in site.name else 6):
+        client = site.stream(chance.choice(talks), fake)
+        if chance.random() < 0.5:
+            client.until("run")
+        clients.append(client)
+    chance.shuffle(clients)
+    for client in clients:
+        client.vanish()
+    state = site.wait_until_free()
+    assert state["abandoned"] == 0
+    site.wait(lambda state: not state["databases"], "no connection")
 
 
 # -- databases ---------------------------------------------------------------------

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import site_of_tests
+from django.conf import settings
 from django.http import HttpResponse
 from django.test import AsyncRequestFactory, Client, RequestFactory, override_settings
 from integrations.serving import moments
@@ -19,6 +20,8 @@ from syncagent.integrations.django.owners import (
 )
 
 SECRET = "s" * 32
+#: As a client sends it whose body comes in pieces.
+CHUNKED = {"Transfer-Encoding": "chunked", "Content-Length": ""}
 
 
 @pytest.fixture
@@ -164,6 +167,12 @@ def test_bodies_that_are_refused(browser, body, kind, status):
     assert len(every_run()) == before
 
 
+def test_a_body_without_a_length(browser):
+    """How much of it there is must be known before it is read."""
+    response = post(browser, "/runs", {"prompt": "hello"}, **CHUNKED)
+    assert response.status_code == 411
+
+
 def test_nobody(browser):
     """Whoever has no owner may not begin a run."""
     response = post(browser, "/runs", {"prompt": "hello"}, **{"X-User": ""})
@@ -215,6 +224,15 @@ def test_the_page_and_its_files(browser):
 def test_the_page_is_not_for_everybody(browser):
     """Whoever may not begin a run does not see the page."""
     assert browser.get("/", headers={"X-User": ""}).status_code == 403
+
+
+def test_the_page_asks_to_log_in(browser):
+    """A site with users sends whoever is none to its login, and back."""
+    apps = ["django.contrib.contenttypes", "django.contrib.auth"]
+    with override_settings(INSTALLED_APPS=[*settings.INSTALLED_APPS, *apps]):
+        response = browser.get("/", headers={"X-User": ""})
+    assert response.status_code == 302
+    assert response["Location"] == "/accounts/login/?next=%2F"
 
 
 # -- whose -------------------------------------------------------------------------

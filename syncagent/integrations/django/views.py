@@ -142,7 +142,10 @@ def _answer(
 
 def _read_body(request: HttpRequest) -> bytes:
     limit = get_views().max_body
-    said = str(request.META.get("CONTENT_LENGTH") or "0")
+    said = str(request.META.get("CONTENT_LENGTH") or "")
+    if not said and "HTTP_TRANSFER_ENCODING" in request.META:
+        # Django reads nothing of it under WSGI, and all of it under ASGI.
+        raise Refused(411, "no_length", "The request has to have a Content-Length.")
     # Before it is read: Django's own limit is another one, and much larger.
     if said.isascii() and said.isdigit() and int(said[:20]) > limit:
         raise too_large(limit)
