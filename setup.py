@@ -11,7 +11,12 @@ VERSION = re.search(
 ).group(1)
 
 EXTRAS = {
+    "django": ["django>=5.2"],
+    "flask": ["flask>=3.1"],
     "test": [
+        "django>=5.2",
+        "flask>=3.1",
+        "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a server that nobody here wrote, and its verdict
         "prompt-toolkit>=3.0.36",
@@ -20,6 +25,9 @@ EXTRAS = {
         "pytest-timeout>=2.3,!=2.5.0",
         "rich>=13",
         "trustme>=1.2",
+        "uvicorn>=0.30",
+        "waitress>=3",
+        "werkzeug>=3",
     ],
     "cli": [
         "prompt-toolkit>=3.0.36",
@@ -30,8 +38,8 @@ EXTRAS = {
         "xllamacpp==2026.10.11549",  # llama.cpp's server, built
     ],
     "lint": ["ruff>=0.17,<0.18"],
-    "typing": ["mypy>=2.4,<3"],
-    "docs": ["furo>=2024.8", "sphinx>=8"],
+    "typing": ["flask>=3.1", "mypy>=2.4,<3"],
+    "docs": ["django>=5.2", "flask>=3.1", "furo>=2024.8", "sphinx>=8"],
 }
 
 setup(
@@ -44,7 +52,10 @@ setup(
     license_expression="MIT",
     license_files=["LICENSE"],
     packages=find_packages(include=["syncagent", "syncagent.*"]),
-    package_data={"syncagent": ["py.typed"]},
+    package_data={
+        "syncagent": ["py.typed"],
+        "syncagent.integrations.page": ["page.css", "page.html", "page.js"],
+    },
     python_requires=">=3.10",
     install_requires=[
         "concurrent-log-handler>=0.9.30,<1",

@@ -37,7 +37,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
     ("py:.*", r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord)"),
     ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
-    ("py:.*", r"(requests|msgspec|http)(\..*)?"),
+    ("py:.*", r"(requests|msgspec|http|django|contextlib)(\..*)?"),
     # Where documented names live inside the package.
     (
         "py:.*",
@@ -51,6 +51,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"syncagent\.agent_view\.AgentView"),
     ("py:.*", r"syncagent\.(chat_)?functions\._\w+|typing\.~_P"),
     ("py:.*", r"syncagent\.function_agents\.\w+"),
+    ("py:.*", r"syncagent\.integrations\.recordings\.Recording"),
     ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
 ]
 

@@ -94,6 +94,12 @@ class Handle(Serving, Closing):
         outcome = self._outcome
         return self.done() and isinstance(outcome, RunResult) and outcome.cancelled
 
+    @property
+    def error(self) -> BaseException | None:
+        """What its last run has raised, if it did."""
+        outcome = self._outcome
+        return outcome if isinstance(outcome, BaseException) else None
+
     def add_done_callback(self, function: Callable[[Handle], object]) -> None:
         """Have *function* called with this when it is over.
 
@@ -250,16 +256,28 @@ class Handle(Serving, Closing):
     # -- following it --------------------------------------------------------------
 
     def subscribe(
-        self, *, replay: bool = True, cancel: Cancel | None = None
+        self,
+        *,
+        replay: bool = True,
+        after: int | None = None,
+        cancel: Cancel | None = None,
     ) -> Subscription:
         """Follow its events; any number of threads may, each at its own pace.
 
         :param replay: begin with what has happened already, as far as it is kept.
+        :param after: begin after so many events, the ``position`` of an earlier
+            subscription; more than there were are as many as there were.
         :param cancel: an event or a token of yours that ends the subscription.
+        :raises ConfigurationError: *after* is no such number.
         """
+        begin = _begin(self._events.count, replay, after)
         token, following = compose(None, None, cancel)
-        begin = 0 if replay else self._events.count
         return Subscription(self._events, begin, token, following)
+
+    @property
+    def event_count(self) -> int:
+        """How many events there were so far."""
+        return self._events.count
 
     @property
     def state(self) -> RunState:
@@ -268,6 +286,17 @@ class Handle(Serving, Closing):
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.run_id}: {self.state}>"
+
+
+def _begin(count: int, replay: bool, after: Any) -> int:
+    """Return the number of the first event that is to be seen, of *count*."""
+    if after is None:
+        return 0 if replay else count
+    if not isinstance(after, int) or isinstance(after, bool) or after < 0:
+        raise ConfigurationError(
+            f"subscribe(after=...) is a number of events, from 0 on; got {after!r:.80}"
+        )
+    return min(after, count)
 
 
 def _checked(reason: str, origin: Origin, mode: CancelMode) -> Receipt:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
+from ._around import work_surrounded
 from .cancel import CancelToken, Receipt, RunClaim, Watch
 from .cancel.again import start_thread
 from .cancel.once import Once
@@ -208,7 +209,7 @@ class Serving:
     def _start_thread(self, work: Callable[[], None]) -> int | None:
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
-            args=(work,),
+            args=(work_surrounded, work),
             name=f"syncagent-run-{self.run_id[:8]}",
             daemon=True,
         )

@@ -133,6 +133,16 @@ class Subscription(Closing, Iterator[LoggedEvent]):
         self._next = number + 1
         return event
 
+    @property
+    def position(self) -> int:
+        """How many events lie behind it, for ``subscribe(after=...)``."""
+        return self._next
+
+    @property
+    def watch(self) -> Watch:
+        """Woken when there is something new, for those who must not wait in it."""
+        return self._log.watch
+
     def _has_news(self) -> bool:
         return self._next < self._log.count or self.is_over
 

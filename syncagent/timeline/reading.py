@@ -13,7 +13,7 @@ from ..cancel import CancelToken
 from ..exceptions import RecordingInvalid
 from ..recording import FORMAT, VERSION, Header, Line
 
-__all__ = ["Recording", "read_recording"]
+__all__ = ["Recording", "parse_recording", "read_recording"]
 
 _HEADER: Final = msgspec.json.Decoder(Header)
 _LINE: Final = msgspec.json.Decoder(Line)
@@ -47,13 +47,23 @@ def read_recording(
     name = os.fspath(path)
     try:
         with open(path, "rb") as file:
-            return _read(file, name, token or CancelToken())
+            return parse_recording(file, name, token)
     except OSError as error:
         why = error.strerror or str(error)
         raise RecordingInvalid(f"{name} cannot be read: {why}") from None
 
 
-def _read(file: Iterable[bytes], name: str, token: CancelToken) -> Recording:
+def parse_recording(
+    file: Iterable[bytes], name: str, token: CancelToken | None = None
+) -> Recording:
+    """Return what lines say.
+
+    Cancellation: looks at *token* from time to time.
+
+    :param name: where they come from, for errors.
+    :raises RecordingInvalid: they are no recording.
+    """
+    token = token or CancelToken()
     recording: Recording | None = None
     shift = latest = 0.0
     number, last = 0, b"\n"

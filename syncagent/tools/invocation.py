@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import _clock
+from .._around import call_surrounded
 from .._run_id import run_id as current_run_id
 from ..cancel import CancelToken
 from ..events import ToolFinished, ToolStarted
@@ -263,7 +264,7 @@ class Invocation:
         name = tool.signature.context_name
         if name is not None:
             kwargs = {**kwargs, name: context}
-        return tool.function(*args, **kwargs)
+        return call_surrounded(tool.function, *args, **kwargs)
 
     def _ending(self, error: BaseException, token: CancelToken) -> Ending:
         """Say what an exception means: by the token first, never by its type."""

@@ -8,7 +8,15 @@ from source import MODULES, package_imports, parse
 
 #: DESIGN, section 3: a module may use lower layers, and its own without a circle.
 LAYERS = [
-    {"exceptions", "_clock", "_closing", "_redaction", "_run_id", "__version__"},
+    {
+        "_around",
+        "exceptions",
+        "_clock",
+        "_closing",
+        "_redaction",
+        "_run_id",
+        "__version__",
+    },
     {
         *{"cancel", "messages", "events", "interrupts", "limits", "options", "usage"},
         *{"cancel_policy", "hooks", "outcomes", "rules"},

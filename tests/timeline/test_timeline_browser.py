@@ -4,7 +4,7 @@ import struct
 from itertools import pairwise
 
 import pytest
-from timeline.browser import CHROMIUM, Browser
+from browsing import CHROMIUM, Browser
 from timeline.filming import (
     MARKUP,
     film_cancelled,

@@ -7,6 +7,7 @@ import select
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 #: What Debian and others call it.
@@ -31,7 +32,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 class Browser:
-    """One tab of a headless chromium; a ``with`` block ends it."""
+    """A headless chromium, told what to do in one tab; a ``with`` block ends it."""
 
     def __init__(self, folder):
         self._ids = 0
@@ -61,13 +62,37 @@ class Browser:
         self._session = None
         try:
             (page,) = self._pages()
-            attached = self.call("Target.attachToTarget", targetId=page, flatten=True)
-            self._session = attached["sessionId"]
-            for domain in ("Page", "Runtime", "Log", "Network"):
-                self.call(f"{domain}.enable")
+            self._attach(page)
         except BaseException:
             self.close()
             raise
+
+    def _attach(self, page):
+        self._session = None
+        attached = self.call("Target.attachToTarget", targetId=page, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def new_tab(self, *, is_stranger=False, context=None):
+        """Open another tab, of somebody else if that is wanted, and go there.
+
+        :param context: whose tab it is, as ``Target.getTargetInfo`` has it.
+        :return: what :meth:`switch` takes to come back.
+        """
+        before, self._session = self._session, None
+        more = {} if context is None else {"browserContextId": context}
+        if is_stranger:
+            made = self.call("Target.createBrowserContext")
+            more["browserContextId"] = made["browserContextId"]
+        made = self.call("Target.createTarget", url="about:blank", **more)
+        self._attach(made["targetId"])
+        return before
+
+    def switch(self, tab):
+        """Go to another tab; return what leads back."""
+        before, self._session = self._session, tab
+        return before
 
     def _pages(self):
         found = self.call("Target.getTargets")["targetInfos"]
@@ -99,7 +124,7 @@ class Browser:
         return json.loads(message)
 
     def open(self, path, *, width=1100, height=800, dark=False, scale=1):
-        """Show a page, and wait until it is there."""
+        """Show a page, a file or an address, and wait until it is there."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -109,16 +134,49 @@ class Browser:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
+        address = path if isinstance(path, str) else path.as_uri()
+        self._load("Page.navigate", url=address)
+
+    def reload(self):
+        """Load the page again, and wait until it is there."""
+        self._load("Page.reload")
+
+    def _load(self, method, **parameters):
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
-        while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
+        self.call(method, **parameters)
+        while not any(map(self._is_load, self.events)):
             self.events.append(self._next())
+
+    def _is_load(self, event):
+        is_load = event.get("method") == "Page.loadEventFired"
+        return is_load and event.get("sessionId") == self._session
 
     def evaluate(self, script):
         """Return what a line of script comes to on the page."""
-        done = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        done = self.call(
+            "Runtime.evaluate",
+            expression=script,
+            returnByValue=True,
+            awaitPromise=True,
+        )
         assert "exceptionDetails" not in done, done
         return done["result"].get("value")
+
+    def wait_for(self, script):
+        """Wait until a line of script comes to something on the page; return it."""
+        until = time.monotonic() + LONG
+        pause = threading.Event()
+        while time.monotonic() < until:
+            found = self.evaluate(f"(v => v instanceof Node || v)({script})")
+            if found:
+                return found
+            pause.wait(0.05)
+        text = self.evaluate("document.body.innerText")
+        raise AssertionError(f"never: {script}\n{text}")
+
+    def type(self, text):
+        """Type text where the focus is."""
+        self.call("Input.insertText", text=text)
 
     def press(self, key, code=0):
         """Press a key."""
@@ -159,6 +217,8 @@ class Browser:
         """Return what the console says is wrong, and what was loaded besides."""
         wrong = []
         for event in self.events:
+            if event.get("sessionId") != self._session:
+                continue  # of another tab
             method, told = event.get("method"), event.get("params", {})
             if method in ("Log.entryAdded", "Runtime.exceptionThrown"):
                 wrong.append(told)

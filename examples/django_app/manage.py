@@ -1,0 +1,60 @@
+"""A chat in a Django site whose Stop button works: streams, tools, approvals.
+
+Install it: pip install "syncagent[django]"
+Run it: python examples/django_app/manage.py runserver
+Then open http://127.0.0.1:8000/agent/ and say "help".
+With a real model: put "openai:gpt-5" in place of demo_model(), and your own tools.
+"""
+
+import os
+import secrets
+import sys
+from functools import lru_cache
+
+from django.conf import settings
+from django.core.management import execute_from_command_line
+from django.shortcuts import redirect
+from django.urls import include, path
+
+from syncagent import Agent
+from syncagent.cli.demo_model import demo_model
+from syncagent.cli.demo_tools import demo_tools
+from syncagent.integrations.django.owners import is_of_session, session_of
+
+
+def make_agent(request, wanted):
+    return remembered(session_of(request), wanted.conversation)
+
+
+@lru_cache(1000)  # a site has a database for them
+def remembered(owner, conversation):
+    """One agent for each conversation: it knows what was said."""
+    return Agent(demo_model(), tools=demo_tools(), name="demo")
+
+
+settings.configure(
+    DEBUG=True,  # not in a site that others can reach
+    SECRET_KEY=os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe()),
+    ROOT_URLCONF=__name__,
+    INSTALLED_APPS=["syncagent.integrations.django"],
+    MIDDLEWARE=[
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.middleware.csrf.CsrfViewMiddleware",
+        "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    ],
+    SESSION_ENGINE="django.contrib.sessions.backends.signed_cookies",
+    SYNCAGENT={
+        "AGENT": make_agent,
+        "OWNER_OF": session_of,
+        "AUTHORIZE": is_of_session,
+        "TITLE": "syncagent demo",
+        "SUGGESTIONS": ["tell me a story", "work 20 seconds", "order 2 pizzas"],
+        "OPERATOR_TOKEN": os.environ.get("OPERATOR_TOKEN"),
+        "URL": "http://127.0.0.1:8000/agent/",
+    },
+)
+agent_urls = include("syncagent.integrations.django.urls")
+urlpatterns = [path("agent/", agent_urls), path("", lambda _: redirect("agent/"))]
+
+if __name__ == "__main__":
+    execute_from_command_line(sys.argv)

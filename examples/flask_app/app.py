@@ -1,0 +1,63 @@
+"""A chat on the web whose Stop button works: streams, tools, approvals, timelines.
+
+Install it: pip install "syncagent[flask]"
+Run it: flask --app examples/flask_app/app.py run
+Then open http://127.0.0.1:5000/agent/ and say "help".
+With a real model: put "openai:gpt-5" in place of demo_model(), and your own tools.
+"""
+
+import secrets
+from collections import OrderedDict
+
+from flask import Flask, redirect, session
+
+from syncagent import Agent
+from syncagent.cli.demo_model import demo_model
+from syncagent.cli.demo_tools import demo_tools
+from syncagent.integrations.flask import SyncAgent
+
+#: Conversations, as long as this process lives; an application has a database for them.
+conversations: OrderedDict[tuple[str, str], Agent] = OrderedDict()
+
+
+def visitor(request):
+    """Whoever has this cookie: an application has its own users."""
+    return session.get("visitor")
+
+
+def make_agent(request, wanted):
+    """One agent for each conversation: it remembers what was said."""
+    key = (visitor(request), wanted.conversation)
+    if key not in conversations:
+        conversations[key] = Agent(demo_model(), tools=demo_tools(), name="demo")
+    conversations.move_to_end(key)
+    while len(conversations) > 1000:
+        conversations.popitem(last=False)
+    return conversations[key]
+
+
+app = Flask(__name__)
+app.config.from_mapping(
+    SECRET_KEY=secrets.token_bytes(32),  # a fixed secret in an application
+    SESSION_COOKIE_SAMESITE="Lax",
+    SYNCAGENT_TITLE="syncagent demo",
+    SYNCAGENT_SUGGESTIONS=["tell me a story", "work 20 seconds", "order 2 pizzas"],
+)
+app.config.from_prefixed_env()  # FLASK_SYNCAGENT_OPERATOR_TOKEN and the like
+agents = SyncAgent(
+    app,
+    make_agent=make_agent,
+    owner_of=visitor,
+    authorize=lambda request, run: run.owner == visitor(request),
+)
+app.register_blueprint(agents.create_blueprint(), url_prefix="/agent")
+
+
+@app.before_request
+def know_visitor():
+    session.setdefault("visitor", secrets.token_urlsafe(16))
+
+
+@app.get("/")
+def index():
+    return redirect("/agent/")

@@ -1,0 +1,32 @@
+"""The endpoints, to be included where a site wants them.
+
+In the ``urls.py`` of a site::
+
+    path("agent/", include("syncagent.integrations.django.urls")),
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.urls import path
+
+from ..page import ASSETS
+from . import operators, views
+
+__all__ = ["app_name", "urlpatterns"]
+
+app_name: Final = "syncagent"
+
+urlpatterns: Final = [
+    path("", views.page, name="page"),
+    *(path(name, views.asset, {"name": name}, name=name) for name in ASSETS),
+    path("runs", views.runs, name="runs"),
+    path("runs/<str:id>", views.run, name="run"),
+    path("runs/<str:id>/events", views.events, name="events"),
+    path("runs/<str:id>/timeline", views.timeline, name="timeline"),
+    path("runs/<str:id>/cancel", views.cancel, name="cancel"),
+    path("runs/<str:id>/answers", views.answers, name="answers"),
+    path("operator/runs", operators.runs, name="operator-runs"),
+    path("operator/runs/<str:id>/cancel", operators.cancel, name="operator-cancel"),
+]
