@@ -77,6 +77,7 @@ class Guest:
         self.url = f"{url}/agent"
         self._session = requests.Session()
         self._session.trust_env = False
+        self._session.headers["Connection"] = "close"
         self._followers = []
         self._session.get(self.url, timeout=LONG).raise_for_status()
 
@@ -162,4 +163,5 @@ class Follower:
 
     def vanish(self):
         """Close the connection, as a browser does when its tab is closed."""
+        self._events.close()
         self._response.close()

@@ -229,7 +229,9 @@ def test_the_page_is_shown_as_it_is_meant(page, served, tmp_path, width, dark):
     page.wait_for(ASK)
     for wide in ("document.documentElement", "document.getElementById('scroll')"):
         assert page.evaluate(f"{wide}.scrollWidth <= {wide}.clientWidth")
-    heights = "[...document.querySelectorAll('.ask button, #stop')].map(b => b.offsetHeight)"
+    heights = (
+        "[...document.querySelectorAll('.ask button, #stop')].map(b => b.offsetHeight)"
+    )
     assert min(page.evaluate(heights)) >= 40
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (not dark)

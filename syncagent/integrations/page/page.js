@@ -522,7 +522,9 @@
       const response = await send("runs", { prompt, conversation }, "text/event-stream");
       if (response.ok) { await follow(turn, response); return; }
       words = await refusalOf(response);
-    } catch { /* it is said below */ }
+    } catch {
+      await pause(300); // a page that is being left goes on after the reload
+    }
     fail(turn, words);
   }
 
@@ -673,6 +675,7 @@
   $("stop").addEventListener("click", () => { stop(current()); prompt.focus(); });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.isComposing || $("timeline").open) return;
+    if (event.target.matches(".ask input, .ask textarea")) return; // it means the field
     if ($("runs").classList.contains("open")) toggleRuns(false);
     else if (current()) { event.preventDefault(); stop(current()); }
   });
@@ -719,4 +722,6 @@
   refresh();
   fit();
   listRuns();
+  // On a phone the keyboard would hide the page.
+  if (matchMedia("(min-width: 60rem)").matches) prompt.focus();
 })();
