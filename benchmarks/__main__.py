@@ -27,6 +27,7 @@ from benchmarks import (
     sse,
     token,
     transport,
+    web,
 )
 from benchmarks.measure import Row
 
@@ -43,6 +44,7 @@ AREAS = {
     "handles": handles.rows,
     "functions": functions.rows,
     "recording": recording.rows,
+    "web": web.rows,
 }
 
 

@@ -57,7 +57,6 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     reason: str = ""
     mode: CancelMode = "now"
-    force: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

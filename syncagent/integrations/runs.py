@@ -34,6 +34,7 @@ Authorize = Callable[[Any, WebRun], bool]
 _TIMEOUT: Final = 600.0
 #: Seconds that runs have to end when a process does.
 _GRACE: Final = 5.0
+_ENDING: Final = "the server ends"
 
 
 class Runs(Closing):
@@ -55,6 +56,8 @@ class Runs(Closing):
     :param heartbeat: seconds of silence after which a stream sends a comment.
     :param recording: how many bytes of each run are recorded, for its timeline; 0 is
         none. It is kept in memory, with the run.
+    :param show_tool_errors: may whoever follows a run see what its tools raise? The
+        model does; for everybody else it may name too much.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Runs(Closing):
         buffer: int = 1024,
         heartbeat: float = HEARTBEAT,
         recording: int = 0,
+        show_tool_errors: bool = False,
     ) -> None:
         if authorize is not None and not callable(authorize):
             raise ConfigurationError(
@@ -94,8 +98,10 @@ class Runs(Closing):
         self._buffer = buffer
         self._heartbeat = heartbeat
         self._recording = recording
+        self._show_tool_errors = show_tool_errors
         self._set_up()
-        _all[id(self)] = weakref.ref(self)
+        # A callback in C: one in Python would swallow a signal handler's exception.
+        _all[weakref.ref(self, _all.__delitem__)] = None
 
     def _set_up(self) -> None:
         """Begin without runs, in this process."""
@@ -136,6 +142,9 @@ class Runs(Closing):
             handle = self._runtime.start(agent, prompt, **given)
         except (AgentBusy, InterruptPending) as error:
             raise Refused(409, *safe_words(error)) from error
+        except ConfigurationError:
+            self._check_open()  # it may be that
+            raise
         run = WebRun(
             handle,
             owner,
@@ -145,20 +154,26 @@ class Runs(Closing):
             recording=recording,
             on_disconnect=on_disconnect or self._on_disconnect,
             grace=self._grace,
+            show_tool_errors=self._show_tool_errors,
         )
         self._runs[run.id] = run
         handle.add_done_callback(run.note_end)
+        if self._is_closed:  # at this very moment
+            handle.cancel(_ENDING, "shutdown")
         return run
 
     def _check_room(self, owner: str) -> None:
-        if self._is_closed:
-            raise Refused(503, "shutting_down", "The server is about to end.", 5)
+        self._check_open()
         live = [run for run in list(self._runs.values()) if run.is_live]
         own = sum(run.owner == owner for run in live)
         if len(live) >= self._most_live or own >= self._most_per_owner:
             raise Refused(
                 429, "too_many_runs", "There are too many runs. Try again later.", 5
             )
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Refused(503, "shutting_down", "The server is about to end.", 5)
 
     def _sweep(self) -> None:
         """Let go of those that have ended long ago, or are too many."""
@@ -223,9 +238,7 @@ class Runs(Closing):
         :return: true if and only if it was live.
         """
         wanted = wanted or CancelRequest()
-        return run.handle.cancel(
-            wanted.reason, "user", mode=wanted.mode, force=wanted.force
-        )
+        return run.handle.cancel(wanted.reason, "user", mode=wanted.mode)
 
     def answer(
         self, run: WebRun, answers: Mapping[str, Answer]
@@ -262,7 +275,7 @@ class Runs(Closing):
 
         Cancellation: it waits for the end of runs, at most *grace* seconds.
         """
-        self.cancel_all("the server ends", is_last=True)
+        self.cancel_all(_ENDING, is_last=True)
         return self._runtime.shutdown(0.0, grace=grace)
 
     def __repr__(self) -> str:
@@ -298,12 +311,12 @@ def _respond(run: WebRun, id: str, value: Any) -> AnswerFate:
 
 #: Those of this process. Only whole-dict operations touch it, so that signal handlers
 #: may look.
-_all: Final[dict[int, weakref.ref[Runs]]] = {}
+_all: Final[dict[weakref.ref[Runs], None]] = {}
 
 
 def every_runs() -> list[Runs]:
     """Return what this process has of these."""
-    found = [ref() for ref in list(_all.values())]
+    found = [ref() for ref in list(_all)]
     return [runs for runs in found if runs is not None]
 
 

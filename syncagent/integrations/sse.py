@@ -8,6 +8,7 @@ when the stream begins, without an id; and ``end``, how it stands at its end.
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -23,6 +24,8 @@ from .watcher import Watched
 from .web_run import WebRun
 
 __all__ = ["EventStream", "HEADERS", "HEARTBEAT", "format_event", "parse_event_id"]
+
+_log = logging.getLogger("syncagent.web")
 
 #: Seconds of silence after which something is sent that means nothing.
 HEARTBEAT: Final = 15.0
@@ -144,8 +147,15 @@ class EventStream(Closing, Iterator[bytes]):
 
     def _piece(self, event: StreamEvent | Lagged) -> bytes:
         shown = self._run.shown(event)
-        name = shown.__struct_config__.tag
-        return format_event(str(name), encode_event(shown), self._subscription.position)
+        try:
+            data = encode_event(shown)
+        except Exception as error:  # a tool may say anything
+            run_id = self._run.handle.run_id
+            _log.warning("%s: an event has no JSON and is left out: %r", run_id, error)
+            shown = Lagged(1)
+            data = encode_event(shown)
+        name = str(shown.__struct_config__.tag)
+        return format_event(name, data, self._subscription.position)
 
     def close(self) -> None:
         """End it; if this was the last who followed the run, that may end, too."""

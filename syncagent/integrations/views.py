@@ -52,7 +52,7 @@ __all__ = [
 
 _log = logging.getLogger("syncagent.web")
 
-#: Returns the agent that a request is for; may raise :exc:`Refused`.
+#: Returns the agent that a request is for; what it refuses, it raises as ``Refused``.
 MakeAgent = Callable[[Any, StartRequest], Agent]
 #: Returns whose a run is to be that this request begins; nothing if nobody may.
 OwnerOf = Callable[[Any], "str | None"]
@@ -225,7 +225,7 @@ class Views:
         run = self._find(call, id)
         if run.recording is None:
             raise Refused(404, "not_recorded", "This run is not recorded.")
-        return Reply(200, TIMELINE_HEADERS, run.recording.render(run.error))
+        return Reply(200, TIMELINE_HEADERS, run.recording.render(run.shown, run.error))
 
     def _cancel(self, call: Call, id: str) -> Reply:
         self._check_post(call)

@@ -91,18 +91,22 @@ class Watched(Closing):
     """A connection whose end somebody wants to know of.
 
     :param on_lost: called once, on the thread that watches; it must not block.
+    :param remove: has it watched no longer.
     """
 
     def __init__(
-        self, watcher: _Watcher, connection: Connection, on_lost: Callable[[], object]
+        self,
+        connection: Connection,
+        on_lost: Callable[[], object],
+        remove: Callable[[Watched], None],
     ) -> None:
-        self._watcher = watcher
         self.connection: Final = connection
         self.on_lost: Final = on_lost
+        self._remove = remove
 
     def close(self) -> None:
-        """Watch it no longer."""
-        self._watcher.remove(self)
+        """Watch it no longer; it may be called twice, and by the collector."""
+        self._remove(self)
 
 
 class _Watcher:
@@ -288,8 +292,9 @@ def watch(connection: Connection, on_lost: Callable[[], object]) -> Watched:
     :raises OSError: the connection is closed, or too many descriptors are open.
     :raises RuntimeError: there is no thread to be had.
     """
-    watched = Watched(_watcher, connection, on_lost)
-    _watcher.add(watched)
+    watcher = _watcher  # a fork may replace it
+    watched = Watched(connection, on_lost, watcher.remove)
+    watcher.add(watched)
     return watched
 
 

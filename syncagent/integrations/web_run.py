@@ -10,8 +10,10 @@ from typing import Final, Literal
 import msgspec
 
 from ..cancel import CancelToken, Registration
-from ..events import Lagged, StateChanged
+from ..events import Lagged, StateChanged, ToolFinished
 from ..handle import Handle
+from ..messages import Text
+from ..outcomes import ToolOutcome
 from ..result import RunFinished, RunResult, StreamEvent
 from .bodies import RunError, RunView
 from .disconnect import GONE
@@ -24,6 +26,8 @@ _log = logging.getLogger("syncagent.web")
 
 #: How many characters of what was asked are shown in a list.
 _LONGEST_PROMPT: Final = 300
+#: What is said of a tool that has raised something: that may name hosts and paths.
+_FAILED: Final = "The tool has failed."
 
 #: What becomes of a run when the last who followed it has gone.
 OnDisconnect = Literal["cancel", "detach"]
@@ -40,6 +44,7 @@ class WebRun:
     :param recording: what is written down of it, if anything is.
     :param on_disconnect: what becomes of it when the last who followed it has gone.
     :param grace: how many seconds somebody has to come back before that.
+    :param show_tool_errors: may whoever follows it see what a tool has raised?
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class WebRun:
         recording: Recording | None = None,
         on_disconnect: OnDisconnect = "cancel",
         grace: float = 0.0,
+        show_tool_errors: bool = False,
     ) -> None:
         #: Unguessable, 192 bits; the id of the run itself is in logs.
         self.id: Final = secrets.token_urlsafe(24)
@@ -66,6 +72,7 @@ class WebRun:
         self.ended_at: float | None = None
         self._on_disconnect = on_disconnect
         self._grace = grace
+        self._show_tool_errors = show_tool_errors
         self._followers: dict[object, None] = {}
         #: Set while nobody follows it, and somebody may still come back.
         self._alone: tuple[CancelToken, Registration] | None = None
@@ -95,7 +102,7 @@ class WebRun:
             alone[1].close()
 
     def leave(self, follower: object) -> None:
-        """Count somebody out, once; the last one may end the run. Takes no lock."""
+        """Count somebody out, once; the last one may end the run. It never waits."""
         if self._followers.pop(follower, self) is self:
             return
         if self._on_disconnect == "detach" or not self.is_live:
@@ -119,13 +126,29 @@ class WebRun:
         what is nobody's business.
         """
         if isinstance(event, RunFinished):
-            result = msgspec.structs.replace(event.result, messages=(), start=0)
-            return RunFinished(result)
+            return RunFinished(
+                msgspec.structs.replace(
+                    event.result,
+                    messages=(),
+                    start=0,
+                    tool_outcomes=self._outcomes(event.result),
+                )
+            )
         if isinstance(event, StateChanged) and event.message:
             error = self.error
             words = "" if error is None else error.message
             return msgspec.structs.replace(event, message=words)
+        if isinstance(event, ToolFinished) and event.outcome == "failed":
+            return event if self._show_tool_errors else _without_words(event)
         return event
+
+    def _outcomes(self, result: RunResult) -> tuple[ToolOutcome, ...]:
+        if self._show_tool_errors:
+            return result.tool_outcomes
+        return tuple(
+            msgspec.structs.replace(one, error=_FAILED) if one.error else one
+            for one in result.tool_outcomes
+        )
 
     @property
     def error(self) -> RunError | None:
@@ -158,7 +181,7 @@ class WebRun:
             usage=None if result is None else result.usage,
             cost=None if result is None else result.cost,
             turns=0 if result is None else result.turns,
-            tool_outcomes=() if result is None else result.tool_outcomes,
+            tool_outcomes=() if result is None else self._outcomes(result),
             error=None if outcome is None else self.error,
         )
 
@@ -172,3 +195,8 @@ class WebRun:
     def __repr__(self) -> str:
         # Its id is what it is asked for by: it belongs into no log.
         return f"<WebRun of run {self.handle.run_id}: {self.handle.state}>"
+
+
+def _without_words(event: ToolFinished) -> ToolFinished:
+    result = msgspec.structs.replace(event.result, content=(Text(_FAILED),))
+    return msgspec.structs.replace(event, result=result)

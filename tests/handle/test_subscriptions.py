@@ -344,3 +344,39 @@ def test_subscriptions_come_and_go_while_events_are_published():
     with switching_often():
         together(*[lambda seed=seed: come_and_go(seed) for seed in range(4)], write)
     assert not log.watch.bells
+
+
+# -- coming back -------------------------------------------------------------------
+
+
+def test_going_on_from_a_position():
+    """Whoever comes back with his position gets the rest, exactly."""
+    handle = make_agent().start("Begin.")
+    handle.result(LONG)
+    assert handle.join(LONG)
+    whole = list(handle.subscribe())
+    assert handle.event_count == len(whole)
+    for seen in range(len(whole) + 1):
+        again = handle.subscribe(after=seen)
+        assert again.position == seen
+        assert list(again) == whole[seen:]
+    assert list(handle.subscribe(after=len(whole) + 7)) == []
+
+
+@pytest.mark.parametrize("after", [-1, 1.0, True, "3"])
+def test_positions_without_sense(after):
+    """What is no number of events is refused at once."""
+    with make_agent().start() as handle:
+        with pytest.raises(ConfigurationError, match="number of events"):
+            handle.subscribe(after=after)
+
+
+def test_what_a_run_has_raised():
+    """A handle says what its last run has raised, if it did."""
+    trouble = ValueError("no")
+    handle = Agent(model(trouble)).start("Begin.")
+    assert handle.join(LONG)
+    assert handle.error is trouble
+    handle = make_agent().start("Begin.")
+    assert handle.join(LONG)
+    assert handle.error is None

@@ -36,22 +36,22 @@ def _script(text):
 #: How each of them is started, on a socket that listens already.
 COMMANDS = {
     "werkzeug": _script(
-        "import app; from werkzeug.serving import make_server; "
-        "make_server('127.0.0.1', 0, app.application, threaded=True, fd={fd})"
+        "import {app}; from werkzeug.serving import make_server; "
+        "make_server('127.0.0.1', 0, {app}.application, threaded=True, fd={fd})"
         ".serve_forever()"
     ),
-    "gunicorn-sync": [*_GUNICORN, "-k", "sync", "app:application"],
+    "gunicorn-sync": [*_GUNICORN, "-k", "sync", "{app}:application"],
     "gunicorn-gthread": [
-        *(*_GUNICORN, "-k", "gthread", "--threads", "{threads}", "app:application"),
+        *(*_GUNICORN, "-k", "gthread", "--threads", "{threads}", "{app}:application"),
     ],
     "waitress": _script(
-        "import app, socket, waitress; "
-        "waitress.serve(app.application, sockets=[socket.socket(fileno={fd})], "
+        "import {app}, socket, waitress; "
+        "waitress.serve({app}.application, sockets=[socket.socket(fileno={fd})], "
         "threads={threads})"
     ),
     "uwsgi": [
         *("uwsgi", "--http-socket", "fd://{fd}", "--master", "--enable-threads"),
-        *("--threads", "{threads}", "--wsgi-file", str(HERE / "app.py")),
+        *("--threads", "{threads}", "--module", "{app}:application"),
         *("--need-app", "--disable-logging", "--die-on-term"),
     ],
 }
@@ -76,14 +76,16 @@ class Server:
     """One server process.
 
     :param more: arguments for its command.
+    :param app: the module of the application.
     :param settings: for the application, as environment variables.
     """
 
-    def __init__(self, name, *more, threads=8, **settings):
+    def __init__(self, name, *more, threads=8, app="app", **settings):
         self.name = name
         self._more = more
-        self._threads = threads
+        self.threads = threads
         self._settings = settings
+        self._app = app
         self._stack = ExitStack()
 
     def __enter__(self):
@@ -91,7 +93,7 @@ class Server:
         self.port = listener.getsockname()[1]
         number = listener.fileno()
         command = [
-            part.format(fd=number, threads=self._threads)
+            part.format(fd=number, threads=self.threads, app=self._app)
             for part in COMMANDS[self.name]
         ]
         if command[0] == "uwsgi":
@@ -128,9 +130,13 @@ class Server:
             self.process.wait(LONG)
             raise AssertionError(f"{self.name} does not end:\n{where}")
 
+    def processes(self):
+        """Return the ids of its processes, its first one first."""
+        return _descendants(self.process.pid)
+
     def stacks(self):
         """Return its log, with where each of its threads is."""
-        for pid in _descendants(self.process.pid)[1:] or [self.process.pid]:
+        for pid in self.processes()[1:] or self.processes():
             os.kill(pid, signal.SIGUSR2)
         threading.Event().wait(0.5)
         return self.log()
@@ -240,6 +246,7 @@ class Client:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=LONG)
         self.sock.sendall("\r\n".join(lines).encode() + content)
         self._response = None
+        self._reader = None
 
     @property
     def response(self):
@@ -275,15 +282,23 @@ class Client:
         raise AssertionError(f"the stream ended without {name}")
 
     def read_on(self):
-        """Read to the end, and hang up, as clients do."""
-        with suppress(OSError, ValueError, http.client.HTTPException):
-            self.response.read()
-        self.vanish()
+        """Read to the end, on a thread, and hang up then, as clients do."""
+
+        def read():
+            with suppress(OSError, http.client.HTTPException):
+                self.response.read()
+            with suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+        self._reader = threading.Thread(target=read)
+        self._reader.start()
 
     def vanish(self):
         """Close the connection, as a browser does when its tab is closed."""
         with suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)  # another thread may read
+        if self._reader is not None:
+            self._reader.join(LONG)
         if self._response is not None:
             self._response.close()
         self.sock.close()

@@ -20,7 +20,7 @@ from studio import (
     until,
 )
 
-from syncagent import tool
+from syncagent import ToolContext, tool
 from syncagent.event_lines import decode_event
 from syncagent.exceptions import ProviderUnavailable
 from syncagent.integrations.sse import HEADERS, parse_event_id
@@ -64,6 +64,24 @@ def test_the_end_does_not_repeat_the_conversation(runs):
     (data,) = [d for _, name, d in all_of(runs.follow(run)) if name == "run_finished"]
     assert data["result"]["text"] == "Hello"
     assert data["result"]["messages"] == []
+
+
+def test_what_has_no_json(runs, caplog):
+    """A tool may say what JSON has no form for: that is left out, the rest comes."""
+
+    @tool
+    def tell(ctx: ToolContext) -> str:
+        """Tell."""
+        ctx.progress("\ud800")
+        ctx.progress(object())
+        return "told"
+
+    agent = agent_of(say(call("tell")), "Done.", tools=[tell])
+    events = all_of(runs.follow(runs.start(agent, "Tell.", owner=ANNA)))
+    names = [name for _, name, _ in events]
+    assert (names.count("lagged"), names.count("tool_progress")) == (1, 1)
+    assert events[-1][2]["text"] == "Done."
+    assert "no JSON" in caplog.text
 
 
 def test_headers():
@@ -299,6 +317,26 @@ def test_errors_keep_their_secrets(runs, caplog, error, code):
     assert record.exc_info[1] is error
     assert run.handle.run_id in record.getMessage()
     assert run.id not in record.getMessage()
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_what_tools_raise_is_for_the_model(is_shown):
+    """What a tool raises may name too much: it is shown only if that is asked for."""
+
+    @tool
+    def query() -> str:
+        """Query."""
+        raise ValueError("no route to db7")
+
+    with make_runs(show_tool_errors=is_shown) as runs:
+        agent = agent_of(say(call("query")), "Sorry.", tools=[query])
+        run = runs.start(agent, "Query.", owner=ANNA)
+        data = b"".join(runs.follow(run))
+    assert (b"db7" in data) == is_shown
+    assert ("db7" in repr(run.view())) == is_shown
+    (failed,) = [d for _, name, d in parse(data) if name == "tool_finished"]
+    assert failed["outcome"] == "failed"
+    assert "db7" in repr(agent.messages)
 
 
 def test_credentials_are_in_no_event(runs):

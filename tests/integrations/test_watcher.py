@@ -15,6 +15,7 @@ from studio import until, watch_threads
 from syncagent import CancelToken
 from syncagent.integrations.disconnect import cancel_on_disconnect, disconnect_probe
 from syncagent.integrations.watcher import Connection, watch
+from syncagent.testing import FakeClock
 
 
 def tcp():
@@ -180,7 +181,7 @@ def test_one_thread_for_all():
 
 def test_a_server_that_has_closed(pair):
     """What the server has closed itself is lost, and its number may mean another."""
-    server, client = pair
+    server, _ = pair
     watching, told = watched(server)
     number = server.fileno()
     server.close()
@@ -242,6 +243,22 @@ def test_many_come_and_go():
     together(*[come_and_go] * 6)
 
 
+def test_a_client_that_goes_as_the_thread_is_about_to_leave():
+    """What is seen in the very last moment is told, too."""
+    for _ in range(5):
+        with FakeClock() as clock:
+            first, client = tcp()
+            with first:
+                client.close()
+                watched(first)[1].wait()  # now it stays for a while
+                server, client = tcp()
+                with server:
+                    _, told = watched(server)
+                    clock.advance(LONG)
+                    client.close()
+                    assert told.token.signal.wait(LONG)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_after_a_fork(pair):
     """Promise 9: a child watches with a thread of its own; the parent's goes on."""
@@ -249,11 +266,11 @@ def test_after_a_fork(pair):
     watching, told = watched(server)
 
     def child():
+        watching.close()  # the parent's: nothing happens
         mine, gone = tcp()
         gone.close()
         _, told_too = watched(mine)
         told_too.wait()
-        watching.close()  # the parent's: nothing happens
         return threading.active_count()
 
     assert in_child(child) == 2
