@@ -332,9 +332,11 @@
       const isLast = data.parts.at(-1) === this.part;
       this.root.classList.toggle("writing", data.live && isLast && data.state === "processing");
       this.root.classList.toggle("cut", isLast && Boolean(data.end && (data.end.cancellation || data.end.error)));
-      if (this.waiting || this.drawn === this.part.text.length) return;
+      if (this.drawn === this.part.text.length) return;
+      if (!data.live) { this.drawText(); return; } // the end is shown with all there is
+      if (this.waiting) return;
       this.waiting = true; // at most once for each picture
-      requestAnimationFrame(() => { this.waiting = false; this.drawText(); stick(); });
+      requestAnimationFrame(() => { this.waiting = false; if (this.drawn !== this.part.text.length) this.drawText(); stick(); });
     }
     drawText() {
       const { text } = this.part;
