@@ -57,13 +57,19 @@ class Served:
         return self
 
     def __exit__(self, *raised):
-        self._process.send_signal(signal.SIGINT)
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(LONG / 4)
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait(LONG)
         self._log.close()
+
+    def kill(self):
+        """End it without a word."""
+        self._process.kill()
+        self._process.wait(LONG)
 
     def visitor(self):
         """Return somebody new, who has a cookie."""
