@@ -332,9 +332,11 @@
       const isLast = data.parts.at(-1) === this.part;
       this.root.classList.toggle("writing", data.live && isLast && data.state === "processing");
       this.root.classList.toggle("cut", isLast && Boolean(data.end && (data.end.cancellation || data.end.error)));
-      if (this.waiting || this.drawn === this.part.text.length) return;
+      if (this.drawn === this.part.text.length) return;
+      if (!data.live) { this.drawText(); return; } // the end is shown with all there is
+      if (this.waiting) return;
       this.waiting = true; // at most once for each picture
-      requestAnimationFrame(() => { this.waiting = false; this.drawText(); stick(); });
+      requestAnimationFrame(() => { this.waiting = false; if (this.drawn !== this.part.text.length) this.drawText(); stick(); });
     }
     drawText() {
       const { text } = this.part;
@@ -522,7 +524,9 @@
       const response = await send("runs", { prompt, conversation }, "text/event-stream");
       if (response.ok) { await follow(turn, response); return; }
       words = await refusalOf(response);
-    } catch { /* it is said below */ }
+    } catch {
+      await pause(300); // a page that is being left goes on after the reload
+    }
     fail(turn, words);
   }
 
@@ -673,6 +677,7 @@
   $("stop").addEventListener("click", () => { stop(current()); prompt.focus(); });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.isComposing || $("timeline").open) return;
+    if (event.target.matches(".ask input, .ask textarea")) return; // it means the field
     if ($("runs").classList.contains("open")) toggleRuns(false);
     else if (current()) { event.preventDefault(); stop(current()); }
   });
@@ -719,4 +724,6 @@
   refresh();
   fit();
   listRuns();
+  // On a phone the keyboard would hide the page.
+  if (matchMedia("(min-width: 60rem)").matches) prompt.focus();
 })();
