@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import django
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
@@ -191,10 +192,19 @@ def block(request):
         return HttpResponse(make_agent(request).run(prompt, cancel=token).text)
 
 
+async def block_async(request):
+    """Do the same, as a coroutine."""
+    prompt = request.META["QUERY_STRING"]
+    with cancel_on_disconnect(request) as token:
+        run = sync_to_async(make_agent(request).run, thread_sensitive=False)
+        return HttpResponse((await run(prompt, cancel=token)).text)
+
+
 urlpatterns = [
     path("", include("syncagent.integrations.django.urls")),
     path("state", state),
     path("block", block),
+    path("block-async", block_async),
 ]
 
 if IS_SERVER:
