@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
-from ..recording import Failure
+from ..event_lines import decode_event, encode_event
+from ..recording import Failure, Line
 from ..timeline import render_html
 from ..timeline.building import build_timeline
 from ..timeline.reading import parse_recording
@@ -52,10 +54,13 @@ class Recording:
             self._left -= len(text)
         return len(text)
 
-    def render(self, error: RunError | None = None) -> bytes:
+    def render(
+        self, error: RunError | None = None, shown: Callable[[Any], Any] | None = None
+    ) -> bytes:
         """Return the timeline as a page; of a live run, up to now.
 
         :param error: what may be said of what the run has raised.
+        :param shown: returns an event as it may be seen outside.
         """
         lines = b"".join(list(self._pieces)).splitlines(keepends=True)
         recording = parse_recording(lines, "the recording")
@@ -66,4 +71,15 @@ class Recording:
             line if line.error is None else msgspec.structs.replace(line, error=failure)
             for line in recording.lines
         ]
+        if shown is not None:
+            recording.lines = [_shown(line, shown) for line in recording.lines]
         return render_html(build_timeline(recording)).encode(errors="replace")
+
+
+def _shown(line: Line, shown: Callable[[Any], Any]) -> Line:
+    """Return a line whose event is as it may be seen outside."""
+    raw = bytes(line.event)
+    if not raw:
+        return line
+    event = msgspec.Raw(encode_event(shown(decode_event(raw))))
+    return msgspec.structs.replace(line, event=event)

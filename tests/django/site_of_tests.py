@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import threading
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -166,13 +167,19 @@ class Note:
 # -- its pages ---------------------------------------------------------------------
 
 
+def open_databases():
+    """Return how many descriptors of this process are of the database."""
+    found = 0
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed at this moment
+            found += os.readlink(one) == DATABASE
+    return found
+
+
 def state(request):
     """Return what there is in this process, for tests to look at."""
     close_idle()
     names = sorted(thread.name for thread in threading.enumerate())
-    links = [
-        os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()
-    ]
     return JsonResponse(
         {
             "pid": os.getpid(),
@@ -180,7 +187,7 @@ def state(request):
             "ended": ended,
             "abandoned": len(abandoned()),
             "ours": [name for name in names if name.startswith("syncagent-run")],
-            "databases": links.count(DATABASE),
+            "databases": open_databases(),
         }
     )
 
