@@ -11,6 +11,7 @@
 :mod:`~.watcher`              one thread that sees connections end
 :mod:`~.disconnect`           which connection a request came over, and its end
 :mod:`~.wsgi`                 all of it as a plain WSGI application
+:mod:`~.asgi`                 streams for servers with an event loop
 :mod:`~.gunicorn`             hooks that end runs with their worker
 :mod:`~.page`                 the page to chat on
 :mod:`~.flask`                an extension for Flask

@@ -8,10 +8,12 @@ import logging
 import os
 import signal
 import threading
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import django
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
@@ -165,13 +167,19 @@ class Note:
 # -- its pages ---------------------------------------------------------------------
 
 
+def open_databases():
+    """Return how many descriptors of this process are of the database."""
+    found = 0
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed at this moment
+            found += os.readlink(one) == DATABASE
+    return found
+
+
 def state(request):
     """Return what there is in this process, for tests to look at."""
     close_idle()
     names = sorted(thread.name for thread in threading.enumerate())
-    links = [
-        os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()
-    ]
     return JsonResponse(
         {
             "pid": os.getpid(),
@@ -179,7 +187,7 @@ def state(request):
             "ended": ended,
             "abandoned": len(abandoned()),
             "ours": [name for name in names if name.startswith("syncagent-run")],
-            "databases": links.count(DATABASE),
+            "databases": open_databases(),
         }
     )
 
@@ -191,10 +199,19 @@ def block(request):
         return HttpResponse(make_agent(request).run(prompt, cancel=token).text)
 
 
+async def block_async(request):
+    """Do the same, as a coroutine."""
+    prompt = request.META["QUERY_STRING"]
+    with cancel_on_disconnect(request) as token:
+        run = sync_to_async(make_agent(request).run, thread_sensitive=False)
+        return HttpResponse((await run(prompt, cancel=token)).text)
+
+
 urlpatterns = [
     path("", include("syncagent.integrations.django.urls")),
     path("state", state),
     path("block", block),
+    path("block-async", block_async),
 ]
 
 if IS_SERVER:

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from integrations.serving import moments
+from integrations.serving import Client, moments
 
 
 def check_gone(site, before, phases):
@@ -79,6 +79,17 @@ def test_gone_in_an_approval(site, fake, before):
 def test_gone_from_a_view_that_blocks(site, fake, before):
     """Issue 8: also run() in a view ends when its client goes, wherever it is."""
     with site.block("stall", fake):
+        has_asked(fake)
+    fake.wait_for_hang_up()
+    check_gone(site, before, {"headers", "first event", "stream"})
+
+
+def test_gone_from_a_view_that_is_a_coroutine(site, fake, before):
+    """Issue 8: also where a coroutine waits for a thread with a run."""
+    if "uvicorn" not in site.name:
+        pytest.skip("under WSGI such a view is run by a loop that hears of nothing")
+    path = "/block-async?stall"
+    with Client(site.port, "GET", path, provider=fake.base_url):
         has_asked(fake)
     fake.wait_for_hang_up()
     check_gone(site, before, {"headers", "first event", "stream"})

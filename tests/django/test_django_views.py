@@ -4,7 +4,6 @@ import json
 
 import pytest
 import site_of_tests
-from django.conf import settings
 from django.http import HttpResponse
 from django.test import AsyncRequestFactory, Client, RequestFactory, override_settings
 from integrations.serving import moments
@@ -18,6 +17,7 @@ from syncagent.integrations.django.owners import (
     session_of,
     user_of,
 )
+from syncagent.integrations.django.views import page
 
 SECRET = "s" * 32
 #: As a client sends it whose body comes in pieces.
@@ -199,9 +199,9 @@ def test_without_authorize(browser):
 def test_the_page_has_a_token_that_is_accepted(fake):
     """The page carries Django's token, and what it sends with it is let through."""
     client = Client(enforce_csrf_checks=True, headers={"X-User": "anna"})
-    page = client.get("/").content.decode()
-    assert 'name="csrf-header" content="X-Csrftoken"' in page
-    token = page.partition('name="csrf-token" content="')[2].partition('"')[0]
+    text = client.get("/").content.decode()
+    assert 'name="csrf-header" content="X-Csrftoken"' in text
+    token = text.partition('name="csrf-token" content="')[2].partition('"')[0]
     assert len(token) == 64
     sent = {"X-CSRFToken": token}
     kind = "application/json"
@@ -228,11 +228,13 @@ def test_the_page_is_not_for_everybody(browser):
 
 def test_the_page_asks_to_log_in(browser):
     """A site with users sends whoever is none to its login, and back."""
-    apps = ["django.contrib.contenttypes", "django.contrib.auth"]
-    with override_settings(INSTALLED_APPS=[*settings.INSTALLED_APPS, *apps]):
-        response = browser.get("/", headers={"X-User": ""})
+    request = RequestFactory().get("/agent/")
+    request.user = _Nobody()
+    response = page(request)
     assert response.status_code == 302
-    assert response["Location"] == "/accounts/login/?next=%2F"
+    assert response["Location"] == "/accounts/login/?next=%2Fagent%2F"
+    request.user = _User(1)  # who has logged in already
+    assert page(request).status_code == 403
 
 
 # -- whose -------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -68,8 +67,7 @@ def _is_served() -> bool:
     """Does the site include the endpoints?"""
     if getattr(conf.settings, "ROOT_URLCONF", None) is None:
         return False
-    _ = get_resolver().url_patterns  # which loads what they include
-    return _URLS in sys.modules and _includes(get_resolver().url_patterns)
+    return _includes(get_resolver().url_patterns)
 
 
 def _includes(patterns: Sequence[Any]) -> bool:

@@ -40,7 +40,7 @@ SHORTEST_TOKEN: Final = 16
 _PREFIX: Final = "SYNCAGENT_"
 
 #: A function; in the settings, it or its dotted name.
-Function = Callable[..., Any] | None
+_Function = Callable[..., Any] | None
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -132,7 +132,7 @@ def _given() -> dict[str, Any]:
     return {**given, **single}
 
 
-def _find_function(name: str, value: Any) -> Function:
+def _find_function(name: str, value: Any) -> _Function:
     """Return the function that a setting is, or names."""
     if isinstance(value, str):
         try:
@@ -146,7 +146,7 @@ def _find_function(name: str, value: Any) -> Function:
             f"SYNCAGENT[{name!r}] is a function, or the dotted name of one; got "
             f"{value!r:.80}"
         )
-    found: Function = value
+    found: _Function = value
     return found
 
 

@@ -61,7 +61,13 @@ def _of_token(
             target.cancel(GONE, "disconnect")
 
     with lost.on_cancel(cancel_targets):
-        yield token
+        try:
+            yield token
+        except Exception:
+            raise
+        except BaseException:  # the end of the task of a view that is a coroutine
+            cancel_targets()
+            raise
 
 
 class DisconnectMiddleware:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django import conf
-from django.apps import apps
 from django.core.handlers.asgi import ASGIRequest
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -105,11 +104,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
     settings = read_settings()
     # A session is made here, so that all tabs have the same.
     if settings.owner_of is None or not settings.owner_of(request):
-        if apps.is_installed("django.contrib.auth"):
-            login = resolve_url(conf.settings.LOGIN_URL)
-            back = urlencode({"next": request.get_full_path()})
-            return HttpResponseRedirect(f"{login}?{back}")
-        return HttpResponseForbidden("You may not begin a run.")
+        return _turn_away(request)
     content = render_page(
         title=settings.title,
         greeting=settings.greeting,
@@ -118,6 +113,15 @@ def page(request: HttpRequest) -> HttpResponseBase:
         csrf_token=get_token(request),
     )
     return HttpResponse(content, headers=dict(PAGE_HEADERS))
+
+
+def _turn_away(request: HttpRequest) -> HttpResponseBase:
+    user = getattr(request, "user", None)
+    if user is None or user.is_authenticated:  # to log in would change nothing
+        return HttpResponseForbidden("You may not begin a run.")
+    login = resolve_url(conf.settings.LOGIN_URL)
+    back = urlencode({"next": request.get_full_path()})
+    return HttpResponseRedirect(f"{login}?{back}")
 
 
 @require_GET
