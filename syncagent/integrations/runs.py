@@ -88,6 +88,7 @@ class Runs(Closing):
             )
         check_timeout(timeout)
         _check_number(0, grace=grace, keep=keep, most_finished=most_finished)
+        _check_number(0, recording=recording)
         _check_number(1, most_live=most_live, most_per_owner=most_per_owner)
         _check_number(_SHORTEST_BEAT, heartbeat=heartbeat)
         self._authorize = authorize

@@ -1,5 +1,6 @@
 """The page to chat on, in a real browser, with the example behind it."""
 
+import json
 import struct
 
 import pytest
@@ -148,6 +149,28 @@ def test_a_reload_while_it_asks(page):
     page.evaluate(f"{ASK}.querySelector('.yes').click()")
     page.wait_for(IS_IDLE)
     assert "2 x pizzas" in page.evaluate(f"{TURN}.innerText")
+
+
+def test_told_all_again(page, served):
+    """What is still asked stays open, also if all that came before is told again."""
+    ask(page, "order 2 pizzas")
+    page.wait_for(ASK)
+    find = "fetch('runs').then(r => r.json()).then(l => l.runs[0].id)"
+    kept = {"prompt": "order 2 pizzas", "id": page.evaluate(find)}
+    context = page.call("Target.getTargetInfo")["targetInfo"]["browserContextId"]
+    first = page.new_tab(context=context)
+    page.open(f"{served.url}/agent/page.css")  # whose storage is the same
+    state = json.dumps(json.dumps({"conversation": "c", "turns": [kept]}))
+    page.evaluate(f"sessionStorage.setItem('syncagent:/agent/', {state})")
+    page.open(f"{served.url}/agent/")
+    page.wait_for(f"{TEXT} && {TURN}.querySelector('.tool.waiting')")
+    page.wait_for(ASK)
+    page.evaluate(f"{ASK}.querySelector('.yes').click()")
+    page.wait_for(IS_IDLE)
+    assert "2 x pizzas" in page.evaluate(f"{TURN}.innerText")
+    page.switch(first)
+    page.wait_for(IS_IDLE)
+    assert "This was answered." in page.evaluate(f"{TURN}.innerText")
 
 
 def test_two_tabs(page, served):

@@ -141,6 +141,8 @@
   // What is kept of a turn is plain data, so that a reload can go on with it.
   class Turn {
     constructor(data) {
+      this.known = 0;
+      this.open = new Set();
       this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, lagged: false, end: null, state: "", tool: "", ...data };
       this.shown = new Map(); // part -> what draws it
       this.root = element("article", "turn");
@@ -162,6 +164,9 @@
       if (handler) handler(this, data);
       changed();
     }
+
+    // Is what is told now older than what is known of how the run stands?
+    get isOld() { return this.data.last <= this.known; }
 
     add(part) { this.data.parts.push(part); this.draw(part); return part; }
     part(kind, key, value) { return this.data.parts.find((p) => p.kind === kind && p[key] === value); }
@@ -269,12 +274,15 @@
     run(turn, view) {
       turn.data.id = view.id;
       turn.data.state = view.state; turn.data.tool = view.tool;
+      // How it stands now; what is told again below is older, up to this number.
+      turn.known = view.events;
+      turn.open = new Set(view.interrupts.map((interrupt) => interrupt.id));
       for (const interrupt of view.interrupts) turn.ask(interrupt);
       turn.drawState();
     },
     state_changed(turn, data) {
       turn.data.state = data.state; turn.data.tool = data.tool || "";
-      if (!isWaiting(data.state)) turn.close(() => true, "This was answered.");
+      if (!isWaiting(data.state)) turn.close((part) => !turn.isOld || !turn.open.has(part.id), "This was answered.");
       turn.drawState();
     },
     message_started(turn) { turn.data.turn = turn.data.parts.length; },
