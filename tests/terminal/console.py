@@ -102,7 +102,7 @@ class Console:
         self.raw = b""
         self._set_size(columns, lines)
         self.modes = termios.tcgetattr(self.slave)
-        environment["TERM"] = "xterm-256color"
+        environment.setdefault("TERM", "xterm-256color")
         terminal = os.ttyname(self.slave)
         if command is None:
             self.process = _Forked(terminal, arguments, environment)

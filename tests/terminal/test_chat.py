@@ -1,5 +1,7 @@
 """A conversation in a terminal: what is typed, what is shown, what is stopped."""
 
+import os
+
 import pytest
 
 from syncagent.testing import Gate, Send, Stall, Status, call, say
@@ -275,3 +277,14 @@ def test_the_arrow_keys_bring_back_what_was_said(start, server):
     console.wait_for(lambda: console.input == "> push")
     console.press("up")
     console.wait_for(lambda: console.input == "> first")
+
+
+def test_bytes_that_are_no_text(start, server):
+    """They are said as signs for what cannot be read, and the line can be sent."""
+    server.add("What?")
+    console = start()
+    os.write(console.master, b"caf\xe9 au lait")
+    console.wait_for(lambda: "au lait" in console.input)
+    console.press("enter")
+    console.wait_for("What?")
+    assert told(server)[-1] == ("user", "caf\N{REPLACEMENT CHARACTER} au lait")

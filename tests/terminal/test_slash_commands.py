@@ -1,6 +1,7 @@
 """What begins with a slash."""
 
 import json
+import os
 
 import pytest
 from typed_tools import delete
@@ -39,6 +40,21 @@ def test_the_small_ones(console):
         console.wait_for(wanted)
         console.wait_for_prompt()
     assert "Traceback" not in console.text
+
+
+def test_odd_names_of_files(console, tmp_path):
+    """They are refused in a line, and nothing is waited for: the chat goes on."""
+    os.mkfifo(tmp_path / "pipe")
+    for line, wanted in {
+        "/load ~nobody-of-that-name/x": "/load ~nobody-of-that-name/x: Could not",
+        "/save ~nobody-of-that-name/x": "/save ~nobody-of-that-name/x: Could not",
+        "/load /dev": "/dev is no file",
+        f"/load {tmp_path}/pipe": "pipe is no file",
+        "/usage": "15 tokens",
+    }.items():
+        console.enter(line)
+        console.wait_for(wanted)
+        console.wait_for_prompt()
 
 
 def test_tab_completes(console):

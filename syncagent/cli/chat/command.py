@@ -91,5 +91,5 @@ def _state(path: str | None) -> str | None:
         return None
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise ConfigurationError(f"--load {path}: {error}") from None

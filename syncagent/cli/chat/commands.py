@@ -9,7 +9,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from ...agent import Agent
-from ...exceptions import ConfigurationError, SyncAgentError
+from ...exceptions import ConfigurationError
 from ..choices import choose_model
 from ..plain_text import on_one_line
 from .talk import AgentTalk, AgentWork, Work
@@ -48,7 +48,7 @@ def run_command(session: Session, line: str) -> None:
         if command is None:
             raise ConfigurationError(f"there is no {name}; /help shows what there is")
         command(session, rest.strip())
-    except (SyncAgentError, OSError, UnicodeError) as error:
+    except Exception as error:  # odd names and numbers, files, modules with tools
         session.screen.line(f"error: {about_error(error)}", "error")
 
 
@@ -146,7 +146,13 @@ def _load(session: Session, rest: str) -> None:
 def _path(text: str, command: str) -> Path:
     if not text:
         raise ConfigurationError(f"{command} needs the name of a file")
-    return Path(text).expanduser()
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError as error:  # of a user who is not there
+        raise ConfigurationError(f"{command} {text}: {error}") from None
+    if path.exists() and not path.is_file():  # a pipe would be waited for, for ever
+        raise ConfigurationError(f"{path} is no file")
+    return path
 
 
 def _is_state(path: Path) -> bool:

@@ -31,6 +31,8 @@ class LineScreen:
         #: Was something said, whose line has not ended?
         self._is_open = False
         self._is_hidden = False
+        #: Is it shown that something can be typed?
+        self._is_prompted = False
         self._player: Player
 
     @property
@@ -47,6 +49,7 @@ class LineScreen:
         """Show more of what the model says."""
         text = harmless(text)
         if text:
+            self._leave_prompt()
             self._write(sys.stdout, text)
             self._is_open = not text.endswith("\n")
 
@@ -64,10 +67,10 @@ class LineScreen:
         """Show a line, or several, where it is no part of what is said."""
         self.pause()
         if kind != "user" and text:
+            self._leave_prompt()
             self._write(sys.stderr, harmless(text) + "\n")
         if kind == "question":
             self._hide(self._player.is_secret)  # before anybody types it
-            self._write(sys.stderr, self._player.label)
 
     def post(self, work: Callable[[], object]) -> None:
         """Have *work* done on this thread; from any thread."""
@@ -89,11 +92,25 @@ class LineScreen:
                 player.begin()
                 while not player.is_over:
                     self._hide(player.is_secret)
+                    self._prompt()
                     self._turn()
             finally:
                 self._hide(False)
             self._loop.work()
             self.pause()
+            self._leave_prompt()
+
+    def _prompt(self) -> None:
+        """Show somebody at a terminal that it is his turn."""
+        is_free = self._player.is_asking or not self._player.is_busy
+        if self.is_interactive and is_free and not self._is_prompted:
+            self._is_prompted = True
+            self._write(sys.stderr, self._player.label)
+
+    def _leave_prompt(self) -> None:
+        if self._is_prompted:
+            self._is_prompted = False
+            self._write(sys.stderr, "\n")
 
     def _hide(self, is_secret: bool) -> None:
         """Have the terminal not show what is typed, or show it again."""
@@ -126,6 +143,7 @@ class LineScreen:
         can_take = self.is_interactive or not self._player.is_busy
         line = self._take() if can_take else None
         if line is not None:
+            self._is_prompted = False
             self._player.submit(line)
         elif self._is_at_end and can_take and not self._player.is_busy:
             self._player.leave(0)

@@ -248,7 +248,9 @@ class RichScreen(Saying):
             self.post(self._player.typed)  # when the key is done with
 
     def _submit(self) -> None:
-        text = self._buffer.text
+        # Bytes that are no text come as surrogates, which no model can be sent.
+        data = self._buffer.text.encode("utf-8", "surrogateescape")
+        text = data.decode("utf-8", "replace")
         if not self._player.is_asking and text.strip():
             self._buffer.append_to_history()
         self._buffer.reset()
