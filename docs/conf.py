@@ -37,7 +37,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
     ("py:.*", r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord)"),
     ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
-    ("py:.*", r"(requests|msgspec|http|django|contextlib)(\..*)?"),
+    ("py:.*", r"(requests|msgspec|http|django|flask|contextlib)(\..*)?"),
     # Where documented names live inside the package.
     (
         "py:.*",

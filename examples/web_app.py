@@ -1,7 +1,9 @@
 """An agent behind HTTP, whose runs end when their client goes.
 
-Serve it with ``gunicorn -k gthread --threads 20 web_app:application``, or run it: then
-it serves itself, asks something, and goes away before the answer.
+It serves itself, asks something, and goes away before the answer.
+Serve it: gunicorn -k gthread --threads 20 web_app:application
+Run it: python examples/web_app.py
+With a real model: put "openai:gpt-5" in place of the scripted one.
 """
 
 import http.client
@@ -46,7 +48,6 @@ def main():
         silence.wait_reached()
         response.close()  # the tab is closed
         client.close()
-
         (run,) = runs.list({"HTTP_X_USER": "anna"})
         result = run.handle.result(timeout=10)
         print(result.stop_reason, "by", result.cancellation.origin)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from ..event_lines import decode_event, encode_event
+from ..events import Lagged
 from ..recording import Failure, Line
+from ..result import StreamEvent
 from ..timeline import render_html
 from ..timeline.building import build_timeline
 from ..timeline.reading import parse_recording
 from .bodies import RunError
 
-__all__ = ["RECORDING", "Recording", "TIMELINE_HEADERS"]
+__all__ = ["RECORDING", "Recording", "Shown", "TIMELINE_HEADERS"]
+
+#: Returns an event as it may be seen outside.
+Shown = Callable[[StreamEvent | Lagged], StreamEvent | Lagged]
 
 #: Bytes that are recorded of one run.
 RECORDING: Final = 1024 * 1024
@@ -54,32 +59,28 @@ class Recording:
             self._left -= len(text)
         return len(text)
 
-    def render(
-        self, error: RunError | None = None, shown: Callable[[Any], Any] | None = None
-    ) -> bytes:
+    def render(self, shown: Shown, error: RunError | None = None) -> bytes:
         """Return the timeline as a page; of a live run, up to now.
 
+        :param shown: returns an event as it may be seen.
         :param error: what may be said of what the run has raised.
-        :param shown: returns an event as it may be seen outside.
         """
         lines = b"".join(list(self._pieces)).splitlines(keepends=True)
         recording = parse_recording(lines, "the recording")
         words = error or RunError("failed", "")
         failure = Failure(words.code, words.message)
-        recording.lines = [
-            # Whatever it was, it may name what is nobody's business.
-            line if line.error is None else msgspec.structs.replace(line, error=failure)
-            for line in recording.lines
-        ]
-        if shown is not None:
-            recording.lines = [_shown(line, shown) for line in recording.lines]
+        recording.lines = [_seen(line, shown, failure) for line in recording.lines]
         return render_html(build_timeline(recording)).encode(errors="replace")
 
 
-def _shown(line: Line, shown: Callable[[Any], Any]) -> Line:
-    """Return a line whose event is as it may be seen outside."""
-    raw = bytes(line.event)
-    if not raw:
+def _seen(line: Line, shown: Shown, failure: Failure) -> Line:
+    """Return a line as it may be seen: errors may name what is nobody's business."""
+    if line.error is not None:
+        return msgspec.structs.replace(line, error=failure)
+    if not bytes(line.event):
         return line
-    event = msgspec.Raw(encode_event(shown(decode_event(raw))))
-    return msgspec.structs.replace(line, event=event)
+    try:
+        event = shown(decode_event(bytes(line.event)))
+    except ValueError:  # of a tool whose words are none of ours
+        return msgspec.structs.replace(line, event=msgspec.Raw(b""), lost="unreadable")
+    return msgspec.structs.replace(line, event=msgspec.Raw(encode_event(event)))

@@ -35,6 +35,8 @@ _TIMEOUT: Final = 600.0
 #: Seconds that runs have to end when a process does.
 _GRACE: Final = 5.0
 _ENDING: Final = "the server ends"
+#: Seconds; more often than that is no heartbeat.
+_SHORTEST_BEAT: Final = 0.01
 
 
 class Runs(Closing):
@@ -84,9 +86,11 @@ class Runs(Closing):
             raise ConfigurationError(
                 f"on_disconnect= is 'cancel' or 'detach'; got {on_disconnect!r:.80}"
             )
-        seconds = {"grace": grace, "keep": keep, "heartbeat": heartbeat}
-        for name, value in {**seconds, "timeout": timeout}.items():
-            check_timeout(value, name)
+        check_timeout(timeout)
+        _check_number(0, grace=grace, keep=keep, most_finished=most_finished)
+        _check_number(0, recording=recording)
+        _check_number(1, most_live=most_live, most_per_owner=most_per_owner)
+        _check_number(_SHORTEST_BEAT, heartbeat=heartbeat)
         self._authorize = authorize
         self._on_disconnect = on_disconnect
         self._grace = grace
@@ -281,6 +285,15 @@ class Runs(Closing):
     def __repr__(self) -> str:
         live = sum(run.is_live for run in list(self._runs.values()))
         return f"<Runs: {live} live of {len(self._runs)}>"
+
+
+def _check_number(least: float, **given: Any) -> None:
+    for name, number in given.items():
+        is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+        if not is_number or not number >= least:
+            raise ConfigurationError(
+                f"{name}= is a number from {least:g} on; got {number!r:.80}"
+            )
 
 
 def _check_owner(owner: Any) -> None:

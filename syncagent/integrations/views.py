@@ -225,7 +225,7 @@ class Views:
         run = self._find(call, id)
         if run.recording is None:
             raise Refused(404, "not_recorded", "This run is not recorded.")
-        return Reply(200, TIMELINE_HEADERS, run.recording.render(run.error, run.shown))
+        return Reply(200, TIMELINE_HEADERS, run.recording.render(run.shown, run.error))
 
     def _cancel(self, call: Call, id: str) -> Reply:
         self._check_post(call)

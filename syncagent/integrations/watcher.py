@@ -140,15 +140,19 @@ class _Watcher:
             if self._epoll is None or watched.connection.has_gone is not None:
                 self._looked_at[watched] = None
                 self._wake()
+        self._let_leave_soon()
 
     def remove(self, watched: Watched) -> None:
         """Watch it no longer; nothing happens if it is not watched.
 
         It may be called by the collector, on a thread that has the lock, so it does not
-        wait for that. What is left behind for a while harms nobody.
+        wait for that: whoever has it looks again when he has given it back.
         """
-        self._leaving.append(watched)
-        if self._lock.acquire(blocking=False):
+        self._leaving.append(watched)  # publish first, then look
+        self._let_leave_soon()
+
+    def _let_leave_soon(self) -> None:
+        while self._leaving and self._lock.acquire(blocking=False):
             try:
                 self._let_leave()
             finally:
@@ -230,6 +234,8 @@ class _Watcher:
     def _wait(self, leave_at: float | None) -> list[int]:
         """Wait for something to look at; return the numbers of connections."""
         timeout = _LOOK if self._looked_at or self._epoll is None else _IDLE
+        if self._leaving:
+            timeout = 0.0
         if leave_at is not None:
             timeout = min(timeout, max(0.0, leave_at - _clock.now()))
         epoll = self._epoll

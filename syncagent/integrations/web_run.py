@@ -60,7 +60,7 @@ class WebRun:
         grace: float = 0.0,
         show_tool_errors: bool = False,
     ) -> None:
-        #: Unguessable, 192 bits; the id of the run itself is in logs. In hexadecimal, as
+        #: Unguessable, 192 bits; the id of the run itself is in logs. In hexadecimal:
         #: it is an argument of commands, and must not look like an option.
         self.id: Final = secrets.token_hex(24)
         self.owner: Final = owner

@@ -57,13 +57,19 @@ class Served:
         return self
 
     def __exit__(self, *raised):
-        self._process.send_signal(signal.SIGINT)
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(LONG / 4)
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait(LONG)
         self._log.close()
+
+    def kill(self):
+        """End it without a word."""
+        self._process.kill()
+        self._process.wait(LONG)
 
     def visitor(self):
         """Return somebody new, who has a cookie."""
@@ -77,6 +83,7 @@ class Guest:
         self.url = f"{url}/agent"
         self._session = requests.Session()
         self._session.trust_env = False
+        self._session.headers["Connection"] = "close"
         self._followers = []
         self._session.get(self.url, timeout=LONG).raise_for_status()
 
@@ -162,4 +169,5 @@ class Follower:
 
     def vanish(self):
         """Close the connection, as a browser does when its tab is closed."""
+        self._events.close()
         self._response.close()

@@ -1,5 +1,6 @@
 """The page to chat on, in a real browser, with the example behind it."""
 
+import json
 import struct
 
 import pytest
@@ -150,6 +151,28 @@ def test_a_reload_while_it_asks(page):
     assert "2 x pizzas" in page.evaluate(f"{TURN}.innerText")
 
 
+def test_told_all_again(page, served):
+    """What is still asked stays open, also if all that came before is told again."""
+    ask(page, "order 2 pizzas")
+    page.wait_for(ASK)
+    find = "fetch('runs').then(r => r.json()).then(l => l.runs[0].id)"
+    kept = {"prompt": "order 2 pizzas", "id": page.evaluate(find)}
+    context = page.call("Target.getTargetInfo")["targetInfo"]["browserContextId"]
+    first = page.new_tab(context=context)
+    page.open(f"{served.url}/agent/page.css")  # whose storage is the same
+    state = json.dumps(json.dumps({"conversation": "c", "turns": [kept]}))
+    page.evaluate(f"sessionStorage.setItem('syncagent:/agent/', {state})")
+    page.open(f"{served.url}/agent/")
+    page.wait_for(f"{TEXT} && {TURN}.querySelector('.tool.waiting')")
+    page.wait_for(ASK)
+    page.evaluate(f"{ASK}.querySelector('.yes').click()")
+    page.wait_for(IS_IDLE)
+    assert "2 x pizzas" in page.evaluate(f"{TURN}.innerText")
+    page.switch(first)
+    page.wait_for(IS_IDLE)
+    assert "This was answered." in page.evaluate(f"{TURN}.innerText")
+
+
 def test_two_tabs(page, served):
     """A second tab of the same person lists what runs in the first, and stops it."""
     begin_story(page)
@@ -207,14 +230,15 @@ def test_the_timeline(page):
     assert wrong(page) == []
 
 
-def test_the_server_comes_back(browser):
-    """A run that the server has lost is said to be lost, and one can ask again."""
+def test_the_server_is_gone(browser):
+    """A run that is lost with its server is said to be lost, and its text is kept."""
     before = browser.new_tab(is_stranger=True)
     with Served("werkzeug") as running:
         browser.open(f"{running.url}/agent/")
         begin_story(browser)
+        running.kill()
     browser.wait_for(IS_IDLE)
-    assert browser.evaluate(f"{TURN}.querySelector('.note.error button')") is not None
+    assert "Ask again" in browser.evaluate(f"{TURN}.querySelector('.error').innerText")
     assert browser.evaluate(TEXT).startswith("Once upon a time")
     browser.switch(before)
 

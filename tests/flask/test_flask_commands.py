@@ -55,7 +55,8 @@ def test_runs_and_cancel(site, gate):
 
 def test_what_goes_wrong(site):
     """Unknown runs, no server, and a token on the open road each have their words."""
-    assert "no such run" in invoke(site, "cancel", "x", "--url", site.url)[1]
+    for id in ("x", "-x"):
+        assert "no such run" in invoke(site, "cancel", id, "--url", site.url)[1]
     assert "reached" in invoke(site, "runs", "--url", "http://127.0.0.1:9")[1]
     code, output = invoke(site, "runs", "--url", "http://example.org")
     assert code == 1

@@ -159,7 +159,7 @@ def test_what_is_refused(status, sent):
 
 def test_an_error_tells_nothing():
     """Issue 8: a run that fails has an end, without what its error says."""
-    model = ScriptedModel([ValueError("host db7, key sk-12345678")])
+    model = ScriptedModel([ValueError("our host, key sk-12345678")])
     anna = Visitor(make_site(model))
     response = anna.post("runs", {"prompt": "Go."}, **STREAM)
     name, view = events_of(response.text)[-1]
@@ -167,8 +167,26 @@ def test_an_error_tells_nothing():
     timeline = anna.get(f"runs/{view['id']}/timeline").text
     assert "failed" in timeline
     for text in (response.text, timeline):
-        assert "db7" not in text
+        assert "our host" not in text
         assert "sk-" not in text
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+def test_what_a_tool_raises_is_for_the_model(is_shown):
+    """Issue 8: neither the stream nor the timeline tells it, unless that is wanted."""
+
+    @tool
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("our host")
+
+    model = ScriptedModel([say(call("fail")), "Oh."])
+    anna = Visitor(make_site(model, tools=[fail], show_tool_errors=is_shown))
+    response = anna.post("runs", {"prompt": "Go."}, **STREAM)
+    timeline = anna.get(f"runs/{response.headers['X-Run-Id']}/timeline").text
+    assert "Oh." in timeline
+    assert ("our host" in response.text) == is_shown
+    assert ("our host" in timeline) == is_shown
 
 
 def test_a_stream_that_nobody_reads_is_closed(gate):

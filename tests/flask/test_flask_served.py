@@ -47,7 +47,9 @@ def test_the_tab_is_closed_while_a_tool_works(guest):
     stream.vanish()
     view = guest.wait(stream.id)
     assert view["cancellation"]["origin"] == "disconnect"
-    assert view["tool_outcomes"][0]["outcome"] == "interrupted"
+    # Not started, if its process was still being made.
+    outcome = view["tool_outcomes"][0]["outcome"]
+    assert outcome in ("interrupted", "not_started")
 
 
 def test_the_tab_is_closed_while_it_asks(guest):

@@ -15,7 +15,7 @@ PAGES = sorted(DOCS.rglob("*.rst"))
 NOT_RUN = {
     "logging.rst": 2,  # files in /var/log, and a handler of the reader's own
     "testing.rst": 1,  # a fixture of pytest
-    "web.rst": 2,  # a part of a handler, and a line of a server's settings
+    "web.rst": 2,  # a handler, and the settings of a server
 }
 #: Names that are public for other parts of the package, and not for its users.
 NOT_SHOWN = {

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import signal
+import sys
 import threading
 from functools import cache
 
@@ -65,6 +66,8 @@ class Note:
     def on_finish(self, result):
         how = result.cancellation
         ended.append([result.stop_reason, how and how.origin, how and how.phase])
+        if how is not None and how.origin == "shutdown":
+            print(f"ended by shutdown: {how.reason}", file=sys.stderr, flush=True)
 
     def on_error(self, error):
         ended.append(["error", type(error).__name__, ""])

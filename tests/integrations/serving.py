@@ -49,6 +49,12 @@ COMMANDS = {
         "waitress.serve({app}.application, sockets=[socket.socket(fileno={fd})], "
         "threads={threads})"
     ),
+    # It reads ahead, and so closes the connection of a lost client by itself.
+    "waitress-ahead": _script(
+        "import {app}, socket, waitress; "
+        "waitress.serve({app}.application, sockets=[socket.socket(fileno={fd})], "
+        "threads={threads}, channel_request_lookahead=5)"
+    ),
     "uwsgi": [
         *("uwsgi", "--http-socket", "fd://{fd}", "--master", "--enable-threads"),
         *("--threads", "{threads}", "--module", "{app}:application"),
@@ -69,7 +75,7 @@ def _uwsgi():
 
 
 #: Those that are installed here.
-SERVERS = [name for name in COMMANDS if _is_there(name)]
+SERVERS = [name for name in COMMANDS if _is_there(name) and "ahead" not in name]
 
 
 class Server:
@@ -77,11 +83,13 @@ class Server:
 
     :param more: arguments for its command.
     :param app: the module of the application.
+    :param context: of clients, if the server speaks TLS.
     :param settings: for the application, as environment variables.
     """
 
-    def __init__(self, name, *more, threads=8, app="app", **settings):
+    def __init__(self, name, *more, threads=8, app="app", context=None, **settings):
         self.name = name
+        self._context = context
         self._more = more
         self.threads = threads
         self._settings = settings
@@ -154,6 +162,7 @@ class Server:
     def ask(self, method, path, body=None, *, user="anna", provider="", **headers):
         """Make a request, and return its status and body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONG)
+        connection.sock = connect(self.port, self._context)
         try:
             sent = _headers(user, provider, body, headers)
             connection.request(method, path, _encoded(body), sent)
@@ -174,6 +183,7 @@ class Server:
         """Begin a run, and return a client that follows it."""
         return Client(
             *(self.port, "POST", "/runs", {"prompt": talk}),
+            context=self._context,
             provider=fake.base_url,
             Accept="text/event-stream",
             **headers,
@@ -232,18 +242,35 @@ def _encoded(body):
     return json.dumps(body).encode()
 
 
+def connect(port, context=None):
+    """Return a connection to a server."""
+    sock = socket.create_connection(("127.0.0.1", port), timeout=LONG)
+    if context is None:
+        return sock
+    return context.wrap_socket(sock, server_hostname="127.0.0.1")
+
+
 class Client:
     """A client that follows a run, over a plain socket."""
 
     def __init__(
-        self, port, method, path, body=None, *, user="anna", provider="", **headers
+        self,
+        port,
+        method,
+        path,
+        body=None,
+        *,
+        context=None,
+        user="anna",
+        provider="",
+        **headers,
     ):
         content = _encoded(body) or b""
         sent = _headers(user, provider, body, headers)
         lines = [f"{method} {path} HTTP/1.1", "Host: test"]
         lines += [f"{name}: {value}" for name, value in sent.items()]
         lines += [f"Content-Length: {len(content)}", "", ""]
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=LONG)
+        self.sock = connect(port, context)
         self.sock.sendall("\r\n".join(lines).encode() + content)
         self._response = None
         self._reader = None

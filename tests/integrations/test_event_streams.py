@@ -97,7 +97,7 @@ def test_headers():
 
 def test_heartbeats_carry_bytes():
     """What is sent in silence is no event, and is not empty: else nobody notices."""
-    with make_runs(heartbeat=0.0) as runs:
+    with make_runs(heartbeat=0.01) as runs:
         stream = runs.follow(silent(runs))
         beat = b""
         while not beat.startswith(b":"):

@@ -107,7 +107,7 @@ def test_a_worker_that_takes_too_long(fake):
         assert server.state()["pid"] != before
         with server.stream("hello", fake) as client:
             assert client.until("end")[2]["text"] == "Hello."
-        assert "SystemExit" in server.log() or "TIMEOUT" in server.log()
+        assert "ended by shutdown: the worker took too long" in server.log()
 
 
 def test_a_stream_may_be_longer_than_the_timeout(fake):
@@ -174,3 +174,16 @@ def test_detached_runs_end_with_their_worker(fake):
         server.process.terminate()
         fake.wait_for_hang_up()
         check_left(server)
+
+
+def test_a_worker_that_has_served_enough(fake):
+    """A run that nobody follows ends in order when --max-requests ends its worker."""
+    more = ("--max-requests", "3")
+    with Server("gunicorn-gthread", *more, ON_DISCONNECT="detach") as server:
+        with server.stream("stall", fake) as client:
+            client.until("text_delta")
+        before = server.state()["pid"]
+        fake.wait_for_hang_up()
+        check_left(server, before)
+        assert server.state()["pid"] != before  # the next one hears signals by now
+        assert "ended by shutdown: the worker ends" in server.log()

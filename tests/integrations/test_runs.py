@@ -99,7 +99,11 @@ def test_every_run_has_an_owner(runs, owner):
         {"on_disconnect": "stop"},
         {"grace": -1},
         {"timeout": "10"},
-        {"heartbeat": None, "keep": -1},
+        {"heartbeat": None},
+        {"heartbeat": 0},
+        {"keep": -1},
+        {"most_live": 0},
+        {"most_per_owner": True},
     ],
 )
 def test_settings_without_sense(settings):

@@ -1,7 +1,10 @@
 """The client vanishes, and the run ends: on every server, in every phase."""
 
+import ssl
+
 import pytest
-from serving import moments
+import trustme
+from serving import Server, moments
 
 
 def check_gone(server, fake, before, phases, *, was_asking=True):
@@ -82,3 +85,34 @@ def test_the_next_request_is_served(server, fake, before):
         _, _, view = client.until("end")
     assert view["text"] == "Hello."
     assert view["stop_reason"] == "end_turn"
+
+
+# -- other ways to serve -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("worker", ["gunicorn-sync", "gunicorn-gthread"])
+def test_tls(worker, fake, tmp_path):
+    """Issue 8: with TLS that ends in the server a lost client is seen as well."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    files = ("--certfile", str(tmp_path / "certificate.pem"))
+    files += ("--keyfile", str(tmp_path / "key.pem"))
+    with Server(worker, *files, context=context) as server:
+        with server.stream("stall", fake) as client:
+            client.until("text_delta")
+        check_gone(server, fake, 0, {"stream"})
+
+
+def test_a_server_that_reads_ahead(fake):
+    """Issue 8: one that closes a lost client's connection itself is asked for that."""
+    with Server("waitress-ahead") as server:
+        for before in range(3):
+            with server.stream("silence", fake) as client:
+                client.until("run")
+                assert any(len(fake.requests) > before for _ in moments())
+            fake.wait_for_hang_up(before + 1)
+            check_gone(server, fake, before, {"headers", "first event"})

@@ -266,11 +266,11 @@ def test_after_a_fork(pair):
     watching, told = watched(server)
 
     def child():
+        watching.close()  # the parent's: nothing happens
         mine, gone = tcp()
         gone.close()
         _, told_too = watched(mine)
         told_too.wait()
-        watching.close()  # the parent's: nothing happens
         return threading.active_count()
 
     assert in_child(child) == 2

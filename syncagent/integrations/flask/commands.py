@@ -46,12 +46,13 @@ def _runs(shows_all: bool, url: str | None) -> None:
         click.echo("There are no runs." if shows_all else "There are no live runs.")
 
 
-@commands.command("cancel")
+# An id may begin with a dash.
+@commands.command("cancel", context_settings={"ignore_unknown_options": True})
 @click.argument("id")
 @click.option("--reason", default="flask syncagent cancel", show_default=True)
 @_url
 def _cancel(id: str, reason: str, url: str | None) -> None:
-    """End the run that has this ID, as ``flask syncagent runs`` shows it."""
+    """End the run that has this ID, as shown by runs."""
     status, body = _ask("POST", url, id, {"reason": reason})
     if status == 202:
         click.echo("It is cancelled.")

@@ -76,6 +76,7 @@ class SyncAgent:
             buffer=settings.buffer,
             heartbeat=settings.heartbeat,
             recording=settings.recording,
+            show_tool_errors=settings.show_tool_errors,
         )
         views = None
         if self._make_agent is not None:

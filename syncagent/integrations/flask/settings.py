@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heartbeat: float = HEARTBEAT
     #: Bytes that are recorded of each run, for its timeline; 0 is none.
     recording: int = RECORDING
+    #: May whoever follows a run see what its tools raise? The model does.
+    show_tool_errors: bool = False
     #: The largest body that is accepted, in bytes.
     max_body: int = MAX_BODY
     #: The words of the page.

@@ -141,6 +141,8 @@
   // What is kept of a turn is plain data, so that a reload can go on with it.
   class Turn {
     constructor(data) {
+      this.known = 0;
+      this.open = new Set();
       this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, lagged: false, end: null, state: "", tool: "", ...data };
       this.shown = new Map(); // part -> what draws it
       this.root = element("article", "turn");
@@ -162,6 +164,9 @@
       if (handler) handler(this, data);
       changed();
     }
+
+    // Is what is told now older than what is known of how the run stands?
+    get isOld() { return this.data.last <= this.known; }
 
     add(part) { this.data.parts.push(part); this.draw(part); return part; }
     part(kind, key, value) { return this.data.parts.find((p) => p.kind === kind && p[key] === value); }
@@ -269,12 +274,15 @@
     run(turn, view) {
       turn.data.id = view.id;
       turn.data.state = view.state; turn.data.tool = view.tool;
+      // How it stands now; what is told again below is older, up to this number.
+      turn.known = view.events;
+      turn.open = new Set(view.interrupts.map((interrupt) => interrupt.id));
       for (const interrupt of view.interrupts) turn.ask(interrupt);
       turn.drawState();
     },
     state_changed(turn, data) {
       turn.data.state = data.state; turn.data.tool = data.tool || "";
-      if (!isWaiting(data.state)) turn.close(() => true, "This was answered.");
+      if (!isWaiting(data.state)) turn.close((part) => !turn.isOld || !turn.open.has(part.id), "This was answered.");
       turn.drawState();
     },
     message_started(turn) { turn.data.turn = turn.data.parts.length; },
@@ -332,9 +340,11 @@
       const isLast = data.parts.at(-1) === this.part;
       this.root.classList.toggle("writing", data.live && isLast && data.state === "processing");
       this.root.classList.toggle("cut", isLast && Boolean(data.end && (data.end.cancellation || data.end.error)));
-      if (this.waiting || this.drawn === this.part.text.length) return;
+      if (this.drawn === this.part.text.length) return;
+      if (!data.live) { this.drawText(); return; } // the end is shown with all there is
+      if (this.waiting) return;
       this.waiting = true; // at most once for each picture
-      requestAnimationFrame(() => { this.waiting = false; this.drawText(); stick(); });
+      requestAnimationFrame(() => { this.waiting = false; if (this.drawn !== this.part.text.length) this.drawText(); stick(); });
     }
     drawText() {
       const { text } = this.part;
@@ -522,7 +532,9 @@
       const response = await send("runs", { prompt, conversation }, "text/event-stream");
       if (response.ok) { await follow(turn, response); return; }
       words = await refusalOf(response);
-    } catch { /* it is said below */ }
+    } catch {
+      await pause(300); // a page that is being left goes on after the reload
+    }
     fail(turn, words);
   }
 
@@ -673,6 +685,7 @@
   $("stop").addEventListener("click", () => { stop(current()); prompt.focus(); });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.isComposing || $("timeline").open) return;
+    if (event.target.matches(".ask input, .ask textarea")) return; // it means the field
     if ($("runs").classList.contains("open")) toggleRuns(false);
     else if (current()) { event.preventDefault(); stop(current()); }
   });
@@ -719,4 +732,6 @@
   refresh();
   fit();
   listRuns();
+  // On a phone the keyboard would hide the page.
+  if (matchMedia("(min-width: 60rem)").matches) prompt.focus();
 })();
