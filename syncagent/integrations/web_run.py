@@ -60,8 +60,9 @@ class WebRun:
         grace: float = 0.0,
         show_tool_errors: bool = False,
     ) -> None:
-        #: Unguessable, 192 bits; the id of the run itself is in logs.
-        self.id: Final = secrets.token_urlsafe(24)
+        #: Unguessable, 192 bits; the id of the run itself is in logs. In hexadecimal:
+        #: it is an argument of commands, and must not look like an option.
+        self.id: Final = secrets.token_hex(24)
         self.owner: Final = owner
         self.handle: Final = handle
         self.agent: Final = agent
