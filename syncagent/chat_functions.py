@@ -229,6 +229,20 @@ class LlmChat(StandIn, Generic[_P]):
             keeper.is_done = True  # the error may keep it, and the list is free
             raise
 
+    def prompt(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Return what a call with these arguments says to the model.
+
+        For the agent of :meth:`agent`, which knows only the history.
+
+        :raises ConfigurationError: an argument cannot be said.
+        """
+        given, _ = self._given(args, kwargs)
+        parameters = self._parameters
+        assert isinstance(parameters, _ChatParameters)
+        del given[parameters.history]
+        told = said(given.pop(parameters.words), given, parameters.label)
+        return told if isinstance(told, list) else [told]
+
     def agent(self, history: Iterable[Message] | None = None) -> Agent:
         """Return an agent that goes on with a conversation as this chat would.
 

@@ -249,6 +249,7 @@ def _read_output(parameters: Parameters, repairs: int) -> Output | None:
             "such as -> str"
         )
     hint = parameters.resolve(hint, "the return value")
+    Output(str, repairs=repairs)  # what is wrong with repairs is not the type's fault
     try:
         output = Output(str if hint is type(None) else hint, repairs=repairs)
     except ConfigurationError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, get_origin
 
 import msgspec
 
@@ -75,8 +75,10 @@ class Output:
     def invalid(self, text: str, attempts: int, problem: ShapeError) -> OutputInvalid:
         """Return the error for a model that does not get it right."""
         times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        is_class = isinstance(self.type, type) and get_origin(self.type) is None
+        name = self.type.__qualname__ if is_class else repr(self.type)
         return OutputInvalid(
-            f"the model did not answer with {self.type!r} in {times}; what is wrong "
+            f"the model did not answer with {name} in {times}; what is wrong "
             f"with the last one: {problem}",
             text=text,
             attempts=attempts,

@@ -131,8 +131,12 @@ def _chat(
     said = () if history is None else tuple(history)
     kept = history if isinstance(history, MutableSequence) else None
     _check_rest(chat, name, more)
-    if isinstance(chat, LlmChat) and not more:
-        return AgentTalk(chat.agent(said)), kept
+    if isinstance(chat, LlmChat):
+
+        def phrase(words: str) -> list[Any]:
+            return chat.prompt(words, **{name: None}, **more)
+
+        return AgentTalk(chat.agent(said), phrase), kept
 
     def call(message: str, *, history: list[Message], cancel: Any) -> Any:
         return chat(message, **{name: history, "cancel": cancel}, **more)

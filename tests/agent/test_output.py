@@ -113,7 +113,7 @@ def test_a_repair_after_tools():
 def test_three_wrong_answers_are_enough():
     """An error with the type, what was wrong, and the usage; the agent goes on."""
     agent = Agent(model("a", "b", '{"value": "c"}', "never asked"))
-    with pytest.raises(OutputInvalid, match="int") as caught:
+    with pytest.raises(OutputInvalid, match="did not answer with int in 3") as caught:
         agent.run("hi", output=int)
     assert isinstance(caught.value, ValueError)
     assert caught.value.usage.input_tokens == 30

@@ -55,7 +55,7 @@ def test_it_is_talked_to_and_stopped(talk, server, name):
     assert "4 messages" in console.text
 
 
-@pytest.mark.parametrize("name", ["agent", "factory", "chat"])
+@pytest.mark.parametrize("name", ["agent", "factory", "chat", "chat with more"])
 def test_it_asks_in_place(talk, server, name):
     """Tools of an agent, and of a chat."""
     server.add(say("May I?", call("delete", {"path": "/a"})), "Gone.")
@@ -73,6 +73,14 @@ def test_what_a_chat_takes_beside_is_told(talk, server):
     console.enter("hello")
     console.wait_for("Hello, Eve.")
     assert "Eve" in str(server.requests[-1].payload["messages"][-1])
+    assert "politely" in str(server.requests[-1].payload["messages"][-1])
+    console.enter("/tools")
+    console.wait_for("delete (asks first)")
+
+
+def test_a_function_of_ones_own_is_no_agent(talk):
+    """What only agents have is said to be so."""
+    console = talk("own")
     console.enter("/save x")
     console.wait_for("this is a function's chat")
 

@@ -36,8 +36,10 @@ def run(name: str) -> object:
     if name == "chat with more":
 
         @tui(while_busy="interrupt")
-        @llm_chat(model())
-        def talk_to(message: str, user: str, chat_history: list) -> None:
+        @llm_chat(model(), tools=[delete])
+        def talk_to(
+            message: str, user: str, chat_history: list, how: str = "politely"
+        ) -> None:
             """Be a chat."""
 
         return talk_to(user="Eve")

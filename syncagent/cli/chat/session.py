@@ -138,7 +138,8 @@ class Session:
 
     def go_on_with(self, agent: Agent) -> None:
         """Have the conversation be that of *agent*, which may wait for an answer."""
-        self.talk = AgentTalk(agent)
+        if self.talk.agent is not agent:
+            self.talk = AgentTalk(agent)
         self._tidings.clear()
         count = len(agent.messages)
         if count:

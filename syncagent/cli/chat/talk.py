@@ -184,23 +184,33 @@ class Talk(ABC):
 
 
 class AgentTalk(Talk):
-    """A conversation with an agent."""
+    """A conversation with an agent.
+
+    :param phrase: returns what the agent is told when the user says something, if that
+        is more than the words.
+    """
 
     agent: Agent
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(
+        self, agent: Agent, phrase: Callable[[str], list[Any]] | None = None
+    ) -> None:
         super().__init__()
         self.agent = agent
+        self._phrase = phrase
 
     def start(self, said: Sequence[str], prompt: str) -> Work:
         """Begin to say something; without words, go on with what waits."""
-        handle = self.agent.start(list(said) or None, buffer=_BUFFER)
+        told: list[Any] = list(said)
+        if told and self._phrase is not None:
+            told[-1:] = self._phrase(told[-1])
+        handle = self.agent.start(told or None, buffer=_BUFFER)
         self.times_said += 1
         return AgentWork(prompt, self, handle)
 
     def fork(self) -> Talk:
         """Return one that goes on without the work that is under way."""
-        return AgentTalk(self.agent.fork())
+        return AgentTalk(self.agent.fork(), self._phrase)
 
     @property
     def messages(self) -> Sequence[Message]:
