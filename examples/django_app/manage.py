@@ -1,6 +1,6 @@
 """A chat in a Django site whose Stop button works: streams, tools, approvals.
 
-Install it: pip install "syncagent[django]"
+Install it: pip install ".[django]"
 Run it: python examples/django_app/manage.py runserver
 Then open http://127.0.0.1:8000/agent/ and say "help".
 With a real model: put "openai:gpt-5" in place of demo_model(), and your own tools.

@@ -1,6 +1,6 @@
 """A chat on the web whose Stop button works: streams, tools, approvals, timelines.
 
-Install it: pip install "syncagent[flask]"
+Install it: pip install ".[flask]"
 Run it: flask --app examples/flask_app/app.py run
 Then open http://127.0.0.1:5000/agent/ and say "help".
 With a real model: put "openai:gpt-5" in place of demo_model(), and your own tools.

@@ -19,7 +19,7 @@ def test_it_is_short_and_explained():
     """It is a page of code, and says how to install and to run it."""
     text = MANAGE.read_text(encoding="utf-8")
     assert text.count("\n") <= 60
-    assert '\nInstall it: pip install "syncagent[django]"' in text
+    assert '\nInstall it: pip install ".[django]"' in text
     assert "\nRun it: python examples/django_app/manage.py runserver" in text
     assert "\nWith a real model: " in text
 
