@@ -1,6 +1,7 @@
 """A conversation in a terminal: what is typed, what is shown, what is stopped."""
 
 import os
+import re
 
 import pytest
 
@@ -288,3 +289,19 @@ def test_bytes_that_are_no_text(start, server):
     console.press("enter")
     console.wait_for("What?")
     assert told(server)[-1] == ("user", "caf\N{REPLACEMENT CHARACTER} au lait")
+
+
+@pytest.mark.parametrize("wish", ["", "1"])
+def test_no_colour_if_somebody_wants_none(start, server, wish):
+    """NO_COLOR counts for what is said, and for what is shown at work."""
+    server.add(say("Let me see.", call("wait")))
+    console = start(NO_COLOR=wish)
+    console.enter("wait")
+    console.wait_for_timer("wait()")
+    console.press("ctrl-c")
+    console.wait_for("(stopped")
+    console.wait_for_prompt()
+    styles = re.findall(rb"\x1b\[([0-9;]*)m", console.raw)
+    numbers = {int(each or 0) for style in styles for each in style.split(b";")}
+    assert not wish or numbers <= {0, 1, 2, 7}
+    assert wish or numbers & {2, 90}  # dim, or grey

@@ -34,6 +34,7 @@ from prompt_toolkit.layout.processors import (
     Transformation,
     TransformationInput,
 )
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
@@ -76,7 +77,8 @@ class RichScreen(Saying):
         #: The modes before, and while it runs.
         self._modes: list[Any] = []
         self._raw_modes: list[Any] = []
-        self._colour = Colour(is_plain=bool(os.environ.get("NO_COLOR")))
+        self._has_colour = not os.environ.get("NO_COLOR")
+        self._colour = Colour(is_plain=not self._has_colour)
         self._posted: deque[Callable[[], object]] = deque()
         self._buffer = Buffer(multiline=True, on_text_changed=self._typed)
         self._player: Player
@@ -264,6 +266,7 @@ class RichScreen(Saying):
             layout=Layout(self._container()),
             key_bindings=self._bindings(),
             style=_STYLE,
+            color_depth=None if self._has_colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             terminal_size_polling_interval=None,
             # It is not asked where the cursor is: not every terminal answers.
