@@ -104,6 +104,6 @@ def test_the_example_says_how_it_is_run():
     """Two commands, which name what is there."""
     text = (EXAMPLE / "app.py").read_text()
     assert text.count("\n") <= 70
-    assert re.search(r'^Install it: pip install "syncagent\[flask\]"$', text, re.M)
+    assert re.search(r'^Install it: pip install "\.\[flask\]"$', text, re.M)
     run = re.search(r"^Run it: flask --app (\S+) run$", text, re.M)
     assert (EXAMPLE.parents[1] / run[1]).exists()
