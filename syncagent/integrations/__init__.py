@@ -10,11 +10,13 @@
 :mod:`~.views`                the endpoints, without a framework
 :mod:`~.watcher`              one thread that sees connections end
 :mod:`~.disconnect`           which connection a request came over, and its end
+:mod:`~.web_settings`         what frameworks can be told about all of it
 :mod:`~.wsgi`                 all of it as a plain WSGI application
 :mod:`~.asgi`                 streams for servers with an event loop
 :mod:`~.gunicorn`             hooks that end runs with their worker
 :mod:`~.page`                 the page to chat on
 :mod:`~.flask`                an extension for Flask
+:mod:`~.django`               an app for Django
 ============================  ========================================================
 
 Nothing here imports a server, and only what is named after a framework imports that.

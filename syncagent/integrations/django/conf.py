@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -13,17 +13,14 @@ from django import conf
 from django.utils.module_loading import import_string
 
 from ...exceptions import ConfigurationError
-from ..page import GREETING, TITLE
-from ..recordings import RECORDING
 from ..runs import Runs
-from ..sse import HEARTBEAT
-from ..views import MAX_BODY, Views
-from ..web_run import OnDisconnect, WebRun
+from ..views import Views
+from ..web_run import WebRun
+from ..web_settings import PREFIX, WebSettings
 
 __all__ = [
     "FUNCTIONS",
     "OPERATOR",
-    "SHORTEST_TOKEN",
     "Settings",
     "forget_views",
     "get_runs",
@@ -35,15 +32,12 @@ __all__ = [
 OPERATOR: Final = object()
 #: Those that are functions.
 FUNCTIONS: Final = ("AGENT", "AUTHORIZE", "OWNER_OF")
-#: Characters that a token has at least.
-SHORTEST_TOKEN: Final = 16
-_PREFIX: Final = "SYNCAGENT_"
 
 #: A function; in the settings, it or its dotted name.
 _Function = Callable[..., Any] | None
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Settings(WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What there is to set, in upper case, in ``SYNCAGENT`` or as ``SYNCAGENT_...``."""
 
     #: Returns the agent that a request is for, given it and what is wanted.
@@ -52,44 +46,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     authorize: Any = None
     #: Returns whose a run is that a request begins. Without it nobody may begin one.
     owner_of: Any = None
-    #: What becomes of a run when the last who followed it has gone.
-    on_disconnect: OnDisconnect = "cancel"
-    #: Seconds that somebody has to come back before that, as after a reload.
-    grace: float = 5.0
-    #: Seconds after which a run is cancelled in any case.
-    timeout: float | None = 600.0
-    #: Seconds for which finished runs can still be asked for, and how many of them.
-    keep: float = 300.0
-    most_finished: int = 100
-    #: How many runs may be live at once, in all and of one owner.
-    most_live: int = 200
-    most_per_owner: int = 20
-    #: How many events of each run are kept for whoever comes back.
-    buffer: int = 4096
-    #: Seconds of silence after which a stream sends a comment.
-    heartbeat: float = HEARTBEAT
-    #: Bytes that are recorded of each run, for its timeline; 0 is none.
-    recording: int = RECORDING
-    #: May whoever follows a run see what its tools raise? The model does in any case.
-    show_tool_errors: bool = False
-    #: The largest body that is accepted, in bytes.
-    max_body: int = MAX_BODY
-    #: The words of the page.
-    title: str = TITLE
-    greeting: str = GREETING
-    suggestions: Iterable[str] = ()
-    #: Who has it may list and cancel all runs of the process: for the commands.
-    operator_token: str | None = None
     #: Where the server has the endpoints, for the commands.
     url: str = ""
-
-
-#: Of those settings that are arguments of ``Runs``.
-_OF_RUNS: Final = (
-    *("on_disconnect", "grace", "timeout", "keep", "most_finished", "most_live"),
-    *("most_per_owner", "buffer", "heartbeat", "recording"),
-    "show_tool_errors",
-)
 
 
 def read_settings() -> Settings:
@@ -114,14 +72,14 @@ def _given() -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"SYNCAGENT is a dict; got {given!r:.80}")
     single = {
-        name.removeprefix(_PREFIX): getattr(conf.settings, name)
+        name.removeprefix(PREFIX): getattr(conf.settings, name)
         for name in dir(conf.settings)
-        if name.startswith(_PREFIX)
+        if name.startswith(PREFIX)
     }
     twice = sorted(given.keys() & single.keys())
     if twice:
         raise ConfigurationError(
-            f"{twice[0]} is both in SYNCAGENT and in {_PREFIX}{twice[0]}; keep one"
+            f"{twice[0]} is both in SYNCAGENT and in {PREFIX}{twice[0]}; keep one"
         )
     known = [name.upper() for name in Settings.__struct_fields__]
     for name in (*given, *single):
@@ -180,10 +138,7 @@ def _views() -> Views:
             "or its dotted name, that returns the agent"
         )
     authorize = settings.authorize
-    runs = Runs(
-        None if authorize is None else _also_operators(authorize),
-        **{name: getattr(settings, name) for name in _OF_RUNS},
-    )
+    runs = settings.make_runs(None if authorize is None else _also_operators(authorize))
     return Views(
         runs, settings.agent, owner_of=settings.owner_of, max_body=settings.max_body
     )

@@ -20,7 +20,8 @@ from django.views.decorators.http import require_GET, require_POST
 from ..bodies import CancelRequest, encode_body
 from ..refusals import Refused
 from ..views import Call, refusal
-from .conf import OPERATOR, SHORTEST_TOKEN, get_views, read_settings
+from ..web_settings import SHORTEST_TOKEN
+from .conf import OPERATOR, get_views, read_settings
 from .views import make_response
 
 __all__ = ["cancel", "runs"]

@@ -8,7 +8,8 @@ from urllib.parse import quote, urlsplit
 import requests
 from django.core.management.base import CommandError, CommandParser
 
-from .conf import SHORTEST_TOKEN, read_settings
+from ..web_settings import SHORTEST_TOKEN
+from .conf import read_settings
 
 __all__ = ["ServerRuns", "add_arguments"]
 

@@ -64,19 +64,8 @@ class SyncAgent:
         if NAME in app.extensions:
             raise ConfigurationError("this application has a SyncAgent already")
         settings = Settings.of(app.config)
-        runs = Runs(
-            _with_operator(self._authorize, settings.operator_token),
-            on_disconnect=settings.on_disconnect,
-            grace=settings.grace,
-            timeout=settings.timeout,
-            keep=settings.keep,
-            most_finished=settings.most_finished,
-            most_live=settings.most_live,
-            most_per_owner=settings.most_per_owner,
-            buffer=settings.buffer,
-            heartbeat=settings.heartbeat,
-            recording=settings.recording,
-            show_tool_errors=settings.show_tool_errors,
+        runs = settings.make_runs(
+            _with_operator(self._authorize, settings.operator_token)
         )
         views = None
         if self._make_agent is not None:
