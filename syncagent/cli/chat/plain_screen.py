@@ -20,7 +20,7 @@ from .editor import Editor, Picture
 from .flow import clip, columns
 from .keys import ESCAPE_SECONDS, Key, KeyReader
 from .prints import printing_to
-from .raw_mode import RawMode, terminal_size
+from .raw_mode import RawMode, terminal_size, typed_ahead
 from .saying import Saying
 from .screen import Command, Kind, Player
 from .ui_loop import UiLoop, hearing
@@ -106,6 +106,7 @@ class PlainScreen(Saying):
             signal.SIGWINCH: lambda _: self._loop.wake(),
             signal.SIGCONT: lambda _: self._loop.notice(self._come_back),
         }
+        lines = typed_ahead(self._in)
         with (
             self._loop,
             hearing(handlers, self._loop),
@@ -114,6 +115,8 @@ class PlainScreen(Saying):
         ):
             try:
                 player.begin()
+                for line in lines:
+                    player.submit(line)
                 while not player.is_over:
                     self._draw()
                     self._turn()
