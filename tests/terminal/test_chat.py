@@ -4,6 +4,7 @@ import os
 import re
 
 import pytest
+from console import chat
 
 from syncagent import Agent
 from syncagent.testing import Gate, ScriptedModel, Send, Stall, Status, call, say
@@ -324,3 +325,13 @@ def test_what_is_typed_before_it_runs_is_said(start, server, tmp_path):
     console.wait_for("Good bye.")
     assert told(server, 0) == [("user", "I am early")]
     assert told(server)[-1] == ("user", "and then?")
+
+
+def test_escape_counts_while_words_keep_coming(how):
+    """They come faster than ESC is told from other keys, and do not put it off."""
+    with chat("--model", "demo", *how) as console:
+        console.wait_for_prompt()
+        console.enter("tell me a story")  # a word every 25 milliseconds
+        console.wait_for("Once upon a time")
+        console.press("escape")
+        console.wait_for("(stopped; what was said is kept")

@@ -149,10 +149,12 @@ class PlainScreen(Saying):
         keys: list[Key] = []
         if self._loop.wait(self._in, timeout):
             keys = self._read()
+            waits = self._reader.is_waiting
+            self._escape_at = _clock.now() + ESCAPE_SECONDS if waits else None
         elif self._escape_at is not None and _clock.now() >= self._escape_at:
+            # Counted from the key: words that come meanwhile do not put it off.
+            self._escape_at = None
             keys = self._reader.flush()
-        waits = self._reader.is_waiting
-        self._escape_at = _clock.now() + ESCAPE_SECONDS if waits else None
         for key in keys:
             if not self._player.is_over:
                 self._press(key)
