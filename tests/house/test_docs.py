@@ -105,6 +105,14 @@ def test_every_event_is_in_the_table():
     assert listed == events - {"Event", "RunEvent"}
 
 
+def test_every_command_is_in_the_table():
+    """docs/commands.rst has all that the command line takes."""
+    page = text_of(DOCS / "commands.rst")
+    listed = re.findall(r"^``syncagent (\w+)[^`]*``  ", page, re.MULTILINE)
+    commands = importlib.import_module("syncagent.cli.main").COMMANDS
+    assert sorted(commands) == sorted(listed)
+
+
 def test_every_phase_is_in_the_table():
     """docs/stopping.rst says what a cancel does wherever a run can be."""
     package = "\n".join(text_of(path) for path in MODULES.values())

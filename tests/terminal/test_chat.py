@@ -4,8 +4,10 @@ import os
 import re
 
 import pytest
+from console import chat
 
-from syncagent.testing import Gate, Send, Stall, Status, call, say
+from syncagent import Agent
+from syncagent.testing import Gate, ScriptedModel, Send, Stall, Status, call, say
 
 WORDS = "Once upon a time there was a thread that waited for a token. " * 3
 
@@ -305,3 +307,31 @@ def test_no_colour_if_somebody_wants_none(start, server, wish):
     numbers = {int(each or 0) for style in styles for each in style.split(b";")}
     assert not wish or numbers <= {0, 1, 2, 7}
     assert wish or numbers & {2, 90}  # dim, or grey
+
+
+def test_what_is_typed_before_it_runs_is_said(start, server, tmp_path):
+    """A line that was sent is said, and what was not sent can be typed on."""
+    pipe = tmp_path / "talk.json"
+    os.mkfifo(pipe)
+    server.add("Hello.", "Good bye.")
+    console = start("--load", str(pipe), is_waited_for=False)
+    console.type("I am early\rand th")  # it waits for the file meanwhile
+    console.wait_for("and th")
+    pipe.write_text(Agent(ScriptedModel([])).save())
+    console.wait_for("Hello.")
+    console.wait_for(lambda: console.input == "> and th")
+    console.type("en?")
+    console.press("enter")
+    console.wait_for("Good bye.")
+    assert told(server, 0) == [("user", "I am early")]
+    assert told(server)[-1] == ("user", "and then?")
+
+
+def test_escape_counts_while_words_keep_coming(how):
+    """They come faster than ESC is told from other keys, and do not put it off."""
+    with chat("--model", "demo", *how) as console:
+        console.wait_for_prompt()
+        console.enter("tell me a story")  # a word every 25 milliseconds
+        console.wait_for("Once upon a time")
+        console.press("escape")
+        console.wait_for("(stopped; what was said is kept")

@@ -20,7 +20,7 @@ from .editor import Editor, Picture
 from .flow import clip, columns
 from .keys import ESCAPE_SECONDS, Key, KeyReader
 from .prints import printing_to
-from .raw_mode import RawMode, terminal_size
+from .raw_mode import RawMode, terminal_size, typed_ahead
 from .saying import Saying
 from .screen import Command, Kind, Player
 from .ui_loop import UiLoop, hearing
@@ -106,6 +106,7 @@ class PlainScreen(Saying):
             signal.SIGWINCH: lambda _: self._loop.wake(),
             signal.SIGCONT: lambda _: self._loop.notice(self._come_back),
         }
+        lines = typed_ahead(self._in)
         with (
             self._loop,
             hearing(handlers, self._loop),
@@ -114,6 +115,8 @@ class PlainScreen(Saying):
         ):
             try:
                 player.begin()
+                for line in lines:
+                    player.submit(line)
                 while not player.is_over:
                     self._draw()
                     self._turn()
@@ -146,10 +149,12 @@ class PlainScreen(Saying):
         keys: list[Key] = []
         if self._loop.wait(self._in, timeout):
             keys = self._read()
+            waits = self._reader.is_waiting
+            self._escape_at = _clock.now() + ESCAPE_SECONDS if waits else None
         elif self._escape_at is not None and _clock.now() >= self._escape_at:
+            # Counted from the key: words that come meanwhile do not put it off.
+            self._escape_at = None
             keys = self._reader.flush()
-        waits = self._reader.is_waiting
-        self._escape_at = _clock.now() + ESCAPE_SECONDS if waits else None
         for key in keys:
             if not self._player.is_over:
                 self._press(key)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-__all__ = ["RawMode", "terminal_size"]
+__all__ = ["RawMode", "terminal_size", "typed_ahead"]
 
 #: Pastes are marked, so that a line end in one is not the Enter key; and not.
 _MARK_PASTES: Final = b"\x1b[?2004h"
@@ -72,6 +73,23 @@ class RawMode:
             os.kill(0, signal.SIGTSTP)  # the whole job, as a terminal would
         finally:
             self.enter()
+
+
+def typed_ahead(descriptor: int) -> list[str]:
+    """Return the lines that were sent before anybody has read a key.
+
+    The terminal still has the Enter of each made a line end, which is Ctrl+J to those
+    who read keys. What is not sent yet stays, to be typed on.
+    """
+    if not termios.tcgetattr(descriptor)[3] & termios.ICANON:
+        return []
+    lines = []
+    while select.select([descriptor], [], [], 0)[0]:
+        data = os.read(descriptor, 65536)
+        if not data.endswith(b"\n"):
+            break  # Ctrl+D
+        lines.append(data[:-1].decode("utf-8", "replace"))
+    return lines
 
 
 def terminal_size(descriptor: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ import sys
 import termios
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from prompt_toolkit.application import Application
@@ -44,7 +45,7 @@ from .commands import complete
 from .flow import clip
 from .keys import ESCAPE_SECONDS
 from .prints import printing_to
-from .raw_mode import terminal_size
+from .raw_mode import terminal_size, typed_ahead
 from .saying import Saying
 from .screen import Command, Kind, Player
 from .ui_loop import hearing
@@ -77,6 +78,8 @@ class RichScreen(Saying):
         #: The modes before, and while it runs.
         self._modes: list[Any] = []
         self._raw_modes: list[Any] = []
+        #: What was sent before it runs.
+        self._lines: list[str] = []
         self._has_colour = not os.environ.get("NO_COLOR")
         self._colour = Colour(is_plain=not self._has_colour)
         self._posted: deque[Callable[[], object]] = deque()
@@ -139,6 +142,7 @@ class RichScreen(Saying):
             signal.SIGCONT: lambda _: self.post(self._come_back),
         }
         self._modes = termios.tcgetattr(self._in)
+        self._lines = typed_ahead(self._in)
         with hearing(handlers), printing_to(self._print):
             try:
                 self._app.run(
@@ -156,6 +160,8 @@ class RichScreen(Saying):
     def _begin(self) -> None:
         self._loop = self._app.loop
         self._guard(self._player.begin)
+        for line in self._lines:
+            self._guard(partial(self._player.submit, line))
         self._loop.call_soon(self._work)  # what was posted before
 
     def _print(self, text: str) -> None:
