@@ -40,7 +40,7 @@ def test_code_runs():
         printed.append(output.getvalue())
         assert len(block.splitlines()) <= 12
     first = "cancelled by user: the user went away\n"
-    assert printed == [first, "Wear a jacket.\n", "Sunny.\nRain.\n", "43\n"]
+    assert printed == [first, "Wear a jacket.\n", "Sunny.\nRain.\n", "2\n"]
 
 
 @pytest.mark.parametrize("name", ["chat", "demo", "test"])
