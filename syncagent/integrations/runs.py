@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -111,6 +112,10 @@ class Runs(Closing):
         """Begin without runs, in this process."""
         #: By their public ids, in the order in which they began.
         self._runs: dict[str, WebRun] = {}
+        #: The owners of those that are just beginning: they count, too.
+        self._places: dict[object, str] = {}
+        #: Short, and never held while anything is waited for or called.
+        self._lock = threading.Lock()
         self._runtime = Runtime(drain=0.0)
         self._is_closed = False
 
@@ -137,7 +142,30 @@ class Runs(Closing):
         """
         _check_owner(owner)
         self._sweep()
-        self._check_room(owner)
+        place = self._take_place(owner)
+        try:
+            run = self._begin(
+                agent, prompt, owner, conversation, on_disconnect, settings
+            )
+            with self._lock:
+                self._runs[run.id] = run
+                del self._places[place]
+        finally:
+            self._places.pop(place, None)
+        run.handle.add_done_callback(run.note_end)
+        if self._is_closed:  # at this very moment
+            run.handle.cancel(_ENDING, "shutdown")
+        return run
+
+    def _begin(
+        self,
+        agent: Agent,
+        prompt: Prompt,
+        owner: str,
+        conversation: str,
+        on_disconnect: OnDisconnect | None,
+        settings: Mapping[str, Any],
+    ) -> WebRun:
         given = {"timeout": self._timeout, "buffer": self._buffer, **settings}
         recording = None
         if self._recording and given.get("record") is None:
@@ -149,7 +177,7 @@ class Runs(Closing):
         except ConfigurationError:
             self._check_open()  # it may be that
             raise
-        run = WebRun(
+        return WebRun(
             handle,
             owner,
             agent=agent.name or "",
@@ -160,20 +188,22 @@ class Runs(Closing):
             grace=self._grace,
             show_tool_errors=self._show_tool_errors,
         )
-        self._runs[run.id] = run
-        handle.add_done_callback(run.note_end)
-        if self._is_closed:  # at this very moment
-            handle.cancel(_ENDING, "shutdown")
-        return run
 
-    def _check_room(self, owner: str) -> None:
+    def _take_place(self, owner: str) -> object:
+        """Count somebody's run in that begins, if there is room for it."""
         self._check_open()
-        live = [run for run in list(self._runs.values()) if run.is_live]
-        own = sum(run.owner == owner for run in live)
-        if len(live) >= self._most_live or own >= self._most_per_owner:
-            raise Refused(
-                429, "too_many_runs", "There are too many runs. Try again later.", 5
-            )
+        place = object()
+        # Many may begin at the same moment, and each would see room for itself.
+        with self._lock:
+            owners = [run.owner for run in list(self._runs.values()) if run.is_live]
+            owners += list(self._places.values())
+            own = owners.count(owner)
+            if len(owners) < self._most_live and own < self._most_per_owner:
+                self._places[place] = owner
+                return place
+        raise Refused(
+            429, "too_many_runs", "There are too many runs. Try again later.", 5
+        )
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import threading
+from contextlib import suppress
 
 import pytest
 from crew import LONG
@@ -21,7 +23,7 @@ from syncagent import Approval, ConfigurationError, tool
 from syncagent.integrations.bodies import Answer, CancelRequest
 from syncagent.integrations.refusals import Refused
 from syncagent.integrations.runs import Runs, close_all
-from syncagent.testing import call, say
+from syncagent.testing import Gate, call, say
 
 
 @pytest.fixture
@@ -128,6 +130,37 @@ def test_too_many():
         runs.cancel(mine[0]).wait(LONG)
         assert mine[0].handle.join(LONG)
         assert finished(runs, "Hello")
+
+
+def test_too_many_at_the_same_moment():
+    """However many begin at once, there are never more than there may be."""
+    many = 16
+    agents = [agent_of(Gate(), "never") for _ in range(many)]
+    together = threading.Barrier(many)
+    begun = []
+
+    def begin(agent):
+        together.wait(LONG)
+        with suppress(Refused):
+            begun.append(runs.start(agent, "Go on.", owner=ANNA))
+
+    with make_runs(most_per_owner=2) as runs:
+        threads = [threading.Thread(target=begin, args=(one,)) for one in agents]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LONG)
+        assert len(begun) == 2
+        assert all(run.is_live for run in begun)
+
+
+def test_what_did_not_begin_takes_no_place():
+    """A run that could not begin does not count."""
+    with make_runs(most_per_owner=1) as runs:
+        for _ in range(3):
+            with pytest.raises(ConfigurationError):
+                runs.start(agent_of("Hello"), "Go on.", owner=ANNA, timeout="soon")
+        finished(runs, "Hello")
 
 
 def test_finished_runs_leave():
