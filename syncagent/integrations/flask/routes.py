@@ -52,11 +52,15 @@ def _call(max_body: int) -> Call:
     body = b""
     if request.method == "POST":
         own = request.max_content_length
-        request.max_content_length = max_body if own is None else min(own, max_body)
+        limit = max_body if own is None else min(own, max_body)
+        # One more: of a body that comes in chunks werkzeug only leaves away the rest.
+        request.max_content_length = limit + 1
         try:
             body = request.get_data()
         except RequestEntityTooLarge:
-            raise too_large(request.max_content_length) from None
+            raise too_large(limit) from None
+        if len(body) > limit:
+            raise too_large(limit)
     return Call.of(request.environ, body, request._get_current_object())  # type: ignore[attr-defined]
 
 
