@@ -14,7 +14,13 @@ from .._closing import Closing
 from ..agent import Agent
 from ..agent_settings import Prompt, check_timeout
 from ..cancel import Receipt
-from ..exceptions import AgentBusy, ConfigurationError, InterruptOver, InterruptPending
+from ..exceptions import (
+    AgentBusy,
+    ConfigurationError,
+    InterruptOver,
+    InterruptPending,
+    Origin,
+)
 from ..messages import Text, UserMessage
 from ..runtime import Runtime, ShutdownReport
 from .bodies import Answer, AnswerFate, CancelRequest
@@ -266,13 +272,20 @@ class Runs(Closing):
         """
         return EventStream(run, after=after, environ=environ, heartbeat=self._heartbeat)
 
-    def cancel(self, run: WebRun, wanted: CancelRequest | None = None) -> Receipt:
+    def cancel(
+        self,
+        run: WebRun,
+        wanted: CancelRequest | None = None,
+        *,
+        origin: Origin = "user",
+    ) -> Receipt:
         """End a run.
 
+        :param origin: who does that; ``remote`` is somebody who does not follow it.
         :return: true if and only if it was live.
         """
         wanted = wanted or CancelRequest()
-        return run.handle.cancel(wanted.reason, "user", mode=wanted.mode)
+        return run.handle.cancel(wanted.reason, origin, mode=wanted.mode)
 
     def answer(
         self, run: WebRun, answers: Mapping[str, Answer]

@@ -46,7 +46,9 @@ def test_runs_and_cancel(site, gate):
     assert id in output
     assert "\x1b" not in output
     assert invoke(site, "cancel", id, "--url", site.url) == (0, "It is cancelled.\n")
-    assert anna.wait(id)["stop_reason"] == "cancelled"
+    view = anna.wait(id)
+    assert view["stop_reason"] == "cancelled"
+    assert view["cancellation"]["origin"] == "remote"  # and not its owner
     again = invoke(site, "cancel", id, "--url", site.url)
     assert again == (0, "It had ended before.\n")
     assert "no live runs" in invoke(site, "runs", "--url", site.url)[1]

@@ -14,7 +14,7 @@ from ..page import ASSETS, PAGE_HEADERS, read_asset, render_page
 from ..refusals import Refused
 from ..sse import EventStream
 from ..views import Call, Reply, Views, refusal, too_large
-from .settings import find_state
+from .settings import find_state, is_operator
 
 __all__ = ["list_runs", "make_blueprint"]
 
@@ -61,7 +61,12 @@ def _call(max_body: int) -> Call:
             raise too_large(limit) from None
         if len(body) > limit:
             raise too_large(limit)
-    return Call.of(request.environ, body, request._get_current_object())  # type: ignore[attr-defined]
+    return Call.of(
+        request.environ,
+        body,
+        request._get_current_object(),  # type: ignore[attr-defined]
+        is_operator=is_operator(request, find_state().settings.operator_token),
+    )
 
 
 def _answer(view: Callable[..., Reply], *args: str) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from ..sse import HEARTBEAT
 from ..views import MAX_BODY, Views
 from ..web_run import OnDisconnect
 
-__all__ = ["NAME", "Settings", "State", "find_state"]
+__all__ = ["NAME", "Settings", "State", "find_state", "is_operator"]
 
 #: Under which an application keeps it in its ``extensions``.
 NAME: Final = "syncagent"
@@ -95,6 +96,14 @@ class State(msgspec.Struct, frozen=True):
     runs: Runs
     views: Views | None
     csrf_token: Callable[[], str] | None
+
+
+def is_operator(request: Any, token: str | None) -> bool:
+    """Does a request of Flask have the token of the operator, if there is one?"""
+    if token is None:
+        return False
+    given = request.headers.get("Authorization", "").encode(errors="replace")
+    return hmac.compare_digest(given, f"Bearer {token}".encode())
 
 
 def find_state() -> State:
