@@ -197,6 +197,7 @@ def test_answers_to_nobody(gthread, fake):
         ({"prompt": 7}, {}, (422, "invalid")),
         ({"prompt": "  "}, {}, (422, "invalid")),
         ({"prompt": "hello", "admin": True}, {}, (422, "invalid")),
+        ({"prompt": "hello", "conversation": "x" * 1000}, {}, (422, "invalid")),
         ({"prompt": "x" * 300_000}, {}, (413, "too_large")),
         (None, {}, (415, "not_json")),
         ({"prompt": "hello"}, {"Content-Type": "text/plain"}, (415, "not_json")),

@@ -20,7 +20,7 @@ from studio import (
 )
 
 from syncagent import Approval, ConfigurationError, tool
-from syncagent.integrations.bodies import Answer, CancelRequest
+from syncagent.integrations.bodies import Answer, CancelRequest, decode_body
 from syncagent.integrations.refusals import Refused
 from syncagent.integrations.runs import Runs, close_all
 from syncagent.testing import Gate, call, say
@@ -115,6 +115,15 @@ def test_settings_without_sense(settings):
 
 
 # -- how many ----------------------------------------------------------------------
+
+
+def test_reasons_are_short():
+    """What is shown in every list of runs cannot be made as long as one likes."""
+    wanted = decode_body(b'{"reason": "' + b"x" * 1024 + b'"}', CancelRequest)
+    assert len(wanted.reason) == 1024
+    with pytest.raises(Refused, match="reason is longer than 1024") as refused:
+        decode_body(b'{"reason": "' + b"x" * 1025 + b'"}', CancelRequest)
+    assert refused.value.status == 422
 
 
 def test_too_many():
