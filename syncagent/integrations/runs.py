@@ -25,7 +25,7 @@ from ..messages import Text, UserMessage
 from ..runtime import Runtime, ShutdownReport
 from .bodies import Answer, AnswerFate, CancelRequest
 from .recordings import Recording
-from .refusals import Refused, not_found, safe_words
+from .refusals import Refused, not_found, not_set_up, safe_words
 from .sse import HEARTBEAT, EventStream
 from .web_run import OnDisconnect, WebRun
 
@@ -251,12 +251,7 @@ class Runs(Closing):
     def _may_see(self, request: Any, run: WebRun | None) -> bool:
         if self._authorize is None:
             _log.error("a request was refused, as Runs() has no authorize=")
-            raise Refused(
-                403,
-                "not_set_up",
-                "Nobody may see any run here, as this application does not say who may "
-                "see which: give Runs() a function authorize(request, run).",
-            )
+            raise not_set_up()
         # Nothing that only looks like a yes.
         return run is not None and self._authorize(request, run) is True
 

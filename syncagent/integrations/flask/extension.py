@@ -85,7 +85,9 @@ class SyncAgent:
                 owner_of=self._owner_of,
                 max_body=settings.max_body,
             )
-        app.extensions[NAME] = State(settings, runs, views, self._csrf_token)
+        app.extensions[NAME] = State(
+            settings, runs, views, self._csrf_token, self._authorize is not None
+        )
         app.cli.add_command(commands)
 
     def create_blueprint(self, name: str = NAME, *, page: bool = True) -> Blueprint:

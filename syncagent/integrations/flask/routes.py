@@ -11,7 +11,7 @@ from werkzeug.exceptions import MethodNotAllowed, RequestEntityTooLarge
 from ..._around import surrounded_by
 from ...exceptions import ConfigurationError
 from ..page import ASSETS, PAGE_HEADERS, read_asset, render_page
-from ..refusals import Refused
+from ..refusals import Refused, not_set_up
 from ..sse import EventStream
 from ..views import Call, Reply, Views, refusal, too_large
 from .settings import find_state, is_operator
@@ -70,8 +70,12 @@ def _call(max_body: int) -> Call:
 
 
 def _answer(view: Callable[..., Reply], *args: str) -> Response:
+    state = find_state()
     try:
-        call = _call(find_state().settings.max_body)
+        call = _call(state.settings.max_body)
+        # The operator's token alone says nothing of anybody else.
+        if view != _views().start and not (state.has_authorize or call.is_operator):
+            raise not_set_up()
     except Refused as refused:
         return _response(refusal(refused))
     return _response(view(call, *args))

@@ -96,6 +96,8 @@ class State(msgspec.Struct, frozen=True):
     runs: Runs
     views: Views | None
     csrf_token: Callable[[], str] | None
+    #: Does the application say who may see which run?
+    has_authorize: bool
 
 
 def is_operator(request: Any, token: str | None) -> bool:
