@@ -36,6 +36,10 @@ _T = TypeVar("_T")
 #: ``refused``: nobody has asked that, or it makes no sense as an answer.
 AnswerFate = Literal["taken", "over", "refused"]
 
+#: In characters: names and reasons are kept with a run, and shown in every list.
+_LONGEST_NAME: Final = 256
+_LONGEST_REASON: Final = 1024
+
 
 # -- requests ----------------------------------------------------------------------
 
@@ -51,12 +55,18 @@ class StartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     #: For applications that want to know more.
     options: dict[str, Any] = {}
 
+    def __post_init__(self) -> None:
+        _check_length(_LONGEST_NAME, agent=self.agent, conversation=self.conversation)
+
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """End a run."""
 
     reason: str = ""
     mode: CancelMode = "now"
+
+    def __post_init__(self) -> None:
+        _check_length(_LONGEST_REASON, reason=self.reason)
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,6 +182,12 @@ class ErrorReply(msgspec.Struct, frozen=True):
 
 
 # -- both ways ---------------------------------------------------------------------
+
+
+def _check_length(limit: int, **given: str) -> None:
+    for name, text in given.items():
+        if len(text) > limit:
+            raise ValueError(f"{name} is longer than {limit} characters")
 
 
 def _spelled(value: Any) -> str:

@@ -18,7 +18,7 @@ from ..exceptions import (
     TransportError,
 )
 
-__all__ = ["Refused", "not_found", "safe_words"]
+__all__ = ["Refused", "not_found", "not_set_up", "safe_words"]
 
 
 class Refused(SyncAgentError):
@@ -46,6 +46,16 @@ class Refused(SyncAgentError):
 def not_found() -> Refused:
     """Return what is said of a run that is not there, or that is somebody else's."""
     return Refused(404, "not_found", "There is no such run.")
+
+
+def not_set_up() -> Refused:
+    """Return what is said where an application does not say who may see which run."""
+    return Refused(
+        403,
+        "not_set_up",
+        "Nobody may see any run here, as this application does not say who may "
+        "see which: give Runs() a function authorize(request, run).",
+    )
 
 
 #: The first that fits counts. Nothing of the error itself is told: it may name hosts,

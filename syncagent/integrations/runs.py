@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -13,12 +14,18 @@ from .._closing import Closing
 from ..agent import Agent
 from ..agent_settings import Prompt, check_timeout
 from ..cancel import Receipt
-from ..exceptions import AgentBusy, ConfigurationError, InterruptOver, InterruptPending
+from ..exceptions import (
+    AgentBusy,
+    ConfigurationError,
+    InterruptOver,
+    InterruptPending,
+    Origin,
+)
 from ..messages import Text, UserMessage
 from ..runtime import Runtime, ShutdownReport
 from .bodies import Answer, AnswerFate, CancelRequest
 from .recordings import Recording
-from .refusals import Refused, not_found, safe_words
+from .refusals import Refused, not_found, not_set_up, safe_words
 from .sse import HEARTBEAT, EventStream
 from .web_run import OnDisconnect, WebRun
 
@@ -111,6 +118,10 @@ class Runs(Closing):
         """Begin without runs, in this process."""
         #: By their public ids, in the order in which they began.
         self._runs: dict[str, WebRun] = {}
+        #: The owners of those that are just beginning: they count, too.
+        self._places: dict[object, str] = {}
+        #: Short, and never held while anything is waited for or called.
+        self._lock = threading.Lock()
         self._runtime = Runtime(drain=0.0)
         self._is_closed = False
 
@@ -137,7 +148,30 @@ class Runs(Closing):
         """
         _check_owner(owner)
         self._sweep()
-        self._check_room(owner)
+        place = self._take_place(owner)
+        try:
+            run = self._begin(
+                agent, prompt, owner, conversation, on_disconnect, settings
+            )
+            with self._lock:
+                self._runs[run.id] = run
+                del self._places[place]
+        finally:
+            self._places.pop(place, None)
+        run.handle.add_done_callback(run.note_end)
+        if self._is_closed:  # at this very moment
+            run.handle.cancel(_ENDING, "shutdown")
+        return run
+
+    def _begin(
+        self,
+        agent: Agent,
+        prompt: Prompt,
+        owner: str,
+        conversation: str,
+        on_disconnect: OnDisconnect | None,
+        settings: Mapping[str, Any],
+    ) -> WebRun:
         given = {"timeout": self._timeout, "buffer": self._buffer, **settings}
         recording = None
         if self._recording and given.get("record") is None:
@@ -149,7 +183,7 @@ class Runs(Closing):
         except ConfigurationError:
             self._check_open()  # it may be that
             raise
-        run = WebRun(
+        return WebRun(
             handle,
             owner,
             agent=agent.name or "",
@@ -160,20 +194,22 @@ class Runs(Closing):
             grace=self._grace,
             show_tool_errors=self._show_tool_errors,
         )
-        self._runs[run.id] = run
-        handle.add_done_callback(run.note_end)
-        if self._is_closed:  # at this very moment
-            handle.cancel(_ENDING, "shutdown")
-        return run
 
-    def _check_room(self, owner: str) -> None:
+    def _take_place(self, owner: str) -> object:
+        """Count somebody's run in that begins, if there is room for it."""
         self._check_open()
-        live = [run for run in list(self._runs.values()) if run.is_live]
-        own = sum(run.owner == owner for run in live)
-        if len(live) >= self._most_live or own >= self._most_per_owner:
-            raise Refused(
-                429, "too_many_runs", "There are too many runs. Try again later.", 5
-            )
+        place = object()
+        # Many may begin at the same moment, and each would see room for itself.
+        with self._lock:
+            owners = [run.owner for run in list(self._runs.values()) if run.is_live]
+            owners += list(self._places.values())
+            own = owners.count(owner)
+            if len(owners) < self._most_live and own < self._most_per_owner:
+                self._places[place] = owner
+                return place
+        raise Refused(
+            429, "too_many_runs", "There are too many runs. Try again later.", 5
+        )
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -215,12 +251,7 @@ class Runs(Closing):
     def _may_see(self, request: Any, run: WebRun | None) -> bool:
         if self._authorize is None:
             _log.error("a request was refused, as Runs() has no authorize=")
-            raise Refused(
-                403,
-                "not_set_up",
-                "Nobody may see any run here, as this application does not say who may "
-                "see which: give Runs() a function authorize(request, run).",
-            )
+            raise not_set_up()
         # Nothing that only looks like a yes.
         return run is not None and self._authorize(request, run) is True
 
@@ -236,13 +267,20 @@ class Runs(Closing):
         """
         return EventStream(run, after=after, environ=environ, heartbeat=self._heartbeat)
 
-    def cancel(self, run: WebRun, wanted: CancelRequest | None = None) -> Receipt:
+    def cancel(
+        self,
+        run: WebRun,
+        wanted: CancelRequest | None = None,
+        *,
+        origin: Origin = "user",
+    ) -> Receipt:
         """End a run.
 
+        :param origin: who does that; ``remote`` is somebody who does not follow it.
         :return: true if and only if it was live.
         """
         wanted = wanted or CancelRequest()
-        return run.handle.cancel(wanted.reason, "user", mode=wanted.mode)
+        return run.handle.cancel(wanted.reason, origin, mode=wanted.mode)
 
     def answer(
         self, run: WebRun, answers: Mapping[str, Answer]

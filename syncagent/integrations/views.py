@@ -82,14 +82,24 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = ""
     last_event_id: str = ""
     fetch_site: str = ""
+    #: Is it an operator's, who is not the owner of what he ends?
+    is_operator: bool = False
 
     @classmethod
-    def of(cls, environ: Mapping[str, Any], body: bytes, request: Any = None) -> Call:
+    def of(
+        cls,
+        environ: Mapping[str, Any],
+        body: bytes,
+        request: Any = None,
+        *,
+        is_operator: bool = False,
+    ) -> Call:
         """Return the call that a WSGI request makes.
 
         :param request: the framework's own; else it is *environ*.
         """
         return cls(
+            is_operator=is_operator,
             request=environ if request is None else request,
             environ=environ,
             body=body,
@@ -230,7 +240,11 @@ class Views:
     def _cancel(self, call: Call, id: str) -> Reply:
         self._check_post(call)
         run = self._find(call, id)
-        receipt = self.runs.cancel(run, decode_body(call.body, CancelRequest))
+        receipt = self.runs.cancel(
+            run,
+            decode_body(call.body, CancelRequest),
+            origin="remote" if call.is_operator else "user",
+        )
         reply = CancelReply(run.id, bool(receipt), str(run.handle.state))
         return _json(202 if receipt else 409, reply)
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
+
 from .disconnect import DisconnectProbe, cancel_on_disconnect, disconnect_probe
 from .refusals import Refused, not_found
 from .runs import Runs
@@ -76,12 +78,19 @@ class RunsApp:
         ways = _WAYS["runs" if id is None else more or "run"]
         method = environ["REQUEST_METHOD"]
         if method not in ways:
-            raise Refused(405, "method", f"Only {' and '.join(ways)} can be done here.")
+            return _not_so(ways)
         body = read_body(environ, self._views.max_body) if method == "POST" else b""
         view = getattr(self._views, ways[method])
         call = Call.of(environ, body)
         reply: Reply = view(call) if id is None else view(call, id)
         return reply
+
+
+def _not_so(ways: Mapping[str, str]) -> Reply:
+    words = f"Only {' and '.join(ways)} can be done here."
+    reply = refusal(Refused(405, "method", words))
+    allow = ("Allow", ", ".join(ways))
+    return msgspec.structs.replace(reply, headers=(*reply.headers, allow))
 
 
 def respond(reply: Reply, start_response: StartResponse) -> Iterable[bytes]:

@@ -38,7 +38,9 @@ def test_list_and_cancel(served, fake):
     assert "had ended" in command(served, "syncagent_cancel", id)
     assert "cancelled" in command(served, "syncagent_runs", "--all")
     _, body = served.ask("GET", f"/runs/{id}")
-    assert json.loads(body)["cancellation"]["reason"] == "an operator has ended it"
+    cancellation = json.loads(body)["cancellation"]
+    assert cancellation["reason"] == "an operator has ended it"
+    assert cancellation["origin"] == "remote"  # and not its owner
 
 
 def test_cancel_all(served, fake):

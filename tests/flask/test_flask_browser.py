@@ -4,6 +4,7 @@ import json
 import struct
 
 import pytest
+import requests
 from browsing import CHROMIUM, Browser
 from flask_serving import Served
 
@@ -20,12 +21,13 @@ IS_IDLE = "document.getElementById('stop').hidden"
 TURN = "[...document.querySelectorAll('.turn')].at(-1)"
 TEXT = f"({TURN}.querySelector('.text')?.innerText || '')"
 ASK = f"{TURN}.querySelector('.ask:not(.over)')"
+OPERATOR = "a-token-of-the-operator"
 HTML = "<img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
 
 
 @pytest.fixture(scope="module")
 def served():
-    with Served("gunicorn", grace=20) as running:
+    with Served("gunicorn", grace=20, operator_token=OPERATOR) as running:
         yield running
 
 
@@ -62,6 +64,23 @@ def wrong(page):
 def begin_story(page):
     ask(page, "tell me a story")
     page.wait_for(f"{TEXT}.length > 60")
+
+
+def test_an_operator_ends_it(page, served):
+    """Nobody is told that he has stopped what somebody else has."""
+    begin_story(page)
+    url = f"{served.url}/agent/runs"
+    with requests.Session() as session:
+        session.trust_env = False
+        session.headers["Authorization"] = f"Bearer {OPERATOR}"
+        runs = session.get(url, timeout=20).json()["runs"]
+        (id,) = [run["id"] for run in runs if run["is_live"]]
+        body = {"reason": "The server is needed."}
+        assert session.post(f"{url}/{id}/cancel", json=body, timeout=20).ok
+    page.wait_for(IS_IDLE)
+    said = page.evaluate(f"{TURN}.querySelector('.stopped').innerText").splitlines()
+    assert said[0] == "Stopped from elsewhere"
+    assert said[-1] == "The server is needed."
 
 
 def test_stop_and_ask_again(page):

@@ -46,7 +46,9 @@ def test_runs_and_cancel(site, gate):
     assert id in output
     assert "\x1b" not in output
     assert invoke(site, "cancel", id, "--url", site.url) == (0, "It is cancelled.\n")
-    assert anna.wait(id)["stop_reason"] == "cancelled"
+    view = anna.wait(id)
+    assert view["stop_reason"] == "cancelled"
+    assert view["cancellation"]["origin"] == "remote"  # and not its owner
     again = invoke(site, "cancel", id, "--url", site.url)
     assert again == (0, "It had ended before.\n")
     assert "no live runs" in invoke(site, "runs", "--url", site.url)[1]
@@ -86,3 +88,20 @@ def test_another_token_is_none(site, gate, given):
     assert operator.get(f"runs/{id}/events").status_code == 404
     assert operator.post(f"runs/{id}/cancel").status_code == 202
     anna.wait(id)
+
+
+def test_a_token_says_nothing_of_others():
+    """Without authorize= others are refused, and told why, also if there is a token."""
+    model = ScriptedModel(["Hello."])
+    site = make_site(model, operator_token=TOKEN, functions={"authorize": None})
+    anna = Visitor(site)
+    id = anna.start()
+    for path in ("runs", f"runs/{id}", "runs/unknown", f"runs/{id}/events"):
+        response = anna.get(path)
+        assert response.status_code == 403
+        assert "authorize" in response.json["error"]["message"]
+    assert anna.post(f"runs/{id}/cancel").status_code == 403
+    operator = Visitor(site, {"Authorization": f"Bearer {TOKEN}"})
+    assert operator.get(f"runs/{id}").status_code == 200
+    assert operator.get("runs/unknown").status_code == 404
+    assert operator.get(f"runs/{id}/events").status_code == 404

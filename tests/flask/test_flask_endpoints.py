@@ -1,8 +1,10 @@
 """The endpoints of the blueprint, with Flask's own client."""
 
+import io
+
 import pytest
 from flask import Flask
-from flask_site import BERT, STREAM, Visitor, events_of, make_site
+from flask_site import ANNA, BERT, STREAM, Visitor, events_of, make_site
 
 from syncagent import Agent, tool
 from syncagent.exceptions import ConfigurationError
@@ -273,3 +275,18 @@ def test_what_is_missing_is_said():
         agents.create_blueprint()
     with Flask("other").app_context(), pytest.raises(ConfigurationError, match="init"):
         agents.runs.list(None)
+
+
+def test_what_is_too_large_in_chunks():
+    """A body without a length is refused, too, and not cut off where the limit is."""
+    site = make_site(ScriptedModel(["Hello."]), max_body=1000)
+    for size, status in ((1001, 413), (1000, 202)):
+        body = b'{"prompt": "Go."}'.ljust(size)
+        response = site.test_client().post(
+            "/agent/runs",
+            input_stream=io.BytesIO(body),
+            content_type="application/json",
+            headers=ANNA,
+            environ_overrides={"wsgi.input_terminated": True, "CONTENT_LENGTH": ""},
+        )
+        assert response.status_code == status, response.text

@@ -1,8 +1,11 @@
 """The endpoints as clients see them, through a real server."""
 
 import json
+from contextlib import closing
+from http.client import HTTPConnection
 
 import pytest
+from crew import LONG
 from serving import Server, moments
 
 
@@ -194,6 +197,7 @@ def test_answers_to_nobody(gthread, fake):
         ({"prompt": 7}, {}, (422, "invalid")),
         ({"prompt": "  "}, {}, (422, "invalid")),
         ({"prompt": "hello", "admin": True}, {}, (422, "invalid")),
+        ({"prompt": "hello", "conversation": "x" * 1000}, {}, (422, "invalid")),
         ({"prompt": "x" * 300_000}, {}, (413, "too_large")),
         (None, {}, (415, "not_json")),
         ({"prompt": "hello"}, {"Content-Type": "text/plain"}, (415, "not_json")),
@@ -223,6 +227,16 @@ def test_refused(gthread, fake, body, headers, expected):
 def test_methods(gthread, method, path):
     """Issue 8: what changes something is POST, and nothing else."""
     assert error_of(gthread.ask(method, path)) == (405, "method")
+
+
+def test_what_can_be_done_instead(gthread):
+    """A refused method comes with those that there are, as HTTP wants it."""
+    with closing(HTTPConnection("127.0.0.1", gthread.port, timeout=LONG)) as client:
+        for path, allowed in (("/runs", "GET, POST"), ("/runs/abc/cancel", "POST")):
+            client.request("DELETE", path)
+            response = client.getresponse()
+            response.read()
+            assert (response.status, response.headers["Allow"]) == (405, allowed)
 
 
 def test_other_paths(gthread):

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import threading
+from contextlib import suppress
 
 import pytest
 from crew import LONG
@@ -18,10 +20,10 @@ from studio import (
 )
 
 from syncagent import Approval, ConfigurationError, tool
-from syncagent.integrations.bodies import Answer, CancelRequest
+from syncagent.integrations.bodies import Answer, CancelRequest, decode_body
 from syncagent.integrations.refusals import Refused
 from syncagent.integrations.runs import Runs, close_all
-from syncagent.testing import call, say
+from syncagent.testing import Gate, call, say
 
 
 @pytest.fixture
@@ -115,6 +117,15 @@ def test_settings_without_sense(settings):
 # -- how many ----------------------------------------------------------------------
 
 
+def test_reasons_are_short():
+    """What is shown in every list of runs cannot be made as long as one likes."""
+    wanted = decode_body(b'{"reason": "' + b"x" * 1024 + b'"}', CancelRequest)
+    assert len(wanted.reason) == 1024
+    with pytest.raises(Refused, match="reason is longer than 1024") as refused:
+        decode_body(b'{"reason": "' + b"x" * 1025 + b'"}', CancelRequest)
+    assert refused.value.status == 422
+
+
 def test_too_many():
     """There is a limit for all and one for each owner, and room again afterwards."""
     with make_runs(most_live=3, most_per_owner=2) as runs:
@@ -128,6 +139,37 @@ def test_too_many():
         runs.cancel(mine[0]).wait(LONG)
         assert mine[0].handle.join(LONG)
         assert finished(runs, "Hello")
+
+
+def test_too_many_at_the_same_moment():
+    """However many begin at once, there are never more than there may be."""
+    many = 16
+    agents = [agent_of(Gate(), "never") for _ in range(many)]
+    together = threading.Barrier(many)
+    begun = []
+
+    def begin(agent):
+        together.wait(LONG)
+        with suppress(Refused):
+            begun.append(runs.start(agent, "Go on.", owner=ANNA))
+
+    with make_runs(most_per_owner=2) as runs:
+        threads = [threading.Thread(target=begin, args=(one,)) for one in agents]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LONG)
+        assert len(begun) == 2
+        assert all(run.is_live for run in begun)
+
+
+def test_what_did_not_begin_takes_no_place():
+    """A run that could not begin does not count."""
+    with make_runs(most_per_owner=1) as runs:
+        for _ in range(3):
+            with pytest.raises(ConfigurationError):
+                runs.start(agent_of("Hello"), "Go on.", owner=ANNA, timeout="soon")
+        finished(runs, "Hello")
 
 
 def test_finished_runs_leave():

@@ -62,5 +62,5 @@ def cancel(request: HttpRequest, id: str) -> HttpResponseBase:
     if not _is_operator(request):
         return _nothing_here(request)
     wanted = encode_body(CancelRequest(reason="an operator has ended it"))
-    call = Call(request=OPERATOR, body=wanted, content_type=_JSON)
+    call = Call(request=OPERATOR, body=wanted, content_type=_JSON, is_operator=True)
     return make_response(request, get_views().cancel(call, id))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -17,7 +16,7 @@ from ..views import MakeAgent, OwnerOf, Views
 from ..web_run import WebRun
 from .commands import commands
 from .routes import make_blueprint
-from .settings import NAME, Settings, State, find_state
+from .settings import NAME, Settings, State, find_state, is_operator
 
 __all__ = ["SyncAgent", "cancel_on_disconnect"]
 
@@ -75,7 +74,9 @@ class SyncAgent:
                 owner_of=self._owner_of,
                 max_body=settings.max_body,
             )
-        app.extensions[NAME] = State(settings, runs, views, self._csrf_token)
+        app.extensions[NAME] = State(
+            settings, runs, views, self._csrf_token, self._authorize is not None
+        )
         app.cli.add_command(commands)
 
     def create_blueprint(self, name: str = NAME, *, page: bool = True) -> Blueprint:
@@ -117,12 +118,10 @@ def _with_operator(authorize: Authorize | None, token: str | None) -> Authorize 
     """Return what also lets an operator see and end runs, if there is a token."""
     if token is None:
         return authorize
-    wanted = f"Bearer {token}".encode()
 
     def may(asked: Any, run: WebRun) -> bool:
-        given = asked.headers.get("Authorization", "").encode(errors="replace")
         view = (asked.endpoint or "").rpartition(".")[2]
-        if view in _OPERATED and hmac.compare_digest(given, wanted):
+        if view in _OPERATED and is_operator(asked, token):
             return True
         return authorize is not None and authorize(asked, run) is True
 

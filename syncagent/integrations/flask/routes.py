@@ -11,10 +11,10 @@ from werkzeug.exceptions import MethodNotAllowed, RequestEntityTooLarge
 from ..._around import surrounded_by
 from ...exceptions import ConfigurationError
 from ..page import ASSETS, PAGE_HEADERS, read_asset, render_page
-from ..refusals import Refused
+from ..refusals import Refused, not_set_up
 from ..sse import EventStream
 from ..views import Call, Reply, Views, refusal, too_large
-from .settings import find_state
+from .settings import find_state, is_operator
 
 __all__ = ["list_runs", "make_blueprint"]
 
@@ -52,17 +52,30 @@ def _call(max_body: int) -> Call:
     body = b""
     if request.method == "POST":
         own = request.max_content_length
-        request.max_content_length = max_body if own is None else min(own, max_body)
+        limit = max_body if own is None else min(own, max_body)
+        # One more: of a body that comes in chunks werkzeug only leaves away the rest.
+        request.max_content_length = limit + 1
         try:
             body = request.get_data()
         except RequestEntityTooLarge:
-            raise too_large(request.max_content_length) from None
-    return Call.of(request.environ, body, request._get_current_object())  # type: ignore[attr-defined]
+            raise too_large(limit) from None
+        if len(body) > limit:
+            raise too_large(limit)
+    return Call.of(
+        request.environ,
+        body,
+        request._get_current_object(),  # type: ignore[attr-defined]
+        is_operator=is_operator(request, find_state().settings.operator_token),
+    )
 
 
 def _answer(view: Callable[..., Reply], *args: str) -> Response:
+    state = find_state()
     try:
-        call = _call(find_state().settings.max_body)
+        call = _call(state.settings.max_body)
+        # The operator's token alone says nothing of anybody else.
+        if view != _views().start and not (state.has_authorize or call.is_operator):
+            raise not_set_up()
     except Refused as refused:
         return _response(refusal(refused))
     return _response(view(call, *args))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from ..runs import Runs
 from ..views import Views
 from ..web_settings import PREFIX, SHORTEST_TOKEN, WebSettings
 
-__all__ = ["NAME", "Settings", "State", "find_state"]
+__all__ = ["NAME", "Settings", "State", "find_state", "is_operator"]
 
 #: Under which an application keeps it in its ``extensions``.
 NAME: Final = "syncagent"
@@ -62,6 +63,16 @@ class State(msgspec.Struct, frozen=True):
     runs: Runs
     views: Views | None
     csrf_token: Callable[[], str] | None
+    #: Does the application say who may see which run?
+    has_authorize: bool
+
+
+def is_operator(request: Any, token: str | None) -> bool:
+    """Does a request of Flask have the token of the operator, if there is one?"""
+    if token is None:
+        return False
+    given = request.headers.get("Authorization", "").encode(errors="replace")
+    return hmac.compare_digest(given, f"Bearer {token}".encode())
 
 
 def find_state() -> State:

@@ -228,7 +228,7 @@
         const how = element("b", "", ORIGINS[origin] || "Stopped");
         const where = PHASES[phase] || `at “${phase}”`;
         const note = element("p", "note stopped", how, `${where}. It took ${ago(latency)}.`);
-        if (reason && origin === "remote") note.append(reason);
+        if (reason && origin === "remote") note.append(element("span", "", reason)); // else it would stick to the rest
         this.foot.append(note);
       }
       if (end.error) {
