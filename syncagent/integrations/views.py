@@ -202,7 +202,7 @@ class Views:
         run = self.runs.start(
             agent, wanted.prompt, owner=owner, conversation=wanted.conversation
         )
-        if _STREAM in call.accept:
+        if _STREAM in call.accept.lower():
             return self._stream(run, call, "")
         return _json(202, run.view())
 

@@ -52,13 +52,14 @@ def test_runs_and_cancel(site, gate):
     again = invoke(site, "cancel", id, "--url", site.url)
     assert again == (0, "It had ended before.\n")
     assert "no live runs" in invoke(site, "runs", "--url", site.url)[1]
-    assert id in invoke(site, "runs", "--all", "--url", site.url)[1]
+    shown = invoke(site, "runs", "--all", "--url", site.url)[1]
+    assert f"{id}  cancelled" in shown
 
 
 def test_what_goes_wrong(site):
     """Unknown runs, no server, and a token on the open road each have their words."""
-    for id in ("x", "-x"):
-        assert "no such run" in invoke(site, "cancel", id, "--url", site.url)[1]
+    assert "no such run" in invoke(site, "cancel", "x", "--url", site.url)[1]
+    assert "which run?" in invoke(site, "cancel", " ", "--url", site.url)[1]
     assert "reached" in invoke(site, "runs", "--url", "http://127.0.0.1:9")[1]
     code, output = invoke(site, "runs", "--url", "http://example.org")
     assert code == 1

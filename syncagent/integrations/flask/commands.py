@@ -40,19 +40,21 @@ def _runs(shows_all: bool, url: str | None) -> None:
     for run in runs:
         seconds = (run["ended_at"] or now) - run["started_at"]
         asked = " ".join(run["prompt"].split())[:50]
-        state = " ".join(filter(None, (run["state"], run["tool"])))
+        ended = run.get("stop_reason") if run["state"] == "done" else None
+        state = " ".join(filter(None, (ended or run["state"], run["tool"])))
         click.echo(f"{run['id']}  {state:<22} {seconds:6.0f} s  {_plain(asked)}")
     if not runs:
         click.echo("There are no runs." if shows_all else "There are no live runs.")
 
 
-# An id may begin with a dash.
-@commands.command("cancel", context_settings={"ignore_unknown_options": True})
+@commands.command("cancel")
 @click.argument("id")
 @click.option("--reason", default="flask syncagent cancel", show_default=True)
 @_url
 def _cancel(id: str, reason: str, url: str | None) -> None:
     """End the run that has this ID, as shown by runs."""
+    if not id.strip():
+        raise click.UsageError("which run? flask syncagent runs shows their ids")
     status, body = _ask("POST", url, id, {"reason": reason})
     if status == 202:
         click.echo("It is cancelled.")
