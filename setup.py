@@ -19,7 +19,7 @@ EXTRAS = {
         "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a server that nobody here wrote, and its verdict
-        "prompt-toolkit>=3.0.36",
+        "prompt-toolkit>=3.0.43",
         "pyte>=0.8.2",  # a terminal whose screen a test can read
         "pytest>=8",
         "pytest-timeout>=2.3,!=2.5.0",
@@ -30,7 +30,7 @@ EXTRAS = {
         "werkzeug>=3",
     ],
     "cli": [
-        "prompt-toolkit>=3.0.36",
+        "prompt-toolkit>=3.0.43",
         "rich>=13",
     ],
     "local": [

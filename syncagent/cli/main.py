@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from typing import Final, TextIO
 
 from .. import __version__
 from ..cancel import CancelToken, cancel_on_signals
@@ -35,11 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else list(arguments)
         options = _parser(given).parse_args(given)
         with cancel_on_signals() as token:
-            return _run(options, token)
+            code = _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count
         over = CancelToken()
         over.cancel()
-        return _say("syncagent: cancelled", EXIT_CANCELLED, over)
+        code = _say("syncagent: cancelled", EXIT_CANCELLED, over)
+    _write_rest()
+    return code
 
 
 def _run(options: argparse.Namespace, token: CancelToken) -> int:
@@ -51,12 +53,12 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
         code = exit_code_of(cancelled.reason, cancelled.origin)
         return _say(f"syncagent: {how}", code, token)
     except BrokenPipeError:  # "syncagent models | head" has seen enough
-        _drop_output()
+        _drop(sys.stdout)
         return EXIT_FAILED
     except SyncAgentError as error:  # expected: it says what to do
         return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
     except OSError as error:  # a disk that is full, a file that is not there
-        _drop_output()
+        _drop(sys.stdout)
         return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
     return code
 
@@ -72,11 +74,20 @@ def _say(line: str, code: int, token: CancelToken) -> int:
     return code
 
 
-def _drop_output() -> None:
-    """Have nothing more written to standard output, at the exit of Python neither."""
+def _write_rest() -> None:
+    """Write what is left, or drop it: Python would exit with a code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # the window was closed, the disk is full
+            _drop(stream)
+
+
+def _drop(stream: TextIO) -> None:
+    """Have nothing more written to a stream, at the exit of Python neither."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
     except (OSError, ValueError):
         pass
     finally:
