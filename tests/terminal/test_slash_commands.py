@@ -147,3 +147,18 @@ def test_two_slashes_are_one(console, server):
     console.enter("//etc is what?")
     console.wait_for("A folder.")
     assert server.requests[-1].payload["messages"][-1]["content"] == "/etc is what?"
+
+
+def test_what_it_costs_is_shown(start, server):
+    """Tokens and dollars stand after an answer, and in /usage, if a price is known."""
+    server.add("Hello.")
+    console = start(
+        *("--model", "openai-chat:gpt-4o"),
+        OPENAI_BASE_URL=server.base_url,
+        OPENAI_API_KEY="none",
+    )
+    console.enter("hi")
+    console.wait_for("15 tokens, $0.0001)")
+    console.wait_for_prompt()
+    console.enter("/usage")
+    console.wait_for("15 tokens, $0.0001 (10 in, ")
