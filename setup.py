@@ -54,7 +54,7 @@ setup(
     packages=find_packages(include=["syncagent", "syncagent.*"]),
     package_data={
         "syncagent": ["py.typed"],
-        "syncagent.integrations.page": ["page.css", "page.html", "page.js"],
+        "syncagent.integrations.web.page": ["page.css", "page.html", "page.js"],
     },
     python_requires=">=3.10",
     install_requires=[

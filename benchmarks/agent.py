@@ -19,7 +19,7 @@ from syncagent import Agent, CancelToken, tool
 from syncagent.events import TextDelta
 from syncagent.models import OpenAIChat
 from syncagent.testing import ScriptedModel, call, say
-from syncagent.tools import workers
+from syncagent.tools.processes import call as workers
 from syncagent.transcript import Transcript
 from syncagent.transport import close_idle
 

@@ -20,7 +20,7 @@ from benchmarks.latency import delay, percentile_99
 from benchmarks.measure import Row
 from syncagent import Agent, Cancelled, CancelToken
 from syncagent.models import OpenAIChat
-from syncagent.tools import workers
+from syncagent.tools.processes import call as workers
 from syncagent.transport import Transport, close_idle
 
 #: How often a run is cancelled in each place, and where a process is killed.
@@ -128,7 +128,7 @@ def program_floor(*_: Any) -> Floor:
 def python_floor(*_: Any) -> Floor:
     """A Python that is killed, with as much in it as a worker has."""
     code = (
-        "import benchmarks.agent_tools, syncagent.tools.worker, time; "
+        "import benchmarks.agent_tools, syncagent.tools.processes.worker, time; "
         "print(flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", code]

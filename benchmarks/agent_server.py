@@ -24,7 +24,7 @@ from functools import cache
 from typing import Final
 
 from syncagent.messages import AssistantBlock, AssistantMessage, Text, ToolCall
-from syncagent.testing.speech import openai_chat
+from syncagent.testing.providers.openai_chat import speech as openai_chat
 from syncagent.usage import Usage
 
 HEAD: Final = (

@@ -9,9 +9,9 @@ from typing import Any
 from benchmarks.measure import Row, per_call, side_by_side
 from syncagent import Agent, LlmFunction, llm_function
 from syncagent.options import Options
-from syncagent.output import Output
-from syncagent.providers.openai_chat import OpenAIChatDialect
-from syncagent.shapes import Shape
+from syncagent.providers.openai_chat.request import OpenAIChatDialect
+from syncagent.run.output import Output
+from syncagent.schemas import Shape
 from syncagent.testing import ScriptedModel
 
 ANSWER = '{"name": "Oslo", "north": 59.9, "tags": ["a", "b"], "near": [{"name": "x"}]}'

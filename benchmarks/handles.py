@@ -27,7 +27,7 @@ from benchmarks.latency import delay, percentile_99
 from benchmarks.measure import Row, per_call, side_by_side
 from benchmarks.transport import cpu
 from syncagent import Agent, CancelToken, Handle, RunFinished
-from syncagent.subscriptions import EventLog, Subscription
+from syncagent.background.subscriptions import EventLog, Subscription
 from syncagent.testing import Gate, ScriptedModel
 
 #: How many pieces of text a run has that is followed.

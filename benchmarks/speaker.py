@@ -16,7 +16,10 @@ import threading
 from typing import Any
 
 from syncagent.messages import AssistantMessage, Text
-from syncagent.testing.speech import anthropic, gemini, openai_chat, openai_responses
+from syncagent.testing.providers.anthropic import speech as anthropic
+from syncagent.testing.providers.gemini import speech as gemini
+from syncagent.testing.providers.openai_chat import speech as openai_chat
+from syncagent.testing.providers.openai_responses import speech as openai_responses
 from syncagent.usage import Usage
 
 SPEECHES: dict[str, Any] = {

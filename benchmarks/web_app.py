@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from syncagent import Agent
-from syncagent.event_lines import encode_event
-from syncagent.integrations.bodies import StartRequest
-from syncagent.integrations.sse import HEADERS, format_event
-from syncagent.integrations.wsgi import Runs, RunsApp, Views
+from syncagent.events import encode_event
+from syncagent.integrations.web.bodies import StartRequest
+from syncagent.integrations.web.sse import HEADERS, format_event
+from syncagent.integrations.web.wsgi import Runs, RunsApp, Views
 from syncagent.models import OpenAIChat
 from syncagent.testing import ScriptedModel
 

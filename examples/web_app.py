@@ -11,7 +11,7 @@ import threading
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from syncagent import Agent
-from syncagent.integrations.wsgi import Runs, RunsApp, Views
+from syncagent.integrations.web.wsgi import Runs, RunsApp, Views
 from syncagent.testing import Gate, ScriptedModel
 
 silence = Gate()  # the model says nothing for a long time

@@ -50,35 +50,33 @@ from .exceptions import (
 )
 
 if TYPE_CHECKING:
-    from . import logs as logs
     from .agent import Agent
-    from .cancel_policy import CancelPolicy
-    from .chat_functions import ChatStream, LlmChat, llm_chat
+    from .background.handle import Handle
+    from .background.runtime import Runtime
+    from .cli.tui import Terminal, tui
+    from .conversation.run_stream import RunStream
     from .driver import Driver, Finished
-    from .functions import LlmFunction, llm_function
-    from .handle import Handle
+    from .events import RunFinished
+    from .functions.llm_chat import ChatStream, LlmChat, llm_chat
+    from .functions.llm_function import LlmFunction, llm_function
     from .interrupts import (
         AfterToolResult,
         Approval,
         ApprovalRequest,
         AuthRequest,
         AwaitingInput,
+        Rule,
     )
-    from .limits import Limits
-    from .messages import File, Image
-    from .outcomes import ToolOutcome
-    from .result import Cancellation, RunFinished, RunResult
-    from .retry import Retries
-    from .rules import Rule
-    from .run_stream import RunStream
-    from .runtime import Runtime
+    from .messages import File, Image, ToolOutcome
+    from .policies import CancelPolicy, Limits
+    from .result import Cancellation, RunResult
     from .sse import ServerSentEvent
-    from .terminal import Terminal, tui
-    from .timeouts import Timeouts
     from .tools.abandoned import abandoned
     from .tools.context import ToolContext
     from .tools.tool import Tool, tool
     from .transport import CancellableSession, Transport
+    from .transport.retries import Retries
+    from .transport.timeouts import Timeouts
     from .usage import Usage
 
 __all__ = [
@@ -171,37 +169,37 @@ _LATER = {
     "ApprovalRequest": ".interrupts",
     "AuthRequest": ".interrupts",
     "AwaitingInput": ".interrupts",
-    "CancelPolicy": ".cancel_policy",
+    "CancelPolicy": ".policies",
     "CancellableSession": ".transport",
     "Cancellation": ".result",
-    "ChatStream": ".chat_functions",
+    "ChatStream": ".functions.llm_chat",
     "Driver": ".driver",
     "File": ".messages",
     "Finished": ".driver",
-    "Handle": ".handle",
+    "Handle": ".background.handle",
     "Image": ".messages",
-    "Limits": ".limits",
-    "LlmChat": ".chat_functions",
-    "LlmFunction": ".functions",
-    "Retries": ".retry",
-    "Rule": ".rules",
-    "RunFinished": ".result",
+    "Limits": ".policies",
+    "LlmChat": ".functions.llm_chat",
+    "LlmFunction": ".functions.llm_function",
+    "Retries": ".transport",
+    "Rule": ".interrupts",
+    "RunFinished": ".events",
     "RunResult": ".result",
-    "RunStream": ".run_stream",
-    "Runtime": ".runtime",
+    "RunStream": ".conversation.run_stream",
+    "Runtime": ".background.runtime",
     "ServerSentEvent": ".sse",
-    "Terminal": ".terminal",
-    "Timeouts": ".timeouts",
+    "Terminal": ".cli.tui",
+    "Timeouts": ".transport",
     "Tool": ".tools.tool",
     "ToolContext": ".tools.context",
-    "ToolOutcome": ".outcomes",
+    "ToolOutcome": ".messages",
     "Transport": ".transport",
     "Usage": ".usage",
     "abandoned": ".tools.abandoned",
-    "llm_chat": ".chat_functions",
-    "llm_function": ".functions",
+    "llm_chat": ".functions.llm_chat",
+    "llm_function": ".functions.llm_function",
     "tool": ".tools.tool",
-    "tui": ".terminal",
+    "tui": ".cli.tui",
 }
 
 

@@ -9,42 +9,39 @@ from typing import Any, Final
 
 import msgspec
 
-from .agent_settings import (
-    Cancel,
-    Prompt,
+from .asking.answering import Answering, Approve, Ask, Authenticate, Handlers
+from .background.handle import Handle
+from .background.starting import move_to_background, run_releasable, start_handle
+from .background.subscriptions import SIZE
+from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
+from .conversation.conversation import Background, Stage
+from .conversation.queue import OnBusy, check_busy
+from .conversation.request import Cancel, RunRequest, check_run
+from .conversation.run_stream import RunStream, exhaust
+from .conversation.saved import restore, save
+from .driver import Driver
+from .events import State, StreamEvent
+from .exceptions import AgentBusy, ConfigurationError, Origin
+from .hooks import HookSet
+from .interrupts import Interrupt, Rule, RuleBook
+from .messages import Message, Prompt, user_message
+from .models.model import Model
+from .models.names import find_model
+from .policies import CancelPolicy, Limits
+from .recording import Part, Record, Recorded
+from .result import RunResult
+from .run.setup import (
+    Setup,
     check_answering,
-    check_run,
     check_settings,
     check_words,
     tools_by_name,
-    user_message,
 )
-from .agent_view import AgentView
-from .answers import Answering, Approve, Ask, Authenticate, Handlers
-from .background import move_to_background, run_releasable, start_handle
-from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
-from .cancel_policy import CancelPolicy
-from .driver import Driver
-from .exceptions import AgentBusy, ConfigurationError, Origin
-from .handle import Handle
-from .hooks import HookSet
-from .limits import Limits
-from .messages import Message
-from .models.model import Model
-from .models.names import find_model
-from .queueing import OnBusy
-from .recording import Part, Record, Recorded
-from .result import RunResult, StreamEvent
-from .rules import Rule, RuleBook
-from .run import Setup
-from .run_stream import RunStream, exhaust
-from .saved import restore, save
-from .stage import Background, RunRequest, Stage
-from .sub_agents import agent_as_tool
-from .subscriptions import SIZE
+from .tools.agent_tool import agent_as_tool
 from .tools.settings import NeedsApproval
 from .tools.tool import AnyTool
-from .transcript import Transcript
+from .transcript.transcript import Transcript
+from .usage import Usage
 
 __all__ = ["Agent"]
 
@@ -52,7 +49,7 @@ _NO_POLICY: Final = CancelPolicy()
 _NO_LIMITS: Final = Limits()
 
 
-class Agent(AgentView):
+class Agent:
     """A model, tools and a conversation.
 
     Making one costs microseconds: make one for each request, conversation or thread. It
@@ -102,7 +99,8 @@ class Agent(AgentView):
         on_busy: OnBusy = "raise",
     ) -> None:
         model = find_model(model) if isinstance(model, str) else model
-        check_settings(model, limits, cancel_policy, parallel_tools, on_busy)
+        check_settings(model, limits, cancel_policy, parallel_tools)
+        check_busy(on_busy)
         handlers = {"approve": approve, "authenticate": authenticate, "ask": ask}
         check_words(system, name, messages, **handlers)
         options = model.options
@@ -413,6 +411,64 @@ class Agent(AgentView):
         """
         live = self._stage.slot.live
         return (CancelToken() if live is None else live.token).signal
+
+    # -- looking -------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Is there a live run?"""
+        return self._stage.slot.live is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Is there a run that :meth:`resume` would go on with?"""
+        pause = self._stage.pause
+        return pause is not None and pause.is_open and not self.is_running
+
+    @property
+    def state(self) -> State:
+        """What it is doing: ``idle``, ``processing``, ``executing_tool``, ..."""
+        return self._stage.state
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._setup.model
+
+    @property
+    def system(self) -> str | None:
+        """What the model is told about its task."""
+        return self._setup.options.system or None
+
+    @property
+    def tools(self) -> tuple[AnyTool, ...]:
+        """The tools."""
+        return tuple(self._setup.tools.values())
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation up to now."""
+        return self._stage.messages
+
+    @property
+    def interrupts(self) -> tuple[Interrupt, ...]:
+        """What is to be answered before it can go on."""
+        return self._stage.interrupts
+
+    @property
+    def usage(self) -> Usage:
+        """What all its runs have used."""
+        return self._stage.total_usage
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What it was told to remember about approvals."""
+        return tuple(self._stage.rules)
+
+    def __repr__(self) -> str:
+        named = f" {self.name}" if self.name else ""
+        count = len(self._stage.transcript)
+        return f"<Agent{named}: {self.model!r}, {count} messages>"
 
     # -- more of it ----------------------------------------------------------------
 

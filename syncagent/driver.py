@@ -8,20 +8,21 @@ from uuid import uuid4
 
 import msgspec
 
-from ._closing import Closing
-from .agent_settings import Prompt, user_message
+from ._closeable import Closing
+from .asking.inbox import Inbox
+from .asking.questions import Desk
 from .cancel import CancelMode, CancelToken, Receipt, RunClaim
-from .cancel.modes import check_mode
+from .cancel.deferred import check_mode
 from .cancel.reason import make_cause
-from .desk import Desk, Inbox
-from .events import InterruptRaised
+from .conversation.conversation import Stage
+from .conversation.request import RunRequest
+from .conversation.run_stream import RunStream
+from .conversation.saved import save
+from .events import InterruptRaised, RunFinished, StreamEvent
 from .exceptions import AgentBusy, InterruptPending, Origin
 from .interrupts import AwaitingInput, Interrupt
-from .messages import Message, UserMessage
-from .result import RunFinished, RunResult, StreamEvent
-from .run_stream import RunStream
-from .saved import save
-from .stage import RunRequest, Stage
+from .messages import Message, Prompt, UserMessage, user_message
+from .result import RunResult
 from .usage import Usage
 
 __all__ = ["Driver", "Finished", "Snapshot", "Step"]

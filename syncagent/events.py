@@ -1,14 +1,14 @@
-"""What a model's answer yields as it comes, and what a run yields beside that."""
+"""The events that a run yields."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
 
 from .interrupts import Interrupt
-from .messages import AssistantMessage, ToolCall, ToolResult
-from .outcomes import Outcome
+from .messages import AssistantMessage, Outcome, ToolCall, ToolResult
+from .result import RunResult
 from .usage import Usage
 
 __all__ = [
@@ -19,7 +19,11 @@ __all__ = [
     "MessageFinished",
     "MessageStarted",
     "RunEvent",
+    "RunFinished",
+    "RunState",
+    "State",
     "StateChanged",
+    "StreamEvent",
     "TextDelta",
     "ThinkingDelta",
     "ToolCallDelta",
@@ -30,6 +34,8 @@ __all__ = [
     "ToolStarted",
     "TurnFinished",
     "UsageUpdated",
+    "decode_event",
+    "encode_event",
 ]
 
 
@@ -169,7 +175,7 @@ class Lagged(_Event, frozen=True, tag="lagged", gc=False):
     missed: int
 
 
-#: What a run yields; the last one is :class:`syncagent.result.RunFinished`.
+#: What a run yields; the last one is :class:`syncagent.events.RunFinished`.
 RunEvent = (
     MessageStarted
     | TextDelta
@@ -186,3 +192,71 @@ RunEvent = (
     | InterruptRaised
     | BackgroundRequested
 )
+
+
+class RunState(str):
+    """A state such as ``"executing_tool"``: a string that knows more."""
+
+    #: The tool that it is about, if it is about one.
+    tool: str
+    call_id: str
+    #: What went wrong, if something did.
+    message: str
+
+    def __new__(cls, changed: StateChanged) -> RunState:
+        state = super().__new__(cls, changed.state)
+        state.tool, state.call_id = changed.tool, changed.call_id
+        state.message = changed.message
+        return state
+
+
+class RunFinished(msgspec.Struct, frozen=True, tag_field="type", tag="run_finished"):
+    """The last event of every run."""
+
+    result: RunResult
+
+
+#: What a stream yields.
+StreamEvent = RunEvent | RunFinished
+
+
+def _spelled(value: Any) -> str:
+    """Return something for what JSON has no word for, such as an object of a tool."""
+    return repr(value)
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_spelled)
+
+
+_DECODER: Final = msgspec.json.Decoder(StreamEvent | Lagged)
+
+
+def encode_event(event: StreamEvent | Lagged) -> bytes:
+    """Return *event* as one line, without its end.
+
+    What JSON has no word for, in what a tool or a typed answer says, is its ``repr()``.
+    """
+    return _ENCODER.encode(event)
+
+
+def decode_event(line: bytes | str) -> StreamEvent | Lagged:
+    """Return the event that a line stands for.
+
+    :raises ValueError: it stands for none.
+    """
+    event: StreamEvent | Lagged = _DECODER.decode(line)
+    return event
+
+
+#: What a run is doing, for those who look on.
+State = Literal[
+    "idle",
+    "processing",
+    "waiting_for_approval",
+    "waiting_for_auth",
+    "waiting_for_input",
+    "executing_tool",
+    "waiting_for_agent",
+    "done",
+    "failed",
+]

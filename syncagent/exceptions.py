@@ -164,7 +164,7 @@ class OutputInvalid(RunStopped, ValueError):
     :param text: the last answer.
     :param attempts: how many there were.
     :param problem: what is wrong with the last, a
-        :class:`~syncagent.shapes.ShapeError` with ``path``, ``expected`` and ``got``;
+        :class:`~syncagent.schemas.ShapeError` with ``path``, ``expected`` and ``got``;
         nothing if the model refused, or was cut off.
     """
 

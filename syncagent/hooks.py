@@ -15,8 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from .exceptions import ConfigurationError
-from .messages import AssistantMessage, Message, ToolCall, ToolResult
-from .outcomes import ToolOutcome
+from .messages import AssistantMessage, Message, ToolCall, ToolOutcome, ToolResult
 from .usage import Usage
 
 __all__ = [

@@ -11,20 +11,21 @@ This is the whole story of a run, on the thread that drives it::
 
 It is one generator. It yields events; and, where somebody has to be asked, a tuple of
 interrupts, for which it is sent the answers. Every step between two waits begins with a
-look at the token. Whatever ends it early leaves :class:`~syncagent.run.Run` in a state
-from which :mod:`~syncagent.settle` makes a valid transcript.
+look at the token. Whatever ends it early leaves :class:`~syncagent.run.run.Run` in a
+state from which :mod:`~syncagent.conversation.settling` makes a valid transcript.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from .events import (
     InterruptRaised,
     MessageFinished,
     RunEvent,
+    State,
     ToolStarted,
     TurnFinished,
 )
@@ -33,14 +34,14 @@ from .hooks import AfterModel, BeforeModel, Retry, unknown_answer
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
 from .messages import AssistantMessage, ToolMessage
 from .messages import StopReason as _MessageStop
-from .rounds import after_tool, apply_answers, prepare
-from .run import Run, State, ToolRound
+from .result import StopReason
+from .run.run import Run, ToolRound
+from .run.tool_round import after_tool, apply_answers, prepare
 from .tools.executor import Executor
 
 __all__ = [
     "Answers",
     "Steps",
-    "StopReason",
     "ask_first",
     "finish_round",
     "hear_user",
@@ -51,20 +52,12 @@ __all__ = [
     "take_turn",
 ]
 
-#: Why a run ended.
-StopReason = Literal[
-    "end_turn",
-    "max_tokens",
-    "refusal",
-    "limit",
-    "interrupt",
-    "cancelled",
-    "backgrounded",
-    "shutdown",
-]
 #: What was answered, by the id of the interrupt; nothing if nobody can answer now.
 Answers = Mapping[str, Any] | None
+
+
 Steps = Generator[RunEvent | tuple[Interrupt, ...], Answers, StopReason]
+
 
 _STOPS: Final[dict[_MessageStop, StopReason]] = {
     "max_tokens": "max_tokens",

@@ -1,12 +1,12 @@
-"""What is said in a conversation: messages and the blocks that they are made of.
+"""The messages of a conversation, and the blocks they are made of.
 
 The same values for every provider, frozen, to and from JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -20,6 +20,8 @@ __all__ = [
     "Image",
     "Json",
     "Message",
+    "Outcome",
+    "Prompt",
     "ProviderBlock",
     "RedactedThinking",
     "Refusal",
@@ -29,11 +31,13 @@ __all__ = [
     "Thinking",
     "ToolCall",
     "ToolMessage",
+    "ToolOutcome",
     "ToolResult",
     "UserBlock",
     "UserMessage",
     "decode_messages",
     "encode_messages",
+    "user_message",
 ]
 
 #: Why a model stopped, in our words.
@@ -168,7 +172,11 @@ class ProviderBlock(_Block, frozen=True, tag="provider"):
 
 
 ResultBlock = Text | Json | Image | File
+
+
 UserBlock = Text | Image | File
+
+
 AssistantBlock = (
     Text | Thinking | RedactedThinking | ToolCall | Refusal | Image | ProviderBlock
 )
@@ -317,3 +325,57 @@ def decode_messages(text: bytes | str) -> list[Message]:
         return _decoder.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError, TypeError) as error:
         raise ConfigurationError(f"these are no messages: {error}") from None
+
+
+#: ``interrupted``: it was running and was stopped, its effects are unknown;
+#: ``abandoned``: it is still running.
+Outcome = Literal["done", "failed", "denied", "not_started", "interrupted", "abandoned"]
+
+
+class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one call."""
+
+    call_id: str
+    #: The tool's.
+    name: str
+    outcome: Outcome
+    #: How long it ran.
+    seconds: float = 0.0
+    #: What went wrong, if something did.
+    error: str = ""
+    #: Did it take longer than its timeout?
+    timed_out: bool = False
+
+
+#: What the user says: words, a picture or a file, or several of them.
+Prompt = str | UserBlock | Sequence[str | UserBlock]
+
+
+def user_message(prompt: Any) -> UserMessage:
+    """Return what the user says.
+
+    :raises ConfigurationError: it is nothing.
+    """
+    parts = list(prompt) if isinstance(prompt, (list, tuple)) else [prompt]
+    for part in parts:
+        if not isinstance(part, (str, *get_args(UserBlock))):
+            raise ConfigurationError(
+                "a prompt is a string, an Image, a File, or a list of those; got "
+                f"{part!r:.80}"
+            )
+        _check_words(part if isinstance(part, str) else getattr(part, "text", ""))
+    message = UserMessage.of(parts)
+    if not any(getattr(block, "text", "x").strip() for block in message.content):
+        raise ConfigurationError("the prompt is empty; say something to the model")
+    return message
+
+
+def _check_words(text: str) -> None:
+    # It would stay in the conversation, and no request could be made of that any more.
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"the prompt cannot be sent, as it is no text: {error}; decode it with "
+            "errors='replace'"
+        ) from None

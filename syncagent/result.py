@@ -1,23 +1,22 @@
-"""What a run comes to."""
+"""The result of a run."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from .cancel import CancelReason
-from .events import RunEvent
 from .exceptions import LimitReached, Origin, RunCancelled
 from .interrupts import Interrupt
-from .limits import LimitName
-from .loop import StopReason
-from .messages import Message
-from .outcomes import ToolOutcome
-from .run import Run
+from .messages import Message, ToolOutcome
+from .policies import LimitName
 from .usage import Usage
 
-__all__ = ["Cancellation", "RunFinished", "RunResult", "StreamEvent", "make_result"]
+__all__ = [
+    "Cancellation",
+    "RunResult",
+    "StopReason",
+]
 
 
 class Cancellation(msgspec.Struct, frozen=True):
@@ -118,45 +117,14 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.text
 
 
-class RunFinished(msgspec.Struct, frozen=True, tag_field="type", tag="run_finished"):
-    """The last event of every run."""
-
-    result: RunResult
-
-
-#: What a stream yields.
-StreamEvent = RunEvent | RunFinished
-
-
-def make_result(
-    run: Run,
-    stop_reason: StopReason,
-    cause: CancelReason | None,
-    *,
-    phase: str,
-    latency: float,
-) -> RunResult:
-    """Return what *run*, which is settled, has come to.
-
-    :param cause: why it was cancelled, if it was.
-    :param phase: what it was doing then.
-    """
-    cancellation = None
-    if cause is not None:
-        cancellation = Cancellation(str(cause), cause.origin, phase, latency)
-    is_paused = stop_reason == "interrupt" and run.round is not None
-    return RunResult(
-        text=run.text,
-        stop_reason=stop_reason,
-        run_id=run.id,
-        messages=tuple(run.transcript[:]),
-        output=run.value,
-        cancellation=cancellation,
-        usage=run.meter.usage,
-        cost=run.meter.cost,
-        turns=run.meter.turns,
-        tool_outcomes=tuple(call.report() for call in run.invocations),
-        interrupts=run.round.questions if is_paused and run.round else (),
-        limit=run.meter.limit if stop_reason == "limit" else None,
-        start=min(run.start, len(run.transcript)),
-    )
+#: Why a run ended.
+StopReason = Literal[
+    "end_turn",
+    "max_tokens",
+    "refusal",
+    "limit",
+    "interrupt",
+    "cancelled",
+    "backgrounded",
+    "shutdown",
+]

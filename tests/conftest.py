@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from syncagent._run_id import NO_RUN, run_id
+from syncagent._context import NO_RUN, run_id
 from syncagent.testing import no_leaks
 
 

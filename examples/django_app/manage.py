@@ -17,8 +17,8 @@ from django.shortcuts import redirect
 from django.urls import include, path
 
 from syncagent import Agent
-from syncagent.cli.demo_model import demo_model
-from syncagent.cli.demo_tools import demo_tools
+from syncagent.cli.demo.model import demo_model
+from syncagent.cli.demo.tools import demo_tools
 from syncagent.integrations.django.owners import is_of_session, session_of
 
 

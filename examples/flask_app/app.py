@@ -12,8 +12,8 @@ from collections import OrderedDict
 from flask import Flask, redirect, session
 
 from syncagent import Agent
-from syncagent.cli.demo_model import demo_model
-from syncagent.cli.demo_tools import demo_tools
+from syncagent.cli.demo.model import demo_model
+from syncagent.cli.demo.tools import demo_tools
 from syncagent.integrations.flask import SyncAgent
 
 #: Conversations, as long as this process lives; an application has a database for them.

@@ -27,18 +27,15 @@ lifted out as a library of its own. From the inside out:
 """
 
 from ..exceptions import Origin
-from .alarm import Alarm
 from .callbacks import Registration
 from .claim import Receipt, RunClaim, RunSlot, live_runs
-from .following import follow
+from .deferred import CancelMode
 from .links import Bell, Killable
-from .mailbox import Mailbox
-from .modes import CancelMode
 from .on_signals import Cancellable, cancel_on_signals
 from .reason import CancelReason
-from .signal_event import CancelSignal
+from .signal_event import CancelSignal, follow
 from .token import CancelToken
-from .watch import Watch
+from .waits import Alarm, Mailbox, Watch
 
 __all__ = [
     "Alarm",

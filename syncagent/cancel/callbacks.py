@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from . import services
+from . import threads as services
 from .links import Link
 from .once import Once
 from .reason import Cause

@@ -7,10 +7,10 @@ import weakref
 from typing import Final
 
 from ..exceptions import AgentBusy, ConfigurationError, Origin
-from . import services
-from .again import until_done
+from . import threads as services
+from .deferred import CancelMode, Later, check_mode
 from .generation import FINISHED, RESET, Generation
-from .modes import CancelMode, Later, check_mode
+from .once import until_done
 from .reason import CancelReason, Cause, make_cause
 from .token import CancelToken
 

@@ -1,11 +1,16 @@
-"""Timeouts and deadlines as users give them, checked, as monotonic times."""
+"""Timeouts and deadlines as users give them."""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
-from .. import _clock
+from ..exceptions import ConfigurationError
+from . import clock
+
+__all__ = [
+    "check_timeout",
+]
 
 #: Seconds ahead beyond which a deadline is surely on the wrong clock: 20 years.
 _TOO_FAR: Final = 20 * 366 * 86400.0
@@ -19,10 +24,10 @@ def absolute(timeout: float | None, deadline: float | None) -> float | None:
         seconds = _number("timeout", timeout)
         if seconds < 0:
             raise ValueError(f"timeout must not be negative, got {timeout!r}")
-        deadline = _clock.now() + seconds
+        deadline = clock.now() + seconds
     elif deadline is not None:
         deadline = _number("deadline", deadline)
-        if _TOO_FAR < deadline - _clock.now() < math.inf:
+        if _TOO_FAR < deadline - clock.now() < math.inf:
             raise ValueError(
                 f"deadline {deadline!r} is decades away; it is a time.monotonic() "
                 "time, not a time.time() one. Use timeout= for seconds from now"
@@ -48,3 +53,17 @@ def earlier(one: float | None, other: float | None) -> float | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
+
+
+def check_timeout(timeout: Any, name: str = "timeout") -> None:
+    """Refuse what is no number of seconds.
+
+    :raises ConfigurationError: it is none.
+    """
+    if timeout is None:
+        return
+    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    if not is_number or not timeout >= 0:
+        raise ConfigurationError(
+            f"{name} is a number of seconds, from 0 on; got {timeout!r:.80}"
+        )

@@ -1,4 +1,4 @@
-"""What can hang on a token and is reached by its cancel."""
+"""Links: what hangs on a token and is reached by its cancel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from threading import get_ident, main_thread
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from .. import _clock
+from . import clock
 from .once import Once
 from .reason import Cause
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Stands in a killable's fate once its owner has taken it back.
 _TAKEN: Final = object()
+
+
 #: Stands there in a forked child: it was the parent's, so here it is tainted.
 _DROPPED: Final = object()
 
@@ -125,8 +127,8 @@ class Bell:
         # only after the wait, an old race of Python's own. So that a Ctrl+C is late
         # then, and not lost, the main thread looks up once a second.
         nap = 1.0 if get_ident() == main_thread().ident else math.inf
-        while (left := end - _clock.now()) > 0:
-            if _clock.acquire(self._lock, min(left, nap)):
+        while (left := end - clock.now()) > 0:
+            if clock.acquire(self._lock, min(left, nap)):
                 return True
         return False
 

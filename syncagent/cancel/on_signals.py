@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any, Protocol
 
 from ..exceptions import ConfigurationError, Origin, WrongThread
-from .again import until_done
 from .claim import live_runs
+from .once import until_done
 from .token import CancelToken
 
 _Handler = Callable[[int, FrameType | None], Any] | int | None

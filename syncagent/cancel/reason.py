@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from .. import _clock
 from ..exceptions import Cancelled, Origin
+from . import clock
 
 _ORIGINS: Final = frozenset(get_args(Origin))
 
@@ -28,7 +28,7 @@ def make_cause(text: str, origin: Origin) -> Cause:
     if origin not in _ORIGINS:
         known = ", ".join(sorted(_ORIGINS))
         raise ValueError(f"origin must be one of {known}; got {origin!r}")
-    return text, origin, _clock.now()
+    return text, origin, clock.now()
 
 
 def as_parent(cause: Cause) -> Cause:

@@ -1,4 +1,4 @@
-"""The SDK's own daemon threads: one that runs callbacks, one that keeps time."""
+"""The daemon threads of the SDK: one runs callbacks, one keeps time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import heapq
 import itertools
 import logging
 import math
+import os
 import sys
 import threading
 import traceback
@@ -15,20 +16,30 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from .. import _clock
-from .again import start_thread
+from . import clock
 from .links import Bell
+from .once import start_thread
+
+if TYPE_CHECKING:
+    from .claim import RunClaim
+    from .token import CancelToken
 
 T = TypeVar("T")
 
+
 _log = logging.getLogger("syncagent.cancel")
+
 
 #: How long a thread waits for work before it looks around, in seconds.
 _IDLE: Final = 60.0
+
+
 #: How long a callback may take before the others go on without it, in seconds.
 PATIENCE: Final = 1.0
+
+
 #: How many new timers may wait unsorted before the timer thread is woken for them.
 _INBOX: Final = 1000
 
@@ -120,7 +131,7 @@ class Timer(Service):
             # maker will see when we mean to wake and ring the new bell if need be.
             bell = self._bell = Bell()
             next_at = self._heap[0][0] if self._heap else math.inf
-            self._wakes_at = min(next_at, _clock.now() + _IDLE)
+            self._wakes_at = min(next_at, clock.now() + _IDLE)
             if not self._inbox:
                 bell.wait(self._wakes_at)
             self._wakes_at = -math.inf
@@ -136,7 +147,7 @@ class Timer(Service):
             self._alive = len(self._heap)
 
     def _call_due(self) -> None:
-        while self._heap and self._heap[0][0] <= _clock.now():
+        while self._heap and self._heap[0][0] <= clock.now():
             _, _, ref, method = heapq.heappop(self._heap)
             owner = ref()
             if owner is None:
@@ -208,7 +219,7 @@ class Courier(Service):
             del job  # do not keep the callback alive until the next one comes
 
     def _deliver(self, job: Job) -> None:
-        running = self._running = (job, _clock.now())
+        running = self._running = (job, clock.now())
         if not self._is_watched:
             self._watch(running)
         try:
@@ -232,13 +243,13 @@ class Courier(Service):
         running = self._running
         if running is None:
             return
-        if _clock.now() < running[1] + PATIENCE:
+        if clock.now() < running[1] + PATIENCE:
             self._watch(running)
         else:
             self._leave_behind(*running)
 
     def _leave_behind(self, job: Job, started: float) -> None:
-        seconds = _clock.now() - started
+        seconds = clock.now() - started
         with self._starting:
             stuck = self._thread
             assert stuck is not None
@@ -268,3 +279,52 @@ def _stack_of(thread: threading.Thread) -> str:
     if frame is None:
         return "  (it has just ended)"
     return "".join(traceback.format_stack(frame)).rstrip()
+
+
+class Services:
+    """The threads of this process, its live runs, and the tokens that own something."""
+
+    def __init__(self) -> None:
+        self.timer = Timer(self._report)
+        self.courier = Courier(self.timer)
+        #: Live runs by identity, in the order in which they began.
+        self.runs: dict[int, weakref.ref[RunClaim]] = {}
+        self._tokens: dict[weakref.ref[CancelToken], None] = {}
+
+    def start_threads(self) -> None:
+        """Start both threads unless they run."""
+        self.timer.ensure_thread()
+        self.courier.ensure_thread()
+
+    def enrol(self, token: CancelToken) -> None:
+        """Remember, weakly, that *token* has links that a fork must cut."""
+        # A callback in C: one in Python would swallow a signal handler's exception.
+        self._tokens[weakref.ref(token, self._tokens.__delitem__)] = None
+
+    def _report(self, write: Callable[[], None]) -> None:
+        self.courier.report(write)
+
+    def end_in_child(self) -> None:
+        """Take what belongs to the parent process off every token."""
+        # The fork may have happened in a callback: then this very thread is one of
+        # them, and must not go on with the parent's work.
+        self.timer.retire()
+        self.courier.retire()
+        for ref in list(self._tokens):
+            token = ref()
+            if token is not None:
+                token._cut_after_fork()
+
+
+#: Those of this process. Always read it through the module: a fork replaces it.
+current = Services()
+
+
+def _renew_in_child() -> None:
+    global current
+    inherited, current = current, Services()
+    inherited.end_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_in_child)

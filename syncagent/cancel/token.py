@@ -7,15 +7,14 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import NoReturn
 
-from .. import _clock
 from ..exceptions import Origin
-from . import services
-from .again import until_done
+from . import clock
+from . import threads as services
 from .callbacks import CallbackLink, Registration
 from .deadlines import absolute, earlier
-from .family import ChildLink
-from .generation import RESET, RETIRED, Generation, spread
+from .generation import RESET, RETIRED, ChildLink, Generation, spread
 from .links import Killable, Link, Waiter
+from .once import until_done
 from .reason import CancelReason, Cause, as_exception, as_parent, make_cause
 from .signal_event import CancelSignal
 
@@ -167,7 +166,7 @@ class CancelToken:
         until_done(lambda: self._put_after(old))
 
     def _put_after(self, old: Generation) -> None:
-        own, now = old.own_deadline, _clock.now()
+        own, now = old.own_deadline, clock.now()
         new = self._new_generation(own if own is not None and own > now else None)
         # Filled before it is there for others: nothing that stays is ever unreachable.
         new.links = {link: None for link in list(old.links) if link.survives_reset}
@@ -208,7 +207,7 @@ class CancelToken:
         generation = self._generation
         if not generation.stop:
             deadline = generation.deadline
-            if deadline is None or deadline > _clock.now():
+            if deadline is None or deadline > clock.now():
                 return
         cause = self._cause()
         if cause is not None:
@@ -243,12 +242,12 @@ class CancelToken:
     def remaining(self) -> float | None:
         """Return the seconds to the deadline, at least 0, or ``None`` without one."""
         deadline = self.deadline
-        return None if deadline is None else max(0.0, deadline - _clock.now())
+        return None if deadline is None else max(0.0, deadline - clock.now())
 
     def _look_at_clock(self, generation: Generation) -> None:
         """Cancel *generation*, and no other, if its deadline has passed."""
         deadline = generation.deadline
-        if deadline is None or deadline > _clock.now():
+        if deadline is None or deadline > clock.now():
             return
         holder = generation.deadline_from
         cause = None if holder is None else holder._cause()

@@ -17,8 +17,8 @@ from ..models.local import INSTALL
 from ..models.model import Model
 from ..models.names import find_model
 from ..tools.tool import AnyTool, Tool
-from .demo_model import DemoModel, demo_model
-from .demo_tools import demo_tools
+from .demo.model import DemoModel, demo_model
+from .demo.tools import demo_tools
 
 __all__ = ["VARIABLE", "add_choices", "choose_model", "choose_tools", "seconds"]
 

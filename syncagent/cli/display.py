@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
-from ..event_lines import encode_event
 from ..events import (
     InterruptRaised,
+    RunFinished,
+    StreamEvent,
     TextDelta,
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    encode_event,
 )
 from ..messages import Text
-from ..result import RunFinished, StreamEvent
-from .asking import call_in_words
+from .handlers import call_in_words
 from .notes import Notes
 from .plain_text import on_one_line
 from .streams import Output
@@ -37,7 +38,7 @@ class Shown(Protocol):
 
 
 class JsonLines:
-    """Events as lines of JSON, which :func:`syncagent.event_lines.decode_event` reads.
+    """Events as lines of JSON, which :func:`syncagent.events.decode_event` reads.
 
     :param answer: where to.
     """

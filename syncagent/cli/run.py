@@ -14,12 +14,13 @@ from typing import Final
 
 from ..agent import Agent
 from ..cancel import CancelToken
-from ..limits import Limits
-from ..result import RunFinished, RunResult
-from .asking import Desk, has_terminal
+from ..events import RunFinished
+from ..policies import Limits
+from ..result import RunResult
 from .choices import add_choices, choose_model, choose_tools, seconds
 from .display import JsonLines, PlainText, Shown
 from .exit_codes import EXIT_FAILED, exit_code_of
+from .handlers import Desk, has_terminal
 from .notes import Notes
 from .plain_text import on_one_line
 from .streams import Output, read_all, stdout_kept

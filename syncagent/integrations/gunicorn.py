@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any, Final
 
 from ..cancel import live_runs
-from .runs import close_all, every_runs
+from .web.runs import close_all, every_runs
 
 __all__ = ["post_fork", "post_worker_init", "worker_abort", "worker_exit"]
 

@@ -9,7 +9,7 @@ import re
 import time
 from typing import Any
 
-from .._run_id import NO_RUN
+from .._context import NO_RUN
 from ._record import extras_of
 
 __all__ = ["JsonFormatter", "TextFormatter"]

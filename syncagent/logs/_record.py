@@ -6,7 +6,7 @@ import logging
 import math
 from typing import Any
 
-from .._run_id import run_id
+from .._context import run_id
 
 __all__ = [
     "STANDARD",

@@ -7,7 +7,7 @@ import os
 import threading
 from types import TracebackType
 
-from .. import _clock
+from ..cancel import clock
 from ..exceptions import ConfigurationError
 from ._format import JsonFormatter, TextFormatter
 from ._process import on_process_events
@@ -149,7 +149,7 @@ def configure(
     if not isinstance(logger, str):
         raise TypeError(f"logger must be the name of a logger, not {logger!r}")
 
-    from ._file import RotatingFile  # 0.2 s, for those who log to files only
+    from ._file import RotatingFile
 
     def open_file(on_error: OnError) -> RotatingFile:
         return RotatingFile(
@@ -221,15 +221,15 @@ def _in_forked_child() -> None:
 
 
 def _at_end_of_child() -> None:
-    deadline = _clock.now() + _STOP_S
+    deadline = clock.now() + _STOP_S
     for setup in list(_setups.values()):
-        setup._begin_to_end(max(deadline - _clock.now(), 0))
+        setup._begin_to_end(max(deadline - clock.now(), 0))
 
 
 def _at_exit() -> None:
-    deadline = _clock.now() + _STOP_S
+    deadline = clock.now() + _STOP_S
     for setup in list(_setups.values()):
-        setup.stop(max(deadline - _clock.now(), 0))
+        setup.stop(max(deadline - clock.now(), 0))
 
 
 on_process_events(

@@ -10,7 +10,7 @@ from logging.handlers import QueueHandler
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from .. import _clock
+from ..cancel import clock
 from ._process import watch_multiprocessing
 from ._record import snapshot
 from ._redaction import redact_record
@@ -159,8 +159,8 @@ class Writer:
         self._finish()
 
     def _drain(self, timeout: float) -> bool:
-        deadline = _clock.now() + timeout
-        while _clock.now() < deadline:
+        deadline = clock.now() + timeout
+        while clock.now() < deadline:
             try:
                 item = self.queue.get_nowait()
             except Empty:
@@ -221,7 +221,7 @@ class Writer:
 
     def _complain(self, trouble: str) -> None:
         """Say on standard error what a log file cannot, once a minute at most."""
-        now = _clock.now()
+        now = clock.now()
         if now < self._quiet_until or not logging.raiseExceptions:
             return
         self._quiet_until = now + _COMPLAINT_EVERY_S

@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 from requests.auth import AuthBase
 
-from ..providers.anthropic import AnthropicDialect
+from ..providers.anthropic.request import AnthropicDialect
 from ..providers.dialect import Dialect
-from ..providers.gemini import GeminiDialect
-from ..providers.openai_chat import OpenAIChatDialect
-from ..providers.openai_responses import OpenAIResponsesDialect
+from ..providers.gemini.request import GeminiDialect
+from ..providers.openai_chat.request import OpenAIChatDialect
+from ..providers.openai_responses.request import OpenAIResponsesDialect
 from .model import Credentials, Model
 
 __all__ = ["Anthropic", "Gemini", "OpenAIChat", "OpenAIResponses"]

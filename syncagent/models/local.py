@@ -16,9 +16,9 @@ from typing import IO, Any, Final
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
-from .answer import Answer, Events
 from .dialects import OpenAIChat
 from .endpoints import IMITATED, Endpoint
+from .response import Answer, Events
 
 __all__ = ["CONTEXT_TOKENS", "INSTALL", "Local", "LocalServer", "local_server"]
 

@@ -19,13 +19,13 @@ from ..messages import Message
 from ..options import Options, ToolSpec
 from ..providers.dialect import Dialect
 from ..providers.draft import Draft
-from ..retry import Retries
-from ..timeouts import Timeout, Timeouts
 from ..transport import Transport
+from ..transport.retries import Retries
+from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
-from .answer import Answer, Events
 from .endpoints import ENDPOINTS, Endpoint
 from .prices import Price, find_price
+from .response import Answer, Events
 
 __all__ = ["Credentials", "Model"]
 

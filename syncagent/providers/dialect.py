@@ -14,7 +14,7 @@ from ..exceptions import ConfigurationError, ProtocolError, ProviderError, Strea
 from ..messages import Message
 from ..options import Options, OutputFormat, ToolSpec
 from ..sse import ServerSentEvent
-from ..transcript import Piece, Transcript
+from ..transcript.transcript import Piece, Transcript
 from .blocks import encoded
 from .draft import Draft
 from .refusals import explain

@@ -84,7 +84,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     thread: str = ""
     begin: Begin | None = None
     phase: str | None = None
-    #: As :func:`syncagent.event_lines.decode_event` takes it.
+    #: As :func:`syncagent.events.decode_event` takes it.
     event: msgspec.Raw = msgspec.Raw(b"")
     tool: ToolMoment | None = None
     cancel: Cancelled | None = None

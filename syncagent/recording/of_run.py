@@ -10,20 +10,20 @@ from typing import Any, Final
 
 import msgspec
 
-from .. import _clock
-from ..cancel import CancelReason
-from ..event_lines import encode_event
+from ..cancel import CancelReason, clock
 from ..events import (
+    RunFinished,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
     ToolFinished,
     ToolStarted,
     UsageUpdated,
+    encode_event,
 )
 from ..messages import UserMessage
-from ..result import RunFinished, RunResult
-from ..run import Run
+from ..result import RunResult
+from ..run.run import Run
 from ..tools.invocation import Invocation
 from .lines import Begin, Cancelled, Failure, ToolMoment
 from .target import Record, check_record
@@ -81,7 +81,7 @@ class Recorded:
         recording.write(b"phase", "queue", at=since)
         how = result.cancellation
         if how is not None:
-            at = _clock.now() - how.latency
+            at = clock.now() - how.latency
             told = Cancelled(how.reason, how.origin, how.phase)
             recording.write(b"cancel", told, at=at)
         recording.end(result, None)
@@ -160,7 +160,7 @@ class RunRecording:
         except Exception as error:  # no JSON has words for it
             self.write(b"lost", f"{kind.__name__}: {error!r:.200}")
             return
-        self._add(b"event", body, _clock.now(), is_urgent=kind not in _SMALL)
+        self._add(b"event", body, clock.now(), is_urgent=kind not in _SMALL)
 
     def enter(self, phase: str) -> None:
         """Write down what the run is doing from now on."""
@@ -212,7 +212,7 @@ class RunRecording:
         invocations: tuple[Invocation, ...],
     ) -> None:
         for event in _untold(result, invocations):
-            self._add(b"event", encode_event(event), _clock.now(), is_urgent=False)
+            self._add(b"event", encode_event(event), clock.now(), is_urgent=False)
         if result is None:
             name = type(error).__name__
             self.write(b"error", Failure(name, str(error)))
@@ -220,7 +220,7 @@ class RunRecording:
         # All of it was told before, but for what came before this run.
         short = msgspec.structs.replace(result, messages=(), start=0)
         self._add(
-            b"event", encode_event(RunFinished(short)), _clock.now(), is_urgent=True
+            b"event", encode_event(RunFinished(short)), clock.now(), is_urgent=True
         )
 
     def write(self, what: bytes, value: Any, *, at: float | None = None) -> None:
@@ -231,7 +231,7 @@ class RunRecording:
             body = _ENCODER.encode(value)
         except Exception as error:
             what, body = b"lost", _ENCODER.encode(ascii(error))
-        self._add(what, body, _clock.now() if at is None else at, is_urgent=True)
+        self._add(what, body, clock.now() if at is None else at, is_urgent=True)
 
     def _add(self, what: bytes, body: bytes, at: float, *, is_urgent: bool) -> None:
         ident, rest = self._place

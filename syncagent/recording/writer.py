@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from .. import _clock
 from ..__version__ import __version__
 from .._redaction import MASK, hidden
-from ..result import StreamEvent
+from ..cancel import clock
+from ..events import StreamEvent
 from .lines import FORMAT, VERSION, Begin, Cancelled, Failure, Header, Line, ToolMoment
 from .target import is_path, takes_text
 
@@ -99,7 +99,7 @@ class Writer:
                 taken.append(lines.popleft())
         except IndexError:
             pass
-        self._due = _clock.now() + _PATIENCE
+        self._due = clock.now() + _PATIENCE
         if not taken or not self._is_open:
             return
         text = b"".join(taken)
@@ -157,7 +157,7 @@ def _header(since: float) -> Header:
     import platform  # here, as most programs never record anything
     from datetime import datetime, timezone
 
-    ago = _clock.now() - since
+    ago = clock.now() - since
     wall = datetime.now(timezone.utc).timestamp() - ago
     return Header(
         syncagent=FORMAT,

@@ -9,8 +9,11 @@ import msgspec
 from ..messages import Message, UserMessage
 from ..models.dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from ..options import ToolSpec
-from ..transcript import Transcript
-from .rules import anthropic, gemini, openai_chat, openai_responses
+from ..transcript.transcript import Transcript
+from .providers.anthropic import rules as anthropic
+from .providers.gemini import rules as gemini
+from .providers.openai_chat import rules as openai_chat
+from .providers.openai_responses import rules as openai_responses
 
 __all__ = ["complaints"]
 

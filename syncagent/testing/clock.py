@@ -7,8 +7,8 @@ import time
 from types import TracebackType
 from typing import Final
 
-from .. import _clock
-from ..cancel import services
+from ..cancel import clock
+from ..cancel import threads as services
 
 #: Real seconds after which a wait that no test ends gives up.
 _LIMIT: Final = 30.0
@@ -29,7 +29,7 @@ class FakeClock:
         #: may be advanced in the instant between.
         self._read = threading.local()
         self._sleepers: list[_Sleeper] = []
-        self._before: _clock.Clock | None = None
+        self._before: clock.Clock | None = None
 
     def now(self) -> float:
         """Return the fake monotonic time."""
@@ -43,7 +43,7 @@ class FakeClock:
             if sleeper.wakes_at <= self._now:
                 sleeper.wake()
 
-    def acquire(self, lock: _clock.Lock, timeout: float) -> bool:
+    def acquire(self, lock: clock.Lock, timeout: float) -> bool:
         """Acquire *lock* within *timeout* seconds of fake time."""
         sleeper = _Sleeper(lock, getattr(self._read, "now", self._now) + timeout)
         self._sleepers.append(sleeper)  # publish first, then look
@@ -76,7 +76,7 @@ class FakeClock:
         return sum(not sleeper.is_of_a_service for sleeper in list(self._sleepers))
 
     def __enter__(self) -> FakeClock:
-        self._before = _clock.install(self)
+        self._before = clock.install(self)
         services.current.timer.look_again()
         return self
 
@@ -87,13 +87,13 @@ class FakeClock:
         trace: TracebackType | None,
     ) -> None:
         assert self._before is not None
-        _clock.install(self._before)
+        clock.install(self._before)
         for sleeper in list(self._sleepers):  # they go on in real time
             sleeper.wake()
 
 
 class _Sleeper:
-    def __init__(self, lock: _clock.Lock, wakes_at: float) -> None:
+    def __init__(self, lock: clock.Lock, wakes_at: float) -> None:
         self.wakes_at = wakes_at
         self.is_due = False
         # The SDK's own threads may sleep as long as they like.

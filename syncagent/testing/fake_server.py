@@ -16,11 +16,15 @@ from typing import Any, Final
 
 import msgspec
 
-from .._closing import Closing
-from .rules import anthropic as anthropic_rules
-from .rules import gemini as gemini_rules
-from .rules import openai_chat as openai_chat_rules
-from .rules import openai_responses as openai_responses_rules
+from .._closeable import Closing
+from .providers.anthropic import rules as anthropic_rules
+from .providers.anthropic import speech as anthropic
+from .providers.gemini import rules as gemini_rules
+from .providers.gemini import speech as gemini
+from .providers.openai_chat import rules as openai_chat_rules
+from .providers.openai_chat import speech as openai_chat
+from .providers.openai_responses import rules as openai_responses_rules
+from .providers.openai_responses import speech as openai_responses
 from .script import (
     Act,
     Broken,
@@ -34,7 +38,6 @@ from .script import (
     Status,
     say,
 )
-from .speech import anthropic, gemini, openai_chat, openai_responses
 
 __all__ = ["FakeServer", "SeenRequest"]
 

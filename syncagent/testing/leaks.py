@@ -45,7 +45,7 @@ def no_leaks(*, allow_threads: bool = False) -> Iterator[None]:
 
 
 def _close_idle() -> None:
-    for name in ("syncagent.transport", "syncagent.tools.pool"):
+    for name in ("syncagent.transport", "syncagent.tools.processes.pool"):
         module = sys.modules.get(name)
         if module is not None:
             module.close_idle()

@@ -17,11 +17,11 @@ from ..messages import (
     ToolCall,
     UserMessage,
 )
-from ..models.answer import Answer, Events
 from ..models.dialects import OpenAIChat
+from ..models.response import Answer, Events
 from ..options import Options, ToolSpec
 from ..providers.draft import Draft
-from ..timeouts import Timeouts
+from ..transport.timeouts import Timeouts
 from .gate import Gate
 from .script import Reply, say
 

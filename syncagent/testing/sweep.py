@@ -15,7 +15,7 @@ from ..cancel import CancelToken, Receipt
 from ..exceptions import ConfigurationError
 from ..messages import AssistantMessage, Message, ToolMessage, UserMessage
 from ..result import RunResult
-from ..run import Run
+from ..run.run import Run
 from ..tools.abandoned import abandoned
 from ..tools.invocation import Invocation
 from .accepted import complaints

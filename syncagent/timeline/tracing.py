@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from .. import events
-from ..event_lines import decode_event
+from ..events import RunFinished, decode_event
 from ..recording import Begin, Cancelled, Failure, Line, ToolMoment
-from ..result import RunFinished, RunResult
+from ..result import RunResult
 from ..usage import Usage
 from . import words
 from .spans import Detail, Kind, Mark, Row, Segment

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from .. import _clock
+from ..cancel import clock
 
 __all__ = ["AbandonedTool", "abandoned", "note_abandoned", "strike_out"]
 
@@ -48,7 +48,7 @@ def note_abandoned(
     key: int, name: str, call_id: str, run_id: str, thread: threading.Thread
 ) -> None:
     """Enter one."""
-    entry = AbandonedTool(name, call_id, run_id, thread.name, _clock.now())
+    entry = AbandonedTool(name, call_id, run_id, thread.name, clock.now())
     _ledger[key] = entry
 
 
@@ -59,5 +59,5 @@ def strike_out(key: int, *, is_silent: bool = False) -> None:
         _log.info(
             "run %s: %s, which was left behind, has ended after %.1f s; its result is "
             "dropped",
-            *(entry.run_id, entry.name, _clock.now() - entry.since),
+            *(entry.run_id, entry.name, clock.now() - entry.since),
         )

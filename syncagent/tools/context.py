@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from .._closing import Closing
+from .._closeable import Closing
 from ..cancel import CancelToken, Registration
 from ..exceptions import ToolError
 
 if TYPE_CHECKING:
     from ..transport import CancellableSession
-    from .processes import ProcessResult
+    from .processes.program import ProcessResult
 
 __all__ = ["Asked", "ToolContext"]
 
@@ -132,7 +132,7 @@ class ToolContext(Closing):
         :param command: the program and its arguments; no shell looks at them.
         :param grace: by default the tool's own.
         """
-        from .processes import run_process
+        from .processes.program import run_process
 
         return run_process(
             command,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
-from .. import _clock
-from ..cancel import CancelToken, Mailbox
+from ..cancel import CancelToken, Mailbox, clock
 from ..events import BackgroundRequested, RunEvent
 from ..exceptions import Cancelled
+from .detachable import Errand
 from .invocation import Ending, Host, Invocation
-from .threads import Errand
 
 __all__ = ["Executor"]
 
@@ -221,7 +220,7 @@ class Executor:
         """
         ended: list[Invocation] = []
         try:
-            since = _clock.now()
+            since = clock.now()
             ended += self._collect()
             while self._running:
                 item = self._wait_for_end(since)
@@ -288,4 +287,4 @@ class Executor:
 
 
 def _is_past(at: float | None) -> bool:
-    return at is not None and at <= _clock.now()
+    return at is not None and at <= clock.now()

@@ -9,14 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from .. import _clock
-from .._around import call_surrounded
-from .._run_id import run_id as current_run_id
-from ..cancel import CancelToken
+from .._context import call_surrounded
+from .._context import run_id as current_run_id
+from ..cancel import CancelToken, clock
 from ..events import ToolFinished, ToolStarted
 from ..exceptions import AuthenticationFailed, Cancelled, ToolError
-from ..messages import ResultBlock, Text, ToolCall, ToolResult
-from ..outcomes import Outcome, ToolOutcome
+from ..messages import Outcome, ResultBlock, Text, ToolCall, ToolOutcome, ToolResult
 from .context import Asked, ToolContext
 from .results import RESULT_LIMIT, content_of, cut, words_for
 from .tool import AnyTool
@@ -145,7 +143,7 @@ class Invocation:
             ending = self._before  # it did run, if not again
         self.ending = ending
         if self.began is not None:
-            self.seconds = _clock.now() - self.began
+            self.seconds = clock.now() - self.began
 
     def refuse(self, words: str, outcome: Outcome = "failed") -> None:
         """Note that it will not run, and why."""
@@ -258,7 +256,7 @@ class Invocation:
     def _call(self, tool: AnyTool, context: ToolContext, host: Host) -> Any:
         args, kwargs = self.bound
         if tool.runs_in_process:
-            from .isolation import call_in_process
+            from .processes.call import call_in_process
 
             return call_in_process(tool, args, kwargs, context, host.forced)
         name = tool.signature.context_name
@@ -355,7 +353,7 @@ class Invocation:
 
     def started(self) -> ToolStarted:
         """Return the event for its begin."""
-        self.began = _clock.now()
+        self.began = clock.now()
         return ToolStarted(self.call.call_id, self.call.name, self.arguments)
 
     def finished(self) -> ToolFinished:

@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from ..exceptions import ConfigurationError
-from ..shapes import ShapeError
-from .docstrings import read_docstring
+from ..schemas import ShapeError
+from ..schemas.docstrings import read_docstring
 
 __all__ = ["RawSignature"]
 

@@ -9,11 +9,11 @@ import msgspec
 
 from ..exceptions import ConfigurationError
 from ..options import ToolSpec
+from ..schemas.signature import Signature, read_signature
 from .context import ToolContext
 from .raw import RawSignature
 from .results import RESULT_LIMIT
 from .settings import Isolation, NeedsApproval, OnCancel, ToolSettings, checked_name
-from .signature import Signature, read_signature
 
 __all__ = ["AnyTool", "Tool", "as_tool", "tool"]
 
@@ -81,7 +81,7 @@ class Tool(Generic[_P, _R]):
                 signature.parameters,
             )
             if self.runs_in_process:
-                from .workers import find_target
+                from .processes.call import find_target
 
                 find_target(self.function)  # what cannot be found is said at once
         return self._spec

@@ -24,9 +24,11 @@ It knows no provider.
 """
 
 from .adapter import CancellableAdapter, close_idle
-from .answers import Reply
+from .response import Reply
+from .retries import Retries
 from .session import CancellableSession
 from .streams import EventStream
+from .timeouts import Timeout, Timeouts
 from .transport import Transport
 
 __all__ = [
@@ -34,6 +36,9 @@ __all__ = [
     "CancellableSession",
     "EventStream",
     "Reply",
+    "Retries",
+    "Timeout",
+    "Timeouts",
     "Transport",
     "close_idle",
 ]

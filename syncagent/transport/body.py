@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from urllib3.response import HTTPResponse
 
-from .._sockets import ReadableSocket
 from ..cancel import CancelToken
+from .sockets import ReadableSocket
 
 # The end of one chunk and the head of the next, in the form that servers send.
 _NEXT_CHUNK: Final = re.compile(rb"\r\n([0-9a-fA-F]{1,8})\r\n")

@@ -11,18 +11,18 @@ from typing import Any, Final
 import requests
 from requests.hooks import dispatch_hook
 
-from .._resolver import Resolver
-from .._run_id import run_id
+from .._context import run_id
 from ..cancel import CancelToken
 from ..exceptions import Cancelled, ProviderError, SyncAgentError, TransportError
-from ..retry import Retries
-from ..timeouts import Timeouts
 from .adapter import CancellableAdapter
-from .answers import Answer
 from .exchange import Exchange, Outside
 from .failures import Failures, free
 from .prepared import Request
 from .redactor import Redactor
+from .resolver import Resolver
+from .response import Answer
+from .retries import Retries
+from .timeouts import Timeouts
 
 _log = logging.getLogger("syncagent.transport")
 

@@ -28,10 +28,10 @@ from urllib3.exceptions import (
 )
 from urllib3.util.connection import allowed_gai_family
 
-from .._resolver import resolve
-from .._sockets import FOREVER, Address, Line, connect
 from .body import Body, Response
 from .exchange import Exchange, Outside, current
+from .resolver import resolve
+from .sockets import FOREVER, Address, Line, connect
 from .tls import use_shared_context
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from .._resolver import Resolver
-from .._sockets import Line, ReadableSocket, nap_of_this_thread
 from ..cancel import Alarm, CancelToken
-from ..timeouts import Timeouts
+from .resolver import Resolver
+from .sockets import Line, ReadableSocket, nap_of_this_thread
+from .timeouts import Timeouts
 
 T = TypeVar("T")
 

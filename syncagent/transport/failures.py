@@ -34,9 +34,9 @@ from ..exceptions import (
     SyncAgentError,
     TotalTimeout,
 )
-from ..timeouts import Timeouts
 from .exchange import TIMEOUT_OF
 from .redactor import Redactor
+from .timeouts import Timeouts
 
 _TIMEOUTS: Final[dict[str, type[RequestTimeout]]] = {
     "connect": ConnectTimeout,

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Final
 
-from .._closing import Closing
+from .._closeable import Closing
 from ..sse import EventDecoder, ServerSentEvent
-from .answers import Answer
 from .calls import Attempt, Call
 from .exchange import call_outside
+from .response import Answer
 
 #: Tells whether an event is the one by which its protocol says: this was all.
 IsEnd = Callable[[ServerSentEvent], bool]

@@ -9,17 +9,17 @@ from typing import Any, Final
 import msgspec
 import requests
 
-from .._resolver import Resolver
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
-from ..retry import Retries
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
-from ..timeouts import Timeout, Timeouts
 from .adapter import CancellableAdapter
-from .answers import Reply
 from .calls import Call
+from .resolver import Resolver
+from .response import Reply
+from .retries import Retries
 from .settings import Auth, Settings, new_session
 from .streams import EventStream, IsEnd
+from .timeouts import Timeout, Timeouts
 
 #: An answer of more bytes than this is an error, unless a transport says otherwise.
 MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
@@ -41,8 +41,8 @@ class Transport:
     of the process.
 
     :param timeout: seconds for every wait, a pair for connecting and for the others as
-        in :mod:`requests`, or :class:`~syncagent.timeouts.Timeouts`.
-    :param retries: how many more attempts, or :class:`~syncagent.retry.Retries`.
+        in :mod:`requests`, or :class:`~syncagent.transport.Timeouts`.
+    :param retries: how many more attempts, or :class:`~syncagent.transport.Retries`.
     :param proxies: as in :mod:`requests`; the environment's are used besides.
     :param verify: the path of a CA bundle, or ``False`` with *allow_insecure*.
     :param cert: the path of a client certificate, or a pair with that of its key.

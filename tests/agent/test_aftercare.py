@@ -7,7 +7,7 @@ import pytest
 from crew import LONG
 
 from syncagent import Agent, tool
-from syncagent._around import _aftercare, add_aftercare
+from syncagent._context import _aftercare, add_aftercare
 from syncagent.testing import ScriptedModel, call, say
 
 

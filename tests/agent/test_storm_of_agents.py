@@ -21,7 +21,6 @@ from syncagent import (
     tool,
 )
 from syncagent.models import OpenAIChat
-from syncagent.retry import Retries
 from syncagent.testing import (
     Broken,
     Delay,
@@ -34,7 +33,7 @@ from syncagent.testing import (
     complaints,
     say,
 )
-from syncagent.transport import close_idle
+from syncagent.transport import Retries, close_idle
 
 LONG = 300.0
 

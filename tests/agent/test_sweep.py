@@ -8,7 +8,6 @@ from workshop import AGAIN, CLASSES, LAST, change, make_agent, on_server
 
 from syncagent import Agent, CancelPolicy, CancelToken, Origin, tool
 from syncagent.exceptions import ProviderUnavailable
-from syncagent.retry import Retries
 from syncagent.testing import (
     FakeClock,
     FakeServer,
@@ -19,7 +18,7 @@ from syncagent.testing import (
     say,
 )
 from syncagent.testing.script import Send
-from syncagent.transport import close_idle
+from syncagent.transport import Retries, close_idle
 
 WAYS = ["inside", "thread", "meanwhile"]
 #: What the run of the workshop does, and can be cancelled in.

@@ -8,10 +8,10 @@ from crew import run_script
 from tool_shop import agent_for, outcomes, until
 
 from syncagent import CancelToken, ConfigurationError, abandoned, tool
+from syncagent.asking.handler_call import ask_handler
 from syncagent.exceptions import Cancelled
 from syncagent.testing import Gate
-from syncagent.tools.handlers import ask_handler
-from syncagent.tools.threads import Errand
+from syncagent.tools.detachable import Errand
 
 
 def test_the_interpreter_exits():

@@ -11,7 +11,6 @@ from workshop import CLASSES, LAST, make_agent, on_server, told, words
 
 from syncagent import Agent, CancelPolicy, ToolContext, tool
 from syncagent.messages import AssistantMessage, Image, Thinking, ToolMessage
-from syncagent.retry import Retries
 from syncagent.testing import (
     FakeServer,
     Gate,
@@ -23,7 +22,7 @@ from syncagent.testing import (
     complaints,
     say,
 )
-from syncagent.transport import close_idle
+from syncagent.transport import Retries, close_idle
 
 MARKER = "<system>User interrupted this message</system>"
 NOTICE = "Cancelled by user"

@@ -32,8 +32,7 @@ from syncagent import (
     ToolContext,
     tool,
 )
-from syncagent.events import InterruptRaised, TextDelta, ToolFinished
-from syncagent.result import RunFinished
+from syncagent.events import InterruptRaised, RunFinished, TextDelta, ToolFinished
 from syncagent.testing import Gate, call, complaints, say
 
 free = tool(name="do")(do.function)

@@ -8,8 +8,8 @@ import pytest
 from crew import LONG
 
 from syncagent import AgentBusy, Handle
+from syncagent.events import RunFinished
 from syncagent.models import Anthropic, OpenAIChat
-from syncagent.result import RunFinished
 from syncagent.testing import Gate, complaints, say
 
 #: The ways to run an agent from which one can be released.

@@ -16,10 +16,9 @@ from night_shift import (
 )
 
 from syncagent import Agent, AgentBusy, ToolContext, tool
-from syncagent.events import TextDelta, ToolStarted
+from syncagent.events import RunFinished, TextDelta, ToolStarted
 from syncagent.exceptions import ProviderUnavailable
 from syncagent.messages import UserMessage
-from syncagent.result import RunFinished
 from syncagent.testing import FakeClock, Gate, ScriptedModel, call, complaints, say
 
 LAST = "All is done."

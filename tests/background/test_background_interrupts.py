@@ -8,7 +8,7 @@ from crew import LONG
 from night_shift import late_thread, until
 
 from syncagent import Agent, ToolContext, abandoned, tool
-from syncagent.result import RunFinished
+from syncagent.events import RunFinished
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
 #: Where it is raised: all that has a part in a hand-over.

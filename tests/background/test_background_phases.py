@@ -25,9 +25,7 @@ from night_shift import (
 )
 
 from syncagent import Agent
-from syncagent.events import MessageStarted, TextDelta, TurnFinished
-from syncagent.result import RunFinished
-from syncagent.retry import Retries
+from syncagent.events import MessageStarted, RunFinished, TextDelta, TurnFinished
 from syncagent.testing import (
     Comment,
     FakeServer,
@@ -39,6 +37,7 @@ from syncagent.testing import (
     complaints,
     say,
 )
+from syncagent.transport import Retries
 
 
 def headers(phase):

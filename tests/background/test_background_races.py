@@ -9,7 +9,7 @@ from crew import LONG, together
 from night_shift import FACES, until
 
 from syncagent import Agent, ToolContext, tool
-from syncagent.result import RunFinished
+from syncagent.events import RunFinished
 from syncagent.testing import ScriptedModel, call, complaints, say
 
 WORDS = "One, two, three, four, five, six, seven."

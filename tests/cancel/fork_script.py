@@ -11,7 +11,8 @@ from counting import Counter, Sock
 from forking import in_child
 
 from syncagent import CancelToken
-from syncagent.cancel import RunClaim, RunSlot, services
+from syncagent.cancel import RunClaim, RunSlot
+from syncagent.cancel import threads as services
 
 LONG = 20.0
 

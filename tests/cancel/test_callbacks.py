@@ -10,7 +10,8 @@ import pytest
 from crew import LONG, together
 
 from syncagent import CancelToken
-from syncagent.cancel import Alarm, services
+from syncagent.cancel import Alarm
+from syncagent.cancel import threads as services
 from syncagent.cancel.threads import Courier, Timer
 from syncagent.testing import FakeClock, Gate
 

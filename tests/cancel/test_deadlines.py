@@ -10,7 +10,8 @@ import pytest
 from crew import LONG
 
 from syncagent import Cancelled, CancelToken
-from syncagent.cancel import Killable, services
+from syncagent.cancel import Killable
+from syncagent.cancel import threads as services
 from syncagent.cancel.threads import Timer
 from syncagent.testing import FakeClock
 

@@ -3,8 +3,7 @@
 import pytest
 from crew import together
 
-from syncagent import _clock
-from syncagent.cancel import CancelToken, Mailbox
+from syncagent.cancel import CancelToken, Mailbox, clock
 
 
 def test_first_in_first_out():
@@ -33,7 +32,7 @@ def test_waiting_ends_with_the_token():
 def test_waiting_ends_in_time():
     """A time that has passed, own or the token's, ends the wait."""
     mail = Mailbox()
-    assert mail.get(CancelToken(), _clock.now() + 0.01) is None
+    assert mail.get(CancelToken(), clock.now() + 0.01) is None
     assert mail.get(CancelToken(0.01)) is None
 
 

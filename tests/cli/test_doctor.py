@@ -8,9 +8,14 @@ import pytest
 from shell import KEY, read_until, start
 
 from syncagent import CancelToken
-from syncagent.cli.findings import _address, _satisfies, find_models, masked
+from syncagent.cli.doctor.findings import (
+    _address,
+    _satisfies,
+    find_models,
+    masked,
+)
+from syncagent.cli.doctor.trials import try_model
 from syncagent.cli.main import main
-from syncagent.cli.trials import try_model
 from syncagent.models.endpoints import ENDPOINTS
 from syncagent.models.local import INSTALL
 from syncagent.testing import FakeServer, Stall, Status, say

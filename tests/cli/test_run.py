@@ -8,9 +8,7 @@ import pytest
 from shell import KEY, finish, read_until, start
 
 from syncagent.cli.main import main
-from syncagent.event_lines import decode_event
-from syncagent.events import TextDelta, ToolFinished
-from syncagent.result import RunFinished
+from syncagent.events import RunFinished, TextDelta, ToolFinished, decode_event
 from syncagent.testing import FakeServer, Send, Stall, Status, call, say
 
 TOOLS = '''

@@ -25,8 +25,8 @@ from django.urls import include, path
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.cancel import live_runs
-from syncagent.integrations.asgi import end_runs_with_server
 from syncagent.integrations.django.disconnect import cancel_on_disconnect
+from syncagent.integrations.web.asgi import end_runs_with_server
 from syncagent.models import OpenAIChat
 from syncagent.transport import close_idle
 

@@ -4,7 +4,7 @@ from flask import current_app, g
 from flask_site import Visitor, make_site
 
 from syncagent import Agent, ToolContext, tool
-from syncagent._around import surrounded_by
+from syncagent._context import surrounded_by
 from syncagent.testing import ScriptedModel, call, say
 
 

@@ -7,14 +7,14 @@ import pytest
 from flask_site import Visitor, make_site
 
 from syncagent.exceptions import ConfigurationError
-from syncagent.integrations.page import ASSETS, read_asset, render_page
+from syncagent.integrations.web.page import ASSETS, read_asset, render_page
 from syncagent.testing import ScriptedModel
 
 MARKUP = '"><script>{{title}}</script>'
 
 
 def text_of(name):
-    return files("syncagent.integrations.page").joinpath(name).read_text()
+    return files("syncagent.integrations.web.page").joinpath(name).read_text()
 
 
 def test_served():

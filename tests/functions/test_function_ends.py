@@ -23,7 +23,7 @@ from syncagent import (
 from syncagent.cancel import live_runs
 from syncagent.events import TextDelta
 from syncagent.messages import AssistantMessage, Refusal, Text
-from syncagent.shapes import ShapeError
+from syncagent.schemas import ShapeError
 from syncagent.testing import Gate, ScriptedModel, call, cancel_everywhere, say
 
 

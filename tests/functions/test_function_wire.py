@@ -14,7 +14,7 @@ from syncagent import CancelToken, RunCancelled, llm_chat, llm_function
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses, find_model
 from syncagent.models.endpoints import ENDPOINTS
 from syncagent.options import Options, ToolSpec
-from syncagent.output import Output
+from syncagent.run.output import Output
 from syncagent.testing import Send, Stall, call, say
 
 LOOK = ToolSpec("look", "Look.")

@@ -16,8 +16,7 @@ from tool_shop import until
 
 from syncagent import Agent, ConfigurationError, ToolContext, tool
 from syncagent.cancel import Mailbox
-from syncagent.events import StateChanged
-from syncagent.result import RunFinished
+from syncagent.events import RunFinished, StateChanged
 from syncagent.testing import ScriptedModel, call, complaints, say
 
 

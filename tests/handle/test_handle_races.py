@@ -20,8 +20,8 @@ from rehearsal import SUM, add, check_usable, model
 from tool_shop import until
 
 from syncagent import Agent, ToolContext, tool
+from syncagent.events import RunFinished
 from syncagent.messages import ToolMessage
-from syncagent.result import RunFinished
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
 

@@ -6,8 +6,7 @@ from backstage import MORE, words_of
 from crew import LONG
 
 from syncagent import ConfigurationError
-from syncagent.events import StateChanged
-from syncagent.result import RunFinished
+from syncagent.events import RunFinished, StateChanged
 from syncagent.testing import complaints
 
 # What is said, then what the last run has ended as, then the state of the handle. The

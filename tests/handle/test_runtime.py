@@ -17,10 +17,10 @@ from syncagent import (
     ToolContext,
     WrongThread,
     abandoned,
-    runtime,
     tool,
 )
-from syncagent.runtime import ShutdownReport
+from syncagent.background import runtime
+from syncagent.background.runtime import ShutdownReport
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
 

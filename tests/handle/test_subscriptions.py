@@ -12,9 +12,8 @@ from rehearsal import add, meanwhile, model
 from tool_shop import until
 
 from syncagent import Agent, CancelToken, ConfigurationError, ToolContext, tool
-from syncagent.events import Lagged, StateChanged, TextDelta, ToolProgress
-from syncagent.result import RunFinished
-from syncagent.subscriptions import EventLog, Subscription
+from syncagent.background.subscriptions import EventLog, Subscription
+from syncagent.events import Lagged, RunFinished, StateChanged, TextDelta, ToolProgress
 from syncagent.testing import ScriptedModel, call, say
 
 

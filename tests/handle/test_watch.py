@@ -11,8 +11,9 @@ from crew import LONG, together
 from rehearsal import meanwhile
 from tool_shop import until
 
+from syncagent.asking.inbox import Inbox
+from syncagent.asking.questions import Desk
 from syncagent.cancel import CancelToken, Watch
-from syncagent.desk import Desk, Inbox
 from syncagent.exceptions import InterruptOver
 from syncagent.interrupts import AwaitingInput
 from syncagent.messages import UserMessage

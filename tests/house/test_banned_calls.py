@@ -13,7 +13,7 @@ BANNED = {
     "Retry": "its back-off cannot be cancelled",
 }
 #: The one that serves those who have an event loop of their own.
-WITH_LOOP = {"syncagent.integrations.asgi"}
+WITH_LOOP = {"syncagent.integrations.web.asgi"}
 #: Methods that block for ever when they are called without a timeout.
 BLOCKING = {"wait", "get", "join", "acquire", "result", "select", "communicate"}
 #: Waiting for a token is what a token is for; get() of a context variable is no wait.

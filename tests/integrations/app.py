@@ -14,12 +14,7 @@ from functools import cache
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.cancel import live_runs
-from syncagent.integrations.wsgi import (
-    Runs,
-    RunsApp,
-    Views,
-    cancel_on_disconnect,
-)
+from syncagent.integrations.web.wsgi import Runs, RunsApp, Views, cancel_on_disconnect
 from syncagent.models import OpenAIChat
 from syncagent.transport import close_idle
 

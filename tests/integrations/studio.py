@@ -7,7 +7,7 @@ from crew import LONG
 from serving import moments
 
 from syncagent import Agent
-from syncagent.integrations.runs import Runs
+from syncagent.integrations.web.runs import Runs
 from syncagent.testing import Gate, ScriptedModel
 
 ANNA = "anna"

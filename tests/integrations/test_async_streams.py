@@ -8,7 +8,7 @@ import pytest
 from crew import LONG
 from studio import finished, how_it_ended, make_runs, parse, silent, start
 
-from syncagent.integrations.asgi import AsyncEventStream, end_runs_with_server
+from syncagent.integrations.web.asgi import AsyncEventStream, end_runs_with_server
 from syncagent.testing import Gate
 
 

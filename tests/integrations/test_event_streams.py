@@ -21,9 +21,9 @@ from studio import (
 )
 
 from syncagent import ToolContext, tool
-from syncagent.event_lines import decode_event
+from syncagent.events import decode_event
 from syncagent.exceptions import ProviderUnavailable
-from syncagent.integrations.sse import HEADERS, parse_event_id
+from syncagent.integrations.web.sse import HEADERS, parse_event_id
 from syncagent.testing import Gate, call, say
 
 

@@ -20,9 +20,9 @@ from studio import (
 )
 
 from syncagent import Approval, ConfigurationError, tool
-from syncagent.integrations.bodies import Answer, CancelRequest, decode_body
-from syncagent.integrations.refusals import Refused
-from syncagent.integrations.runs import Runs, close_all
+from syncagent.integrations.web.bodies import Answer, CancelRequest, decode_body
+from syncagent.integrations.web.refusals import Refused
+from syncagent.integrations.web.runs import Runs, close_all
 from syncagent.testing import Gate, call, say
 
 

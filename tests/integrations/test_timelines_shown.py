@@ -5,7 +5,7 @@ from crew import LONG
 from studio import ANNA, make_runs
 
 from syncagent import Agent, tool
-from syncagent.integrations.views import Call, Views
+from syncagent.integrations.web.views import Call, Views
 from syncagent.testing import ScriptedModel, call, say
 
 

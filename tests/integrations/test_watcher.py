@@ -13,8 +13,8 @@ from forking import in_child
 from studio import until, watch_threads
 
 from syncagent import CancelToken
-from syncagent.integrations.disconnect import cancel_on_disconnect, disconnect_probe
-from syncagent.integrations.watcher import Connection, watch
+from syncagent.integrations.web.disconnect import cancel_on_disconnect, disconnect_probe
+from syncagent.integrations.web.watcher import Connection, watch
 from syncagent.testing import FakeClock
 
 

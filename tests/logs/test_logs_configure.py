@@ -13,7 +13,7 @@ from logging.handlers import QueueHandler
 import pytest
 
 from syncagent import ConfigurationError, logs
-from syncagent._run_id import run_id
+from syncagent._context import run_id
 from syncagent.logs import _setup
 
 JOIN_S = 10

@@ -20,7 +20,6 @@ from syncagent.messages import (
 )
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from syncagent.options import Options, OutputFormat, ToolSpec
-from syncagent.retry import Retries
 from syncagent.testing import (
     Broken,
     Comment,
@@ -34,7 +33,7 @@ from syncagent.testing import (
     say,
 )
 from syncagent.transcript import Transcript
-from syncagent.transport import Transport, close_idle
+from syncagent.transport import Retries, Transport, close_idle
 from syncagent.usage import Usage
 
 CLASSES = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]

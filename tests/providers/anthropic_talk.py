@@ -15,8 +15,8 @@ from syncagent.messages import (
     UserMessage,
 )
 from syncagent.options import Options
-from syncagent.providers.anthropic import AnthropicDialect
-from syncagent.testing.rules.anthropic import complaint
+from syncagent.providers.anthropic.request import AnthropicDialect
+from syncagent.testing.providers.anthropic.rules import complaint
 
 DIALECT = AnthropicDialect()
 HELLO = UserMessage.of("Hello")

@@ -4,8 +4,8 @@ import json
 
 from syncagent.messages import AssistantMessage, ToolCall, UserMessage
 from syncagent.options import Options
-from syncagent.providers.gemini import GeminiDialect
-from syncagent.testing.rules.gemini import complaint
+from syncagent.providers.gemini.request import GeminiDialect
+from syncagent.testing.providers.gemini.rules import complaint
 
 GEMINI = GeminiDialect()
 HI = UserMessage.of("hi")

@@ -8,12 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from syncagent.events import (
-    MessageFinished,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallReady,
-)
+from syncagent.events import MessageFinished, TextDelta, ThinkingDelta, ToolCallReady
 from syncagent.sse import EventDecoder
 
 BESIDE = Path(__file__).parents[3] / "shared" / "wire"

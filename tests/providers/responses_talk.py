@@ -3,7 +3,7 @@
 import json
 
 from syncagent.messages import ProviderBlock, ToolCall, UserMessage
-from syncagent.providers.openai_responses import OpenAIResponsesDialect
+from syncagent.providers.openai_responses.request import OpenAIResponsesDialect
 from syncagent.sse import ServerSentEvent
 
 DIALECT = OpenAIResponsesDialect()

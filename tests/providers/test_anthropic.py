@@ -15,9 +15,7 @@ from anthropic_talk import (
     text,
 )
 
-from syncagent.exceptions import (
-    ConfigurationError,
-)
+from syncagent.exceptions import ConfigurationError
 from syncagent.messages import (
     AssistantMessage,
     Citation,

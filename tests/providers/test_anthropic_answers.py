@@ -26,15 +26,9 @@ from syncagent.exceptions import (
     RateLimited,
     StreamBroken,
 )
-from syncagent.messages import (
-    Citation,
-    ProviderBlock,
-    Text,
-    Thinking,
-    ToolCall,
-)
+from syncagent.messages import Citation, ProviderBlock, Text, Thinking, ToolCall
 from syncagent.sse import ServerSentEvent, decode_events
-from syncagent.testing.speech import anthropic as speech
+from syncagent.testing.providers.anthropic import speech
 from syncagent.usage import Usage
 
 USAGE = Usage(100, 20, 30, 10)

@@ -9,7 +9,7 @@ from anthropic_talk import (
 )
 from recorded import entries, folder
 
-from syncagent.testing.rules.anthropic import complaint
+from syncagent.testing.providers.anthropic.rules import complaint
 
 ONE = {"disable_parallel_tool_use": True}
 

@@ -35,7 +35,7 @@ from syncagent.messages import (
     ToolCall,
 )
 from syncagent.sse import EventDecoder, ServerSentEvent
-from syncagent.testing.speech import gemini as speech
+from syncagent.testing.providers.gemini import speech
 from syncagent.usage import Usage
 
 USAGE = Usage(11, 7, 3, reasoning_tokens=2)

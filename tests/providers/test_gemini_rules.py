@@ -2,8 +2,8 @@
 
 import pytest
 
-from syncagent.testing.rules.gemini import complaint
-from syncagent.testing.speech import gemini as speech
+from syncagent.testing.providers.gemini import speech
+from syncagent.testing.providers.gemini.rules import complaint
 
 WORDS = {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}
 CALL_PART = {"functionCall": {"name": "f", "args": {}}}

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from syncagent.exceptions import (
-    ConfigurationError,
-)
+from syncagent.exceptions import ConfigurationError
 from syncagent.messages import (
     AssistantMessage,
     File,
@@ -20,9 +18,9 @@ from syncagent.messages import (
     UserMessage,
 )
 from syncagent.options import Options, OutputFormat, ToolSpec
-from syncagent.providers.openai_chat import OpenAIChatDialect
+from syncagent.providers.openai_chat.request import OpenAIChatDialect
 from syncagent.sse import ServerSentEvent
-from syncagent.testing.rules.openai_chat import complaint
+from syncagent.testing.providers.openai_chat.rules import complaint
 
 DIALECT = OpenAIChatDialect()
 IMITATOR = OpenAIChatDialect({"metadata": None})

@@ -20,9 +20,9 @@ from syncagent.exceptions import (
     StreamBroken,
 )
 from syncagent.messages import AssistantMessage, Refusal, Text, Thinking, ToolCall
-from syncagent.providers.openai_chat import OpenAIChatDialect
+from syncagent.providers.openai_chat.request import OpenAIChatDialect
 from syncagent.sse import EventDecoder, ServerSentEvent
-from syncagent.testing.speech import openai_chat as speech
+from syncagent.testing.providers.openai_chat import speech
 from syncagent.usage import Usage
 
 DIALECT = OpenAIChatDialect()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncagent.testing.rules.openai_chat import complaint
+from syncagent.testing.providers.openai_chat.rules import complaint
 
 USER = {"role": "user", "content": "Hi"}
 RIGHT = {"model": "gpt", "messages": [USER]}

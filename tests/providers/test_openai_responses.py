@@ -22,7 +22,7 @@ from syncagent.messages import (
     UserMessage,
 )
 from syncagent.options import Options, OutputFormat, ToolSpec
-from syncagent.testing.rules.openai_responses import complaint
+from syncagent.testing.providers.openai_responses.rules import complaint
 
 ADD = ToolSpec("add", "Add numbers.", {"type": "object", "properties": {}})
 

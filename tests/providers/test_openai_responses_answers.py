@@ -45,7 +45,7 @@ from syncagent.messages import (
     ToolCall,
 )
 from syncagent.sse import EventDecoder, ServerSentEvent
-from syncagent.testing.speech import openai_responses as speech
+from syncagent.testing.providers.openai_responses import speech
 from syncagent.usage import Usage
 
 USAGE = Usage(9, 5, cached_tokens=3, reasoning_tokens=2)

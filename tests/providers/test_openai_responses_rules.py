@@ -3,7 +3,7 @@
 import pytest
 from responses_talk import ITEM, call_item, message_item
 
-from syncagent.testing.rules.openai_responses import complaint
+from syncagent.testing.providers.openai_responses.rules import complaint
 
 USER = {"role": "user", "content": "Hi"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "2"}

@@ -24,16 +24,19 @@ from syncagent.messages import (
     UserMessage,
 )
 from syncagent.options import Options, ToolSpec
-from syncagent.providers.anthropic import AnthropicDialect
-from syncagent.providers.gemini import GeminiDialect
-from syncagent.providers.openai_chat import OpenAIChatDialect
-from syncagent.providers.openai_responses import OpenAIResponsesDialect
+from syncagent.providers.anthropic.request import AnthropicDialect
+from syncagent.providers.gemini.request import GeminiDialect
+from syncagent.providers.openai_chat.request import OpenAIChatDialect
+from syncagent.providers.openai_responses.request import OpenAIResponsesDialect
 from syncagent.sse import EventDecoder, ServerSentEvent
-from syncagent.testing.rules import anthropic, gemini, openai_chat, openai_responses
-from syncagent.testing.speech import anthropic as say_anthropic
-from syncagent.testing.speech import gemini as say_gemini
-from syncagent.testing.speech import openai_chat as say_openai_chat
-from syncagent.testing.speech import openai_responses as say_openai_responses
+from syncagent.testing.providers.anthropic import rules as anthropic
+from syncagent.testing.providers.anthropic import speech as say_anthropic
+from syncagent.testing.providers.gemini import rules as gemini
+from syncagent.testing.providers.gemini import speech as say_gemini
+from syncagent.testing.providers.openai_chat import rules as openai_chat
+from syncagent.testing.providers.openai_chat import speech as say_openai_chat
+from syncagent.testing.providers.openai_responses import rules as openai_responses
+from syncagent.testing.providers.openai_responses import speech as say_openai_responses
 from syncagent.usage import Usage
 
 CASES = [

@@ -7,10 +7,12 @@ from recorded import decode, entries, expected, outcome
 
 from syncagent.messages import UserMessage
 from syncagent.options import Options
-from syncagent.providers.anthropic import AnthropicDialect
-from syncagent.providers.openai_chat import OpenAIChatDialect
-from syncagent.providers.openai_responses import OpenAIResponsesDialect
-from syncagent.testing.rules import anthropic, openai_chat, openai_responses
+from syncagent.providers.anthropic.request import AnthropicDialect
+from syncagent.providers.openai_chat.request import OpenAIChatDialect
+from syncagent.providers.openai_responses.request import OpenAIResponsesDialect
+from syncagent.testing.providers.anthropic import rules as anthropic
+from syncagent.testing.providers.openai_chat import rules as openai_chat
+from syncagent.testing.providers.openai_responses import rules as openai_responses
 
 DIALECTS = {
     "openai-chat": OpenAIChatDialect(),

@@ -14,9 +14,9 @@ from syncagent.messages import (
     ToolResult,
     UserMessage,
 )
-from syncagent.repair import NO_RESULT, SILENCE
 from syncagent.testing import complaints
 from syncagent.transcript import Transcript
+from syncagent.transcript.repair import NO_RESULT, SILENCE
 
 HELLO = UserMessage.of("hello")
 ANSWER = AssistantMessage((Text("hi"),))

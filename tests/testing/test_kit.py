@@ -6,7 +6,8 @@ import threading
 import pytest
 from crew import LONG, together
 
-from syncagent import CancelToken, _clock
+from syncagent import CancelToken
+from syncagent.cancel import clock as _clock
 from syncagent.testing import FakeClock, Gate, no_leaks
 
 

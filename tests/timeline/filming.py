@@ -4,8 +4,8 @@ import threading
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.models import OpenAIChat
-from syncagent.retry import Retries
 from syncagent.testing import FakeServer, Gate, Status, call, say
+from syncagent.transport import Retries
 
 #: What must never be more than text.
 MARKUP = "</script><script>window.hacked = 1</script>"

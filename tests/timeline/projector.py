@@ -3,7 +3,7 @@
 import json
 
 from syncagent import Agent, ToolContext, tool
-from syncagent.event_lines import decode_event
+from syncagent.events import decode_event
 from syncagent.testing import ScriptedModel, call, say
 from syncagent.timeline import read_timeline
 

@@ -17,8 +17,8 @@ from timeline.projector import (
 )
 
 from syncagent import Agent, Runtime
+from syncagent.events import RunFinished
 from syncagent.models import OpenAIChat
-from syncagent.result import RunFinished
 from syncagent.testing import FakeServer, Gate, ScriptedModel, call, say
 
 

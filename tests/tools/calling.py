@@ -5,7 +5,7 @@ import functools
 from worker_jobs import Started
 
 from syncagent.cancel import CancelToken
-from syncagent.tools.workers import call, find_target
+from syncagent.tools.processes.call import call, find_target
 
 #: Milliseconds would do; the machine may be busy.
 SOON = 1.0

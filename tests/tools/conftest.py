@@ -3,7 +3,7 @@
 import pytest
 from worker_jobs import Mail
 
-from syncagent.tools.pool import close_idle
+from syncagent.tools.processes.pool import close_idle
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncagent.tools.docstrings import read_docstring
+from syncagent.schemas.docstrings import read_docstring
 
 GOOGLE = """Tell the weather.
 

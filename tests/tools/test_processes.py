@@ -17,7 +17,11 @@ from worker_jobs import Started, is_gone
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, ConfigurationError
-from syncagent.tools.processes import ProcessFailed, ProcessResult, run_process
+from syncagent.tools.processes.program import (
+    ProcessFailed,
+    ProcessResult,
+    run_process,
+)
 
 #: Milliseconds would do; the machine may be busy.
 SOON = 1.0

@@ -3,7 +3,7 @@
 import pytest
 
 from syncagent import ConfigurationError, ToolContext, tool
-from syncagent.shapes import ShapeError
+from syncagent.schemas import ShapeError
 
 SCHEMA = {
     "type": "object",

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncagent.exceptions import ConfigurationError
-from syncagent.shapes import Shape, ShapeError
+from syncagent.schemas import Shape, ShapeError
 
 
 class Colour(enum.Enum):
@@ -461,7 +461,7 @@ def test_no_other_error(hint, value):
 def test_pydantic_is_not_imported():
     """Who does not use it does not pay for it."""
     script = (
-        "import sys; from syncagent.shapes import Shape; Shape(dict[str, int]).schema;"
+        "import sys; from syncagent.schemas import Shape; Shape(dict[str, int]).schema;"
         "assert 'pydantic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=20)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from syncagent.exceptions import ConfigurationError
-from syncagent.shapes import Shape, ShapeError
+from syncagent.schemas import Shape, ShapeError
 
 pydantic = pytest.importorskip("pydantic")
 

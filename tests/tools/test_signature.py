@@ -11,8 +11,8 @@ import pytest
 import signatures_later as later
 
 from syncagent.exceptions import ConfigurationError
-from syncagent.shapes import ShapeError
-from syncagent.tools.signature import read_signature
+from syncagent.schemas import ShapeError
+from syncagent.schemas.signature import read_signature
 
 T = TypeVar("T")
 

@@ -17,12 +17,9 @@ from worker_jobs import is_gone
 
 from syncagent.cancel import CancelToken
 from syncagent.testing import FakeClock
-from syncagent.tools import pool
-from syncagent.tools.pool import IDLE_SECONDS, MAX_IDLE
-from syncagent.tools.workers import (
-    WorkerKilled,
-    close_idle,
-)
+from syncagent.tools.processes import pool
+from syncagent.tools.processes.call import WorkerKilled
+from syncagent.tools.processes.pool import IDLE_SECONDS, MAX_IDLE, close_idle
 
 # -- one call after the other ------------------------------------------------------
 
@@ -155,7 +152,8 @@ def run_text(tmp_path, text, *, timeout=LONG):
     head = """
         import os, sys
         from syncagent.cancel import CancelToken
-        from syncagent.tools.workers import call, find_target, close_idle
+        from syncagent.tools.processes.call import call, find_target
+        from syncagent.tools.processes.pool import close_idle
 
         def run(function, *args, kill_on=()):
             return call(find_target(function), args, {}, context=None,
@@ -234,7 +232,7 @@ def test_script_without_a_guard(tmp_path):
 def test_interactive(tmp_path):
     """What was typed in cannot be imported, and that is said at once."""
     text = (
-        "from syncagent.tools.workers import find_target\n"
+        "from syncagent.tools.processes.call import find_target\n"
         "def job(): pass\n"
         "try: find_target(job)\n"
         "except ValueError as error: print('was typed in' in str(error))\n"

@@ -15,7 +15,7 @@ from worker_jobs import is_gone
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, ConfigurationError
-from syncagent.tools.workers import (
+from syncagent.tools.processes.call import (
     RemoteError,
     WorkerDied,
     WorkerKilled,

@@ -9,8 +9,7 @@ import requests
 from hostile import Hostile, framed, one_shot
 
 from syncagent import CancelToken, exceptions
-from syncagent.timeouts import Timeouts
-from syncagent.transport import CancellableSession, Transport
+from syncagent.transport import CancellableSession, Timeouts, Transport
 
 
 @pytest.mark.parametrize("verify", [None, True])

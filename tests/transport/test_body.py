@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from syncagent import CancelToken
-from syncagent._sockets import ReadableSocket
 from syncagent.transport.body import Body
+from syncagent.transport.sockets import ReadableSocket
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 

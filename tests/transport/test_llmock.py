@@ -13,9 +13,7 @@ import requests
 from crew import LONG
 
 from syncagent import exceptions
-from syncagent.retry import Retries
-from syncagent.timeouts import Timeouts
-from syncagent.transport import Transport
+from syncagent.transport import Retries, Timeouts, Transport
 
 SCRIPT = Path(__file__).with_name("llmock_script.py")
 PROMPT = [{"role": "user", "content": "Tell me something."}]

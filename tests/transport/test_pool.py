@@ -13,7 +13,6 @@ from harness import new_id
 from hostile import one_shot
 
 from syncagent import Cancelled, CancelToken
-from syncagent._sockets import FOREVER
 from syncagent.exceptions import ConnectionFailed
 from syncagent.testing import no_leaks
 from syncagent.transport import CancellableAdapter, Transport, close_idle, tls
@@ -24,6 +23,7 @@ from syncagent.transport.connections import (
     PlainPool,
     TlsPool,
 )
+from syncagent.transport.sockets import FOREVER
 
 
 class Noting(IdleConnections):

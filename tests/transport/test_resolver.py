@@ -15,11 +15,10 @@ from crew import LONG, together
 from interrupting import interrupted
 
 from syncagent import Cancelled, CancelToken
-from syncagent._resolver import _running, resolve
 from syncagent.exceptions import ConnectTimeout
 from syncagent.testing import FakeClock, Gate
-from syncagent.timeouts import Timeouts
-from syncagent.transport import Transport
+from syncagent.transport import Timeouts, Transport
+from syncagent.transport.resolver import _running, resolve
 
 HERE = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from syncagent import CancelToken, exceptions
 from syncagent.exceptions import ConfigurationError, ProviderUnavailable, RateLimited
-from syncagent.retry import Retries, parse_retry_after
 from syncagent.testing import FakeClock
-from syncagent.transport import Transport
+from syncagent.transport import Retries, Transport
+from syncagent.transport.retries import parse_retry_after
 
 
 class Counted:

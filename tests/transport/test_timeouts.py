@@ -8,8 +8,7 @@ from harness import advance_until, new_id
 
 from syncagent import Cancelled, CancelToken, exceptions
 from syncagent.testing import FakeClock
-from syncagent.timeouts import Timeouts
-from syncagent.transport import Transport
+from syncagent.transport import Timeouts, Transport
 
 #: The timeouts in these tests: one of fake time, all others never.
 NEVER = dict.fromkeys(Timeouts.__struct_fields__)

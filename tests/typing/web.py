@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from syncagent import Agent
-from syncagent.integrations.bodies import StartRequest
-from syncagent.integrations.refusals import Refused
-from syncagent.integrations.web_run import WebRun
-from syncagent.integrations.wsgi import (
+from syncagent.integrations.web.bodies import StartRequest
+from syncagent.integrations.web.refusals import Refused
+from syncagent.integrations.web.web_run import WebRun
+from syncagent.integrations.web.wsgi import (
     Runs,
     RunsApp,
     Views,

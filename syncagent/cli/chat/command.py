@@ -10,9 +10,9 @@ from typing import Final, get_args
 from ...agent import Agent
 from ...cancel import CancelToken
 from ...exceptions import ConfigurationError
+from ...interrupts import Rule
 from ...messages import Message
 from ...models.model import Model
-from ...rules import Rule
 from ..choices import add_choices, choose_model, choose_tools
 from .screens import choose_screen
 from .session import Session, WhileBusy

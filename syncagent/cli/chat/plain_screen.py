@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from ... import _clock
+from ...cancel import clock
 from ..plain_text import harmless
 from .commands import complete
 from .editor import Editor, Picture
@@ -144,14 +144,14 @@ class PlainScreen(Saying):
         """Wait for something, and do it."""
         timeout = _TICK if self._player.is_busy else None
         if self._escape_at is not None:
-            left = max(0.0, self._escape_at - _clock.now())
+            left = max(0.0, self._escape_at - clock.now())
             timeout = left if timeout is None else min(timeout, left)
         keys: list[Key] = []
         if self._loop.wait(self._in, timeout):
             keys = self._read()
             waits = self._reader.is_waiting
-            self._escape_at = _clock.now() + ESCAPE_SECONDS if waits else None
-        elif self._escape_at is not None and _clock.now() >= self._escape_at:
+            self._escape_at = clock.now() + ESCAPE_SECONDS if waits else None
+        elif self._escape_at is not None and clock.now() >= self._escape_at:
             # Counted from the key: words that come meanwhile do not put it off.
             self._escape_at = None
             keys = self._reader.flush()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ... import _clock
+from ...cancel import clock
 from ...events import (
     Lagged,
     StateChanged,
@@ -48,7 +48,7 @@ class _RunningTool:
 
     def __init__(self, event: ToolStarted) -> None:
         self.line: Final = call_line(event.name, event.arguments)
-        self.began: Final = _clock.now()
+        self.began: Final = clock.now()
         self.news = ""
 
 
@@ -68,7 +68,7 @@ class Progress:
         """Return the tools at work, each with the time that it has taken."""
         shown = []
         for tool in list(self._tools.values())[:_TOOLS]:
-            took = seconds_text(_clock.now() - tool.began)
+            took = seconds_text(clock.now() - tool.began)
             news = f", {tool.news}" if tool.news else ""
             shown.append(f"  {tool.line}  {took}{news}")
         more = len(self._tools) - _TOOLS
@@ -80,7 +80,7 @@ class Progress:
         """Return what goes on, with time, tokens and cost."""
         state = "stops" if work.is_stopping else note or self._state
         used = self._used + self._using
-        parts = [state, seconds_text(_clock.now() - work.began)]
+        parts = [state, seconds_text(clock.now() - work.began)]
         if used.total_tokens:
             parts.append(usage_text(used, cost(used)))
         return ", ".join([*parts, "Ctrl+C stops it, Ctrl+B: background"])
@@ -116,7 +116,7 @@ class Progress:
         tool = self._tools.pop(event.call_id, None)
         line, took = self._calls.pop(event.call_id, event.name), ""
         if tool is not None:
-            line, took = tool.line, f", {seconds_text(_clock.now() - tool.began)}"
+            line, took = tool.line, f", {seconds_text(clock.now() - tool.began)}"
         outcome = event.outcome.replace("_", " ")
         if event.outcome in _EXPLAINED:
             words = on_one_line(_words(event), 160)

@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 
 from ...agent import Agent
 from ...cancel import CancelToken
-from ...events import InterruptRaised
+from ...events import InterruptRaised, RunFinished
 from ...exceptions import SyncAgentError
 from ...models.model import Model
-from ...result import RunFinished, RunResult
+from ...result import RunResult
 from ...usage import Usage
 from ..exit_codes import exit_code_of
 from ..plain_text import on_one_line

@@ -12,16 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from ... import _clock
 from ...agent import Agent
-from ...cancel import CancelToken
-from ...events import TextDelta, TurnFinished
+from ...background.handle import Handle
+from ...background.subscriptions import LoggedEvent
+from ...cancel import CancelToken, clock
+from ...events import RunFinished, TextDelta, TurnFinished
 from ...exceptions import Cancelled, ConfigurationError
-from ...handle import Handle
 from ...interrupts import Interrupt
 from ...messages import Message, Text, UserMessage
-from ...result import RunFinished, RunResult
-from ...subscriptions import LoggedEvent
+from ...result import RunResult
 
 __all__ = ["AgentTalk", "AgentWork", "ChatFunction", "FunctionTalk", "Talk", "Work"]
 
@@ -44,7 +43,7 @@ class Work(ABC):
         self.prompt: Final = prompt
         #: The conversation that it belongs to.
         self.talk = talk
-        self.began: Final = _clock.now()
+        self.began: Final = clock.now()
         #: Its number, if it is in the background.
         self.number = 0
         #: The conversation that went on without it.
@@ -66,7 +65,7 @@ class Work(ABC):
     @property
     def age(self) -> float:
         """How many seconds it has taken, up to now or in all."""
-        return _clock.now() - self.began if self.seconds is None else self.seconds
+        return clock.now() - self.began if self.seconds is None else self.seconds
 
     @property
     def text(self) -> str:
@@ -89,7 +88,7 @@ class Work(ABC):
 
         def end() -> None:
             bring()
-            self.seconds = _clock.now() - self.began
+            self.seconds = clock.now() - self.began
             over(self)
 
         def work() -> None:

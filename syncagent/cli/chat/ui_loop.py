@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from ..._closing import Closing
+from ..._closeable import Closing
 
 __all__ = ["UiLoop", "hearing"]
 

@@ -6,7 +6,7 @@ from django.apps import AppConfig
 from django.core import checks
 from django.core.signals import setting_changed
 
-from ..._around import add_aftercare
+from ..._context import add_aftercare
 from .checks import check_settings
 from .conf import forget_views
 from .databases import close_connections

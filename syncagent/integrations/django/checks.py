@@ -10,7 +10,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.urls import get_resolver
 
 from ...exceptions import ConfigurationError
-from ..web_settings import SHORTEST_TOKEN
+from ..web.settings import SHORTEST_TOKEN
 from .conf import FUNCTIONS, Settings, get_views, read_settings
 
 __all__ = ["check_settings"]

@@ -13,10 +13,10 @@ from django import conf
 from django.utils.module_loading import import_string
 
 from ...exceptions import ConfigurationError
-from ..runs import Runs
-from ..views import Views
-from ..web_run import WebRun
-from ..web_settings import PREFIX, WebSettings
+from ..web.runs import Runs
+from ..web.settings import PREFIX, WebSettings
+from ..web.views import Views
+from ..web.web_run import WebRun
 
 __all__ = [
     "FUNCTIONS",

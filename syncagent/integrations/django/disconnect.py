@@ -13,8 +13,8 @@ from django.http.response import HttpResponseBase
 
 from ...cancel import Cancellable, CancelToken
 from ...exceptions import ConfigurationError
-from ..disconnect import GONE
-from ..disconnect import cancel_on_disconnect as _of_environ
+from ..web.disconnect import GONE
+from ..web.disconnect import cancel_on_disconnect as _of_environ
 
 __all__ = ["DisconnectMiddleware", "cancel_on_disconnect"]
 

@@ -17,10 +17,10 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
-from ..bodies import CancelRequest, encode_body
-from ..refusals import Refused
-from ..views import Call, refusal
-from ..web_settings import SHORTEST_TOKEN
+from ..web.bodies import CancelRequest, encode_body
+from ..web.refusals import Refused
+from ..web.settings import SHORTEST_TOKEN
+from ..web.views import Call, refusal
 from .conf import OPERATOR, get_views, read_settings
 from .views import make_response
 

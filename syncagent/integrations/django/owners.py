@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import Any, Final
 
-from ..web_run import WebRun
+from ..web.web_run import WebRun
 
 __all__ = ["is_of_session", "is_of_user", "session_of", "user_of"]
 

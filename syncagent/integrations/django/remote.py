@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 import requests
 from django.core.management.base import CommandError, CommandParser
 
-from ..web_settings import SHORTEST_TOKEN
+from ..web.settings import SHORTEST_TOKEN
 from .conf import read_settings
 
 __all__ = ["ServerRuns", "add_arguments"]

@@ -11,7 +11,7 @@ from typing import Final
 
 from django.urls import path
 
-from ..page import ASSETS
+from ..web.page import ASSETS
 from . import operators, views
 
 __all__ = ["app_name", "urlpatterns"]

@@ -25,11 +25,11 @@ from django.utils.http import urlencode
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from ..asgi import AsyncEventStream
-from ..page import ASSETS, PAGE_HEADERS, read_asset, render_page
-from ..refusals import Refused
-from ..sse import EventStream
-from ..views import Call, Reply, refusal, too_large
+from ..web.asgi import AsyncEventStream
+from ..web.page import ASSETS, PAGE_HEADERS, read_asset, render_page
+from ..web.refusals import Refused
+from ..web.sse import EventStream
+from ..web.views import Call, Reply, refusal, too_large
 from .conf import get_views, read_settings
 
 __all__ = [
@@ -167,7 +167,7 @@ def _read_body(request: HttpRequest) -> bytes:
 def make_response(request: HttpRequest, reply: Reply) -> HttpResponseBase:
     """Return the response of Django that a reply is sent as.
 
-    :param reply: of :class:`~syncagent.integrations.views.Views`; a stream in it is
+    :param reply: of :class:`~syncagent.integrations.web.views.Views`; a stream in it is
         closed with the response.
     """
     body = reply.body

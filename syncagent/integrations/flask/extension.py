@@ -10,10 +10,10 @@ from flask import Blueprint, Flask, request
 
 from ...cancel import Cancellable, CancelToken
 from ...exceptions import ConfigurationError
-from ..disconnect import cancel_on_disconnect as cancel_with_environ
-from ..runs import Authorize, Runs
-from ..views import MakeAgent, OwnerOf, Views
-from ..web_run import WebRun
+from ..web.disconnect import cancel_on_disconnect as cancel_with_environ
+from ..web.runs import Authorize, Runs
+from ..web.views import MakeAgent, OwnerOf, Views
+from ..web.web_run import WebRun
 from .commands import commands
 from .routes import make_blueprint
 from .settings import NAME, Settings, State, find_state, is_operator
@@ -30,7 +30,7 @@ class SyncAgent:
     :param app: for which to call :meth:`init_app` at once.
     :param make_agent: returns the agent that a request is for. It is called in the
         request, with it and with a
-        :class:`~syncagent.integrations.bodies.StartRequest`.
+        :class:`~syncagent.integrations.web.bodies.StartRequest`.
     :param owner_of: returns whose a run is to be that a request begins; without it
         nobody may begin one.
     :param authorize: called with a request and a run, tells whether the one may see,

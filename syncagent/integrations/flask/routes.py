@@ -8,12 +8,12 @@ from typing import Final
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import MethodNotAllowed, RequestEntityTooLarge
 
-from ..._around import surrounded_by
+from ..._context import surrounded_by
 from ...exceptions import ConfigurationError
-from ..page import ASSETS, PAGE_HEADERS, read_asset, render_page
-from ..refusals import Refused, not_set_up
-from ..sse import EventStream
-from ..views import Call, Reply, Views, refusal, too_large
+from ..web.page import ASSETS, PAGE_HEADERS, read_asset, render_page
+from ..web.refusals import Refused, not_set_up
+from ..web.sse import EventStream
+from ..web.views import Call, Reply, Views, refusal, too_large
 from .settings import find_state, is_operator
 
 __all__ = ["list_runs", "make_blueprint"]

@@ -10,9 +10,9 @@ import msgspec
 from flask import current_app
 
 from ...exceptions import ConfigurationError
-from ..runs import Runs
-from ..views import Views
-from ..web_settings import PREFIX, SHORTEST_TOKEN, WebSettings
+from ..web.runs import Runs
+from ..web.settings import PREFIX, SHORTEST_TOKEN, WebSettings
+from ..web.views import Views
 
 __all__ = ["NAME", "Settings", "State", "find_state", "is_operator"]
 

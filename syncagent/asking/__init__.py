@@ -1,0 +1,1 @@
+"""Asking people: answers at hand, handlers, and questions open to other threads."""

@@ -1,0 +1,1 @@
+"""Runs in the background: handles, their threads, subscriptions, and the runtime."""

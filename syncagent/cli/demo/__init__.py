@@ -1,0 +1,5 @@
+"""The ``syncagent demo`` command."""
+
+from .command import SUMMARY, run
+
+__all__ = ["SUMMARY", "run"]

@@ -1,0 +1,1 @@
+"""The conversation of an agent, and the life of a run in it."""

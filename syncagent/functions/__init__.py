@@ -1,0 +1,1 @@
+"""Functions that a model implements: ``@llm_function`` and ``@llm_chat``."""

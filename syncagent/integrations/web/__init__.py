@@ -1,0 +1,1 @@
+"""Runs over HTTP, for any framework and server."""

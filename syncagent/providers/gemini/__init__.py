@@ -1,0 +1,1 @@
+"""The dialect of Google's Gemini API."""

@@ -1,0 +1,1 @@
+"""The dialect of OpenAI's Chat Completions, and of everything compatible with it."""

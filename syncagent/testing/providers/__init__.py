@@ -1,0 +1,1 @@
+"""How FakeServer plays each provider: what it rejects, and how it speaks."""

@@ -1,0 +1,416 @@
+"""What Anthropic's Messages reject."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ..schemas import objects, parts
+
+_FIELDS: Final = frozenset(
+    {
+        *{"model", "messages", "max_tokens", "system", "stream", "metadata"},
+        *{"temperature", "top_p", "top_k", "stop_sequences", "thinking"},
+        *{"tools", "tool_choice", "output_format", "output_config", "cache_control"},
+        *{"container", "context_management", "mcp_servers", "service_tier"},
+    }
+)
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_PICTURES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+#: Who may say what; all else is the provider's own, and comes back from the assistant.
+_USER_BLOCKS: Final = frozenset(
+    {"text", "image", "document", "tool_result", "search_result"}
+)
+_RESULT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result"})
+_FORMAT_TYPES: Final = frozenset({"json_schema"})
+_MOST_UNIONS: Final = 16
+#: Words of JSON schemas that cannot be enforced.
+_UNENFORCED: Final = frozenset(
+    {
+        *{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+        *{"minLength", "maxLength", "maxItems", "uniqueItems", "prefixItems", "oneOf"},
+    }
+)
+
+
+def complaint(payload: dict[str, Any]) -> str | None:
+    """Return what the provider would answer with status 400, ``None`` if it is fine."""
+    try:
+        return next(_complaints(payload), None)
+    except (AttributeError, LookupError, TypeError, ValueError) as wrong:
+        return f"Input has a wrong form: {wrong}"
+
+
+def _complaints(payload: dict[str, Any]) -> Iterator[str]:
+    yield from _fields(payload)
+    yield from _thinking(payload)
+    yield from _tools(payload)
+    yield from _format(payload)
+    yield from _system(payload.get("system", ""))
+    yield from _messages(payload["messages"])
+    yield from _pairs(payload["messages"])
+    yield from _last_turn(payload)
+    yield from _end(payload)
+    if _marks(payload) > 4:
+        yield (
+            "A maximum of 4 blocks with cache_control may be provided. "
+            f"Found {_marks(payload)}."
+        )
+
+
+def _fields(payload: dict[str, Any]) -> Iterator[str]:
+    for name, kind in (("model", str), ("max_tokens", int), ("messages", list)):
+        if name not in payload:
+            yield f"{name}: Field required"
+        if not isinstance(payload[name], kind) or isinstance(payload[name], bool):
+            yield f"{name}: Input should be a valid {kind.__name__}"
+    if not payload["model"]:
+        yield "model: String should have at least 1 character"
+    if payload["max_tokens"] < 1:
+        yield "max_tokens: Input should be greater than or equal to 1"
+    for name in sorted(payload.keys() - _FIELDS):
+        yield f"{name}: Extra inputs are not permitted"
+    for name in ("temperature", "top_p"):
+        value = payload.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            yield f"{name}: Input should be a valid number"
+        if not 0 <= value <= 1:
+            yield f"{name}: range: 0..1"
+    if "temperature" in payload and "top_p" in payload:
+        yield "`temperature` and `top_p` cannot both be specified for this model."
+    if not isinstance(payload.get("stream", False), bool):
+        yield "stream: Input should be a valid boolean"
+    for number, stop in enumerate(payload.get("stop_sequences", ())):
+        if not isinstance(stop, str) or not stop.strip():
+            yield f"stop_sequences.{number}: each must contain non-whitespace"
+    for name, value in payload.get("metadata", {}).items():
+        if name != "user_id":
+            yield f"metadata.{name}: Extra inputs are not permitted"
+        if not isinstance(value, str) or len(value) > 256:
+            yield "metadata.user_id: Input should be a string of at most 256 characters"
+
+
+def _thinking(payload: dict[str, Any]) -> Iterator[str]:
+    thinking = payload.get("thinking", {"type": "disabled"})
+    kind = thinking.get("type")
+    if kind not in ("enabled", "disabled", "adaptive"):
+        yield f"thinking: Input tag {kind!r} does not match any of the expected tags"
+    if kind == "disabled":
+        return
+    if kind == "enabled":
+        budget = thinking.get("budget_tokens")
+        if not isinstance(budget, int):
+            yield "thinking.enabled.budget_tokens: Field required"
+        if budget < 1024:
+            yield (
+                "thinking.enabled.budget_tokens: Input should be greater than or equal "
+                "to 1024"
+            )
+        if budget >= payload["max_tokens"]:
+            yield "`max_tokens` must be greater than `thinking.budget_tokens`"
+    if payload.get("temperature", 1) != 1:
+        yield "`temperature` may only be set to 1 when thinking is enabled"
+    if payload.get("top_p", 1) < 0.95:
+        yield (
+            "`top_p` must be greater than or equal to 0.95 or unset when thinking is "
+            "enabled"
+        )
+    if payload.get("tool_choice", {}).get("type") in ("any", "tool"):
+        yield "Thinking may not be enabled when tool_choice forces tool use."
+
+
+def _tools(payload: dict[str, Any]) -> Iterator[str]:
+    tools = payload.get("tools", [])
+    names: set[str] = set()
+    for number, tool in enumerate(tools):
+        where = f"tools.{number}"
+        name = tool.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield f"{where}.custom.name: String should match pattern '{_NAME.pattern}'"
+        if name in names:
+            yield "tools: Tool names must be unique."
+        names.add(name)
+        if tool.get("type", "custom") != "custom":
+            continue
+        schema = tool.get("input_schema")
+        if not isinstance(schema, dict):
+            yield f"{where}.custom.input_schema: Field required"
+        if schema.get("type") != "object":
+            yield f"{where}.custom.input_schema.type: Input should be 'object'"
+    choice = payload.get("tool_choice")
+    if choice is None:
+        return
+    if not tools:
+        yield "tool_choice may only be specified while providing tools"
+    kind = choice.get("type") if isinstance(choice, dict) else None
+    if kind not in ("auto", "any", "none", "tool"):
+        yield f"tool_choice: Input tag {kind!r} does not match any of the expected tags"
+    if kind == "tool" and choice.get("name") not in names:
+        yield f"Tool '{choice.get('name')}' not found in provided tools"
+    if kind == "none" and "disable_parallel_tool_use" in choice:
+        yield (
+            "tool_choice.none.disable_parallel_tool_use: Extra inputs are not permitted"
+        )
+
+
+def _format(payload: dict[str, Any]) -> Iterator[str]:
+    # It had the first name while it was a beta, and has the second since.
+    for where, wanted in (
+        ("output_format", payload.get("output_format")),
+        ("output_config.format", payload.get("output_config", {}).get("format")),
+    ):
+        if wanted is None:
+            continue
+        if wanted.get("type") not in _FORMAT_TYPES:
+            yield f"{where}.type: Input should be 'json_schema'"
+        if not isinstance(wanted.get("schema"), dict):
+            yield f"{where}.schema: Field required"
+        yield from _unenforceable(f"{where}.schema", wanted["schema"])
+        for name, each in objects(f"{where}.schema", wanted["schema"]):
+            if each.get("additionalProperties") is not False:
+                yield (
+                    f"{name}: For 'object' type, 'additionalProperties' must be "
+                    "explicitly set to false"
+                )
+
+
+def _unenforceable(where: str, schema: dict[str, Any]) -> Iterator[str]:
+    each = list(parts(schema))
+    unions = sum("anyOf" in one or isinstance(one.get("type"), list) for one in each)
+    if unions > _MOST_UNIONS:
+        yield f"{where}: too many parameters with union types (limit: {_MOST_UNIONS})"
+    for one in each:
+        if "$ref" in one:
+            yield f"{where}: Circular reference detected"
+        for name in sorted(one.keys() & _UNENFORCED):
+            kind = one.get("type")
+            yield f"{where}: For '{kind}' type, property '{name}' is not supported"
+
+
+def _system(system: Any) -> Iterator[str]:
+    if isinstance(system, str):
+        return
+    if not isinstance(system, list):
+        yield "system: Input should be a valid list"
+    for number, block in enumerate(system):
+        if block.get("type") != "text":
+            yield f"system.{number}.type: Input should be 'text'"
+        yield from _text(block, "system")
+
+
+def _messages(messages: list[Any]) -> Iterator[str]:
+    if not messages:
+        yield "messages: at least one message is required"
+    before = None
+    for number, message in enumerate(messages):
+        where = f"messages.{number}"
+        role, content = message.get("role"), message.get("content")
+        if role not in ("user", "assistant"):
+            yield f"messages: Unexpected role {role!r}"
+        if before is None and role != "user":
+            yield 'messages: first message must use the "user" role'
+        if role == before:
+            yield (
+                'messages: roles must alternate between "user" and "assistant", but '
+                f'found multiple "{role}" roles in a row'
+            )
+        before = role
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        if not isinstance(content, list):
+            yield f"{where}.content: Input should be a valid list"
+        if not content:
+            yield f"{where}: all messages must have non-empty content"
+        for place, block in enumerate(content):
+            yield from _block(block, role, f"{where}.content.{place}")
+        if content[-1].get("type") in _THINKING:
+            yield f"{where}: The final block in an assistant message cannot be thinking"
+
+
+def _block(block: Any, role: str, where: str) -> Iterator[str]:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(kind, str):
+        yield f"{where}.type: Field required"
+    is_users = kind in _USER_BLOCKS - {"text"}
+    if (role == "user" and kind not in _USER_BLOCKS) or (
+        role == "assistant" and is_users
+    ):
+        yield f"{where}: `{kind}` blocks are not allowed in `{role}` messages"
+    if kind in _THINKING and "cache_control" in block:
+        yield f"{where}.cache_control: Extra inputs are not permitted"
+    if kind == "text":
+        yield from _text(block, "messages")
+    elif kind == "image" or kind == "document":
+        yield from _source(block, f"{where}.{kind}.source")
+    elif kind == "thinking":
+        for name in ("thinking", "signature"):
+            if not isinstance(block.get(name), str):
+                yield f"{where}.thinking.{name}: Field required"
+        if not block["signature"]:
+            yield f"{where}: Invalid `signature` in `thinking` block"
+    elif kind == "redacted_thinking" and not block.get("data"):
+        yield f"{where}: Invalid `data` in `redacted_thinking` block"
+    elif kind == "tool_use":
+        yield from _tool_use(block, f"{where}.tool_use")
+    elif kind == "tool_result":
+        yield from _tool_result(block, f"{where}.tool_result")
+
+
+def _text(block: dict[str, Any], where: str) -> Iterator[str]:
+    text = block.get("text")
+    if not isinstance(text, str):
+        yield f"{where}: text: Field required"
+    elif not text:
+        yield f"{where}: text content blocks must be non-empty"
+    elif not text.strip():
+        yield f"{where}: text content blocks must contain non-whitespace text"
+
+
+def _source(block: dict[str, Any], where: str) -> Iterator[str]:
+    source, is_image = block.get("source"), block["type"] == "image"
+    kind = source.get("type") if isinstance(source, dict) else None
+    if not isinstance(source, dict):
+        yield f"{where}: Field required"
+    elif kind == "url":
+        if not str(source.get("url", "")).startswith(("https://", "http://")):
+            yield f"{where}.url.url: Only HTTPS URLs are supported."
+    elif kind == "base64":
+        allowed = _PICTURES if is_image else {"application/pdf"}
+        if source.get("media_type") not in allowed:
+            yield f"{where}.base64.media_type: Input should be one of {sorted(allowed)}"
+        try:
+            is_empty = not b64decode(source.get("data", ""), validate=True)
+        except (ValueError, TypeError):
+            is_empty = True
+        if is_empty:
+            yield f"{where}.base64.data: invalid base64 data"
+    elif kind == "text" and not is_image:
+        if source.get("media_type") != "text/plain" or not source.get("data"):
+            yield f"{where}.text.media_type: Input should be 'text/plain'"
+    elif kind not in ("file", "content") or (is_image and kind == "content"):
+        yield f"{where}: Input tag {kind!r} does not match any of the expected tags"
+
+
+def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
+    if not _CALL_ID.fullmatch(str(block.get("id", ""))):
+        yield f"{where}.id: String should match pattern '{_CALL_ID.pattern}'"
+    if not _NAME.fullmatch(str(block.get("name", ""))):
+        yield f"{where}.name: String should match pattern '{_NAME.pattern}'"
+    if not isinstance(block.get("input"), dict):
+        yield f"{where}.input: Input should be a valid dictionary"
+
+
+def _tool_result(block: dict[str, Any], where: str) -> Iterator[str]:
+    if not _CALL_ID.fullmatch(str(block.get("tool_use_id", ""))):
+        yield f"{where}.tool_use_id: String should match pattern '{_CALL_ID.pattern}'"
+    content = block.get("content", [])
+    parts = [] if isinstance(content, str) else content
+    if not isinstance(parts, list):
+        yield f"{where}.content: Input should be a valid list"
+    for number, part in enumerate(parts):
+        kind = part.get("type")
+        if kind not in _RESULT_BLOCKS:
+            yield f"{where}.content.{number}: Input tag {kind!r} does not match"
+        if block.get("is_error") and kind != "text":
+            yield f"{where}: all content must be type `text` if `is_error` is true"
+        yield from _block(part, "user", f"{where}.content.{number}")
+    if block.get("is_error") and not content:
+        yield f"{where}: content cannot be empty if `is_error` is true"
+
+
+def _pairs(messages: list[Any]) -> Iterator[str]:
+    """Check that every call has one result, at the beginning of the next message."""
+    seen: set[str] = set()
+    asked: list[str] = []
+    for number, message in enumerate(messages):
+        blocks = message["content"] if isinstance(message["content"], list) else []
+        first = next(
+            (n for n, b in enumerate(blocks) if b["type"] != "tool_result"), len(blocks)
+        )
+        given = [b["tool_use_id"] for b in blocks[:first]]
+        late = [b["tool_use_id"] for b in blocks[first:] if b["type"] == "tool_result"]
+        for call_id in (*given, *late):
+            if call_id not in asked:
+                yield (
+                    f"messages.{number}: unexpected `tool_use_id` found in "
+                    f"`tool_result` blocks: {call_id}"
+                )
+            if [*given, *late].count(call_id) > 1:
+                yield (
+                    f"messages.{number}: each tool_use must have a single result. "
+                    f"Found multiple `tool_result` blocks with id: {call_id}"
+                )
+        yield from _missing(number - 1, [c for c in asked if c not in given])
+        asked = [b["id"] for b in blocks if b["type"] == "tool_use"]
+        for call_id in asked:
+            if call_id in seen:
+                yield f"messages.{number}: `tool_use` ids must be unique"
+            seen.add(call_id)
+    yield from _missing(len(messages) - 1, asked)
+
+
+def _last_turn(payload: dict[str, Any]) -> Iterator[str]:
+    """Check that a turn whose calls have just been answered begins with thinking.
+
+    A turn is all that the assistant says between two words of the user: results of
+    tools do not end it, and what it says after them needs no thinking of its own.
+    """
+    if payload.get("thinking", {}).get("type") != "enabled":
+        return
+    messages = payload["messages"]
+    begin = len(messages)
+    while begin > 1 and _kinds(messages[begin - 1])[0] == "tool_result":
+        begin -= 2
+    if begin == len(messages):
+        return
+    kinds = _kinds(messages[begin])
+    if "tool_use" in kinds and kinds[0] not in _THINKING:
+        yield (
+            f"messages.{begin}.content.0.type: Expected `thinking` or "
+            f"`redacted_thinking`, but found `{kinds[0]}`. When `thinking` is enabled, "
+            "a final `assistant` message must start with a thinking block."
+        )
+
+
+def _kinds(message: dict[str, Any]) -> list[str]:
+    content = message["content"]
+    return ["text"] if isinstance(content, str) else [b["type"] for b in content]
+
+
+def _missing(number: int, calls: list[str]) -> Iterator[str]:
+    if calls:
+        yield (
+            f"messages.{number}: `tool_use` ids were found without `tool_result` "
+            f"blocks immediately after: {', '.join(calls)}"
+        )
+
+
+def _end(payload: dict[str, Any]) -> Iterator[str]:
+    last = payload["messages"][-1]
+    if last["role"] != "assistant":
+        return
+    content = last["content"]
+    block = (
+        {"type": "text", "text": content} if isinstance(content, str) else content[-1]
+    )
+    if block["type"] != "text":
+        return
+    if block["text"] != block["text"].rstrip():
+        yield "messages: final assistant content cannot end with trailing whitespace"
+    if payload.get("thinking", {}).get("type", "disabled") != "disabled":
+        yield "messages: a final assistant message must start with a thinking block"
+    if payload.get("output_format") or payload.get("output_config", {}).get("format"):
+        yield "Prefilling assistant messages is not supported with an output format."
+
+
+def _marks(value: Any) -> int:
+    """Count the marks for the cache, wherever they are."""
+    if isinstance(value, list):
+        return sum(map(_marks, value))
+    if not isinstance(value, dict):
+        return 0
+    return ("cache_control" in value) + sum(map(_marks, value.values()))

@@ -1,0 +1,1 @@
+"""How FakeServer plays the openai_chat dialect: what it rejects, and how it speaks."""

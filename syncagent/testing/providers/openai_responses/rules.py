@@ -1,0 +1,231 @@
+"""What the Responses API rejects."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ..schemas import open_schema
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_IMAGE: Final = re.compile(r"https?://|data:image/(?:png|jpeg|gif|webp);base64,.")
+_EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh"})
+_FIELDS: Final = frozenset(
+    [
+        "model",
+        "input",
+        "instructions",
+        "stream",
+        "store",
+        "include",
+        "temperature",
+        "top_p",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "max_output_tokens",
+        "max_tool_calls",
+        "reasoning",
+        "text",
+        "metadata",
+        "previous_response_id",
+        "conversation",
+        "truncation",
+        "service_tier",
+        "background",
+        "user",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "top_logprobs",
+        "stream_options",
+        "context_management",
+    ]
+)
+_USER_PARTS: Final = frozenset({"input_text", "input_image", "input_file"})
+_SPOKEN_PARTS: Final = frozenset({"output_text", "refusal"})
+#: What the words of a part stand in.
+_WORDS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
+
+
+def complaint(payload: dict[str, Any]) -> str | None:
+    """Return what the provider would answer with status 400, ``None`` if it is fine."""
+    is_stored = payload.get("store") is not False
+    try:
+        return (
+            _fields(payload)
+            or _numbers(payload)
+            or _tools(payload)
+            or _input(payload.get("input"), is_stored=is_stored)
+            or _format(payload)
+        )
+    except (AttributeError, LookupError, TypeError, ValueError) as wrong:
+        return f"Invalid type in the request: {wrong}"
+
+
+def _fields(payload: dict[str, Any]) -> str | None:
+    for name in payload:
+        if name not in _FIELDS:
+            return f"Unknown parameter: '{name}'."
+    if not isinstance(payload.get("model"), str) or not payload["model"]:
+        return "Missing required parameter: 'model'."
+    for name, kind in (("stream", bool), ("store", bool), ("instructions", str)):
+        if payload.get(name) is not None and not isinstance(payload[name], kind):
+            return f"Invalid type for '{name}': expected a {kind.__name__}."
+    metadata = payload.get("metadata") or {}
+    if len(metadata) > 16 or not all(isinstance(v, str) for v in metadata.values()):
+        return "Invalid 'metadata': expected at most 16 strings."
+    return None
+
+
+def _numbers(payload: dict[str, Any]) -> str | None:
+    for name, high in (("temperature", 2), ("top_p", 1)):
+        value = payload.get(name)
+        if value is not None and not (_is_number(value) and 0 <= value <= high):
+            return f"Invalid '{name}': expected a number between 0 and {high}."
+    tokens = payload.get("max_output_tokens")
+    if tokens is not None and not (isinstance(tokens, int) and tokens >= 16):
+        return "Invalid 'max_output_tokens': expected a value >= 16."
+    effort = (payload.get("reasoning") or {}).get("effort")
+    if effort is not None and effort not in _EFFORTS:
+        return f"Invalid value: {effort!r} - 'reasoning.effort'."
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _tools(payload: dict[str, Any]) -> str | None:
+    tools = payload.get("tools") or []
+    names: list[str] = []
+    for tool in tools:
+        if tool.get("type") != "function":  # one of the provider's own
+            continue
+        name = tool.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            return f"Invalid 'tools[].name': {name!r}."
+        if (tool.get("parameters") or {}).get("type") != "object":
+            return f"Invalid schema for function {name!r}: type must be 'object'."
+        names.append(name)
+    if len(set(names)) < len(names):
+        return "Tool names must be unique."
+    choice = payload.get("tool_choice", "auto")
+    if choice == "required" and not tools:
+        return "Tool choice 'required' must be specified with 'tools' parameter."
+    if isinstance(choice, dict):
+        if choice.get("type") == "function" and choice.get("name") not in names:
+            return f"Tool choice {choice.get('name')!r} not found in 'tools' parameter."
+    elif choice not in ("auto", "none", "required"):
+        return f"Invalid value: {choice!r} - 'tool_choice'."
+    return None
+
+
+def _input(items: Any, *, is_stored: bool) -> str | None:
+    if isinstance(items, str) and items:
+        return None
+    if not isinstance(items, list) or not items:
+        return "Missing required parameter: 'input'."
+    for number, item in enumerate(items):
+        kind = item.get("type", "message")
+        wrong = None
+        if kind == "message":
+            wrong = _message(item)
+        elif kind == "function_call":
+            wrong = _call(item)
+        elif kind == "reasoning":
+            wrong = _reasoning(items, number, is_stored=is_stored)
+        if wrong is not None:
+            return wrong
+    return _results(items)
+
+
+def _message(item: dict[str, Any]) -> str | None:
+    role, content = item.get("role"), item.get("content")
+    if role not in ("user", "assistant", "system", "developer"):
+        return f"Invalid value: {role!r} - 'input[].role'."
+    if isinstance(content, str) and content:
+        return None
+    if not isinstance(content, list) or not content:
+        return "Invalid 'input[].content': expected a string or parts."
+    known = _SPOKEN_PARTS if role == "assistant" else _USER_PARTS
+    return _parts(content, known)
+
+
+def _parts(parts: list[dict[str, Any]], known: frozenset[str]) -> str | None:
+    for part in parts:
+        kind = part.get("type")
+        if kind not in known:
+            return f"Invalid value: {kind!r} - 'input[].content[].type'."
+        if kind in _WORDS and not part.get(_WORDS[kind]):
+            return f"Invalid 'input[].content[].{_WORDS[kind]}': it is empty."
+        if kind == "input_image" and not _IMAGE.match(part.get("image_url", "")):
+            return "Invalid 'input[].content[].image_url': no supported image."
+        if kind == "input_file":
+            ways = [n for n in ("file_data", "file_url", "file_id") if part.get(n)]
+            if len(ways) != 1:
+                return "Invalid 'input[].content[]': expected one source of the file."
+            if "file_data" in ways and not part.get("filename"):
+                return "Missing required parameter: 'input[].content[].filename'."
+    return None
+
+
+def _call(item: dict[str, Any]) -> str | None:
+    if not 1 <= len(item.get("call_id") or "") <= 64:
+        return "Invalid 'input[].call_id': expected 1 to 64 characters."
+    if not _NAME.fullmatch(item.get("name") or ""):
+        return f"Invalid 'input[].name': {item.get('name')!r}."
+    if not isinstance(item.get("arguments"), str):
+        return "Invalid type for 'input[].arguments': expected a string."
+    return None
+
+
+def _reasoning(items: list[Any], number: int, *, is_stored: bool) -> str | None:
+    item = items[number]
+    name = item.get("id")
+    if not isinstance(item.get("summary"), list):
+        return "Missing required parameter: 'input[].summary'."
+    if not is_stored and not (item.get("encrypted_content") or item.get("content")):
+        return f"Item with id {name!r} not found: 'store' is set to false."
+    after = items[number + 1] if number + 1 < len(items) else {"role": "user"}
+    is_spoken = after.get("role", "assistant") == "assistant"
+    if not is_spoken or after.get("type") == "function_call_output":
+        return f"Item {name!r} of type 'reasoning' is without its following item."
+    return None
+
+
+def _results(items: list[Any]) -> str | None:
+    waiting: list[str] = []
+    for item in items:
+        kind = item.get("type", "message")
+        if kind == "function_call":
+            if item["call_id"] in waiting:
+                return f"Duplicate call_id {item['call_id']!r}."
+            waiting.append(item["call_id"])
+        elif kind == "function_call_output":
+            if item.get("call_id") not in waiting:
+                return f"No tool call found for output {item.get('call_id')!r}."
+            waiting.remove(item["call_id"])
+            output = item.get("output")
+            if not isinstance(output, (str, list)) or output == []:
+                return "Invalid type for 'input[].output'."
+            wrong = _parts(output, _USER_PARTS) if isinstance(output, list) else None
+            if wrong is not None:
+                return wrong
+        elif waiting and item.get("role") == "user":
+            break
+    return f"No tool output found for function call {waiting}." if waiting else None
+
+
+def _format(payload: dict[str, Any]) -> str | None:
+    wanted = (payload.get("text") or {}).get("format") or {"type": "text"}
+    if wanted.get("type") not in ("text", "json_object", "json_schema"):
+        return f"Invalid value: {wanted.get('type')!r} - 'text.format.type'."
+    if wanted["type"] == "json_schema":
+        if not _NAME.fullmatch(wanted.get("name") or ""):
+            return "Invalid 'text.format.name'."
+        if not isinstance(wanted.get("schema"), dict):
+            return "Missing required parameter: 'text.format.schema'."
+        return open_schema(wanted["schema"]) if wanted.get("strict") else None
+    return None

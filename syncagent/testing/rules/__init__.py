@@ -1,1 +1,0 @@
-"""What providers reject, one module for each wire dialect."""

@@ -1,1 +1,0 @@
-"""How providers say an answer, one module for each wire dialect."""

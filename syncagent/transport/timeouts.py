@@ -1,0 +1,79 @@
+"""How long each part of a call may take."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ..exceptions import ConfigurationError
+
+__all__ = ["Timeout", "Timeouts"]
+
+#: What a ``timeout=`` may be: seconds for every wait, a pair of seconds for connecting
+#: and for every other wait as :mod:`requests` has it, or the whole list.
+Timeout = float | tuple[float | None, float | None] | None
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds for each wait of a call; ``None`` is for ever.
+
+    The deadline of the call's token caps them all.
+
+    :raises ConfigurationError: one of them is not a positive number.
+    """
+
+    #: For the connection: name look-up, TCP, proxy and TLS together.
+    connect: float | None = 10.0
+    #: For the server to take the request.
+    send: float | None = 60.0
+    #: For the answer to begin, once the request is sent.
+    headers: float | None = 300.0
+    #: For the first event, once the answer has begun.
+    first_event: float | None = 300.0
+    #: For each further event, whatever comments come in between; without events, for
+    #: each further piece of the answer.
+    stall: float | None = 180.0
+    #: For the whole call, with all retries and the waits between them.
+    total: float | None = 1800.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            _check(name, getattr(self, name))
+
+    @classmethod
+    def of(cls, timeout: Timeout | Timeouts) -> Timeouts:
+        """Return what *timeout* means, in the ways that :mod:`requests` knows."""
+        if isinstance(timeout, Timeouts):
+            return timeout
+        if isinstance(timeout, tuple):
+            if len(timeout) != 2:
+                raise ConfigurationError(
+                    "timeout takes seconds, a pair (connect, read) or Timeouts; got "
+                    f"{timeout!r}"
+                )
+            connect, read = timeout
+        else:
+            connect = read = timeout
+        return cls(
+            connect=connect,
+            send=read,
+            headers=read,
+            first_event=read,
+            stall=read,
+            total=None,
+        )
+
+
+_LONGEST: Final = 10 * 365 * 86400.0
+
+
+def _check(name: str, seconds: object) -> None:
+    if seconds is None:
+        return
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds <= _LONGEST:  # type: ignore[operator]
+        raise ConfigurationError(
+            f"timeout {name} must be a positive number of seconds, or None for no "
+            f"limit; got {seconds!r}"
+        )
