@@ -86,7 +86,7 @@ class Stuck:
             _PAUSE.wait(0.0002)
 
     def _phase(self) -> str:
-        live = self._agent._stage.slot.live
+        live = self._agent._conversation.slot.live
         return "" if live is None else live.phase
 
     def cancel(self) -> None:

@@ -30,7 +30,7 @@ def _is_anybody(environ: dict[str, Any], run: object) -> bool:
     return True
 
 
-runs = Runs(_is_anybody, buffer=2 * EVENTS, most_live=1000, most_per_owner=1000)
+runs = Runs(_is_anybody, buffer=2 * EVENTS, max_live=1000, max_per_owner=1000)
 
 
 @cache

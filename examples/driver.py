@@ -43,7 +43,7 @@ def main():
                 answer(step)
             elif isinstance(step, AfterToolResult):
                 print("tools:", [each.outcome for each in step.outcomes])
-                driver.submit_input("And be brief.")  # the model hears it next
+                driver.send_input("And be brief.")  # the model hears it next
             elif isinstance(step, Finished):
                 print("model:", step.result.text)
             elif isinstance(step, AwaitingInput) and prompts:

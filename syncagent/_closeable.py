@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TypeVar
 
-__all__ = ["Closing"]
+__all__ = ["Closeable"]
 
-_T = TypeVar("_T", bound="Closing")
+_T = TypeVar("_T", bound="Closeable")
 
 
-class Closing(ABC):
+class Closeable(ABC):
     """Something with a ``close()``, which a ``with`` block calls."""
 
     @abstractmethod

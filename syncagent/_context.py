@@ -12,11 +12,11 @@ from typing import Any, Final, ParamSpec, TypeVar
 __all__ = [
     "NO_RUN",
     "Surroundings",
-    "add_aftercare",
-    "call_surrounded",
+    "after_each_call",
+    "call_in_context",
     "run_id",
-    "surrounded_by",
-    "work_surrounded",
+    "within_context",
+    "work_in_context",
 ]
 
 #: What log records show outside of a run.
@@ -45,7 +45,7 @@ _around: Final[ContextVar[Surroundings | None]] = ContextVar("around", default=N
 
 
 @contextmanager
-def surrounded_by(make: Surroundings) -> Iterator[None]:
+def within_context(make: Surroundings) -> Iterator[None]:
     """Have *make* called for each thread and each tool call of the runs begun here.
 
     What it returns is entered on the run's own thread for as long as that works, and
@@ -59,7 +59,7 @@ def surrounded_by(make: Surroundings) -> Iterator[None]:
         _around.reset(before)
 
 
-def call_surrounded(
+def call_in_context(
     function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs
 ) -> _R:
     """Call *function* inside of its surroundings, if there are any."""
@@ -72,7 +72,7 @@ def call_surrounded(
         return function(*args, **kwargs)
 
 
-def work_surrounded(work: Callable[[], None]) -> None:
+def work_in_context(work: Callable[[], None]) -> None:
     """Do *work* inside of its surroundings, also if those fail."""
     try:
         _work_surrounded(work)
@@ -112,7 +112,7 @@ class _Here(threading.local):
 _here: Final = _Here()
 
 
-def add_aftercare(function: Callable[[], object]) -> None:
+def after_each_call(function: Callable[[], object]) -> None:
     """Have *function* called after tool calls on threads of ours, and at their end.
 
     A framework may keep something for each thread, such as a connection to a database,

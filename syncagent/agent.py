@@ -14,10 +14,10 @@ from .background.handle import Handle
 from .background.starting import move_to_background, run_releasable, start_handle
 from .background.subscriptions import SIZE
 from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
-from .conversation.conversation import Background, Stage
+from .conversation.conversation import Background, Conversation
 from .conversation.queue import OnBusy, check_busy
 from .conversation.request import Cancel, RunRequest, check_run
-from .conversation.run_stream import RunStream, exhaust
+from .conversation.run_stream import RunStream, run_to_end
 from .conversation.saved import restore, save
 from .driver import Driver
 from .events import State, StreamEvent
@@ -115,7 +115,9 @@ class Agent:
         asked = Handlers(approve, authenticate, ask, answer_timeout)
         transcript = Transcript(messages)
         transcript.repair()
-        self._stage = Stage(self._setup, asked, on_busy, transcript, RuleBook(rules))
+        self._conversation = Conversation(
+            self._setup, asked, on_busy, transcript, RuleBook(rules)
+        )
 
     # -- running -------------------------------------------------------------------
 
@@ -157,8 +159,8 @@ class Agent:
             record=Recorded.at(record),
         )
         if backgroundable:
-            return run_releasable(self._stage, wanted)
-        return exhaust(lambda: self._begin(wanted))
+            return run_releasable(self._conversation, wanted)
+        return run_to_end(lambda: self._begin(wanted))
 
     def stream(
         self,
@@ -208,12 +210,12 @@ class Agent:
         wanted = RunRequest(
             said=user_message(prompt), outer=outer, on_event=on_event, **settings
         )
-        return exhaust(lambda: self._begin(wanted))
+        return run_to_end(lambda: self._begin(wanted))
 
     def _begin(self, wanted: RunRequest) -> RunStream:
-        stage = self._stage
-        move = partial(move_to_background, stage)
-        return stage.begin(msgspec.structs.replace(wanted, move=move))
+        conversation = self._conversation
+        move = partial(move_to_background, conversation)
+        return conversation.begin(msgspec.structs.replace(wanted, move=move))
 
     def resume(
         self,
@@ -236,7 +238,7 @@ class Agent:
         :raises ConfigurationError: nothing waits for them, or one is missing.
         """
         wanted = self._resuming(answers, timeout, cancel, output, record)
-        return exhaust(lambda: self._begin(wanted))
+        return run_to_end(lambda: self._begin(wanted))
 
     def resume_stream(
         self,
@@ -261,7 +263,7 @@ class Agent:
         output: Any,
         record: Record | None,
     ) -> RunRequest:
-        pause = self._stage.pause
+        pause = self._conversation.pause
         if pause is None or not pause.is_open:
             raise ConfigurationError(
                 "the agent does not wait for answers; ask it something with run()"
@@ -300,7 +302,7 @@ class Agent:
         first = self._first(prompt, timeout, cancel, output, record)
         if on_event is not None and not callable(on_event):
             raise ConfigurationError(f"on_event is a function; got {on_event!r:.80}")
-        return Driver(self._stage, first, on_event)
+        return Driver(self._conversation, first, on_event)
 
     def start(
         self,
@@ -328,7 +330,7 @@ class Agent:
         """
         first = self._first(prompt, timeout, cancel, output, record)
         return start_handle(
-            self._stage, first, on_busy, keep_alive=keep_alive, size=buffer
+            self._conversation, first, on_busy, keep_alive=keep_alive, size=buffer
         )
 
     def _first(
@@ -341,7 +343,7 @@ class Agent:
     ) -> RunRequest:
         """Return how a driver or a handle begins."""
         check_run(timeout, cancel, output)
-        pause = self._stage.pause
+        pause = self._conversation.pause
         if prompt is not None or (pause is not None and not pause.is_open):
             pause = None
         return RunRequest(
@@ -383,7 +385,7 @@ class Agent:
         :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
         :raises ValueError: there is no such origin or mode; nothing is cancelled.
         """
-        return self._stage.cancel(
+        return self._conversation.cancel(
             reason, origin, mode=mode, force=force, background=background
         )
 
@@ -397,7 +399,7 @@ class Agent:
 
         :return: whether there is such a run; it may also end before that.
         """
-        run = self._stage.run
+        run = self._conversation.run
         if run is None or not run.can_background or run.claim.is_background:
             return False
         run.token.request_background()
@@ -409,7 +411,7 @@ class Agent:
 
         To set it is to cancel that run.
         """
-        live = self._stage.slot.live
+        live = self._conversation.slot.live
         return (CancelToken() if live is None else live.token).signal
 
     # -- looking -------------------------------------------------------------------
@@ -417,18 +419,18 @@ class Agent:
     @property
     def is_running(self) -> bool:
         """Is there a live run?"""
-        return self._stage.slot.live is not None
+        return self._conversation.slot.live is not None
 
     @property
     def is_paused(self) -> bool:
         """Is there a run that :meth:`resume` would go on with?"""
-        pause = self._stage.pause
+        pause = self._conversation.pause
         return pause is not None and pause.is_open and not self.is_running
 
     @property
     def state(self) -> State:
         """What it is doing: ``idle``, ``processing``, ``executing_tool``, ..."""
-        return self._stage.state
+        return self._conversation.state
 
     @property
     def model(self) -> Model:
@@ -448,37 +450,37 @@ class Agent:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation up to now."""
-        return self._stage.messages
+        return self._conversation.messages
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
         """What is to be answered before it can go on."""
-        return self._stage.interrupts
+        return self._conversation.interrupts
 
     @property
     def usage(self) -> Usage:
         """What all its runs have used."""
-        return self._stage.total_usage
+        return self._conversation.total_usage
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """What it was told to remember about approvals."""
-        return tuple(self._stage.rules)
+        return tuple(self._conversation.rules)
 
     def __repr__(self) -> str:
         named = f" {self.name}" if self.name else ""
-        count = len(self._stage.transcript)
+        count = len(self._conversation.transcript)
         return f"<Agent{named}: {self.model!r}, {count} messages>"
 
     # -- more of it ----------------------------------------------------------------
 
     def forget_rules(self) -> None:
         """Ask again about everything."""
-        self._stage.rules.clear()
+        self._conversation.rules.clear()
 
     def forget_credentials(self) -> None:
         """Ask for all credentials again."""
-        self._stage.credentials.clear()
+        self._conversation.credentials.clear()
 
     def save(self) -> str:
         """Return its state as JSON, for :meth:`load`, in another process or later.
@@ -489,7 +491,7 @@ class Agent:
 
         :raises AgentBusy: a live run is driven by another thread.
         """
-        return save(self._stage)
+        return save(self._conversation)
 
     @classmethod
     def load(
@@ -515,7 +517,7 @@ class Agent:
                 "a saved agent has its own messages; load() takes no others"
             )
         agent = cls(model, tools=tools, **settings)
-        restore(agent._stage, state)
+        restore(agent._conversation, state)
         return agent
 
     def fork(self) -> Agent:
@@ -528,11 +530,11 @@ class Agent:
         return self._fork(is_part=False)
 
     def _fork(self, *, is_part: bool) -> Agent:
-        live = self._stage.slot.live
+        live = self._conversation.slot.live
         if live is not None and not live.is_background:
             raise AgentBusy("the agent has a live run; fork it when that has ended")
         other = copy(self)
-        other._stage = self._stage.fork(is_part=is_part)
+        other._conversation = self._conversation.fork(is_part=is_part)
         return other
 
     def as_tool(

@@ -8,13 +8,13 @@ from uuid import uuid4
 
 import msgspec
 
-from ._closeable import Closing
+from ._closeable import Closeable
 from .asking.inbox import Inbox
-from .asking.questions import Desk
+from .asking.questions import OpenQuestions
 from .cancel import CancelMode, CancelToken, Receipt, RunClaim
 from .cancel.deferred import check_mode
 from .cancel.reason import make_cause
-from .conversation.conversation import Stage
+from .conversation.conversation import Conversation
 from .conversation.request import RunRequest
 from .conversation.run_stream import RunStream
 from .conversation.saved import save
@@ -54,7 +54,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     state: str
 
 
-class Driver(Closing):
+class Driver(Closeable):
     """Pull the runs of an agent along, on the thread that calls :meth:`next`.
 
     Interrupts may be answered on any thread. A ``with`` block closes it at its end.
@@ -62,15 +62,15 @@ class Driver(Closing):
 
     def __init__(
         self,
-        stage: Stage,
+        conversation: Conversation,
         request: RunRequest,
         on_event: Callable[[StreamEvent], object] | None = None,
     ) -> None:
-        self._stage = stage
+        self._conversation = conversation
         #: What is to be begun, or what else is wanted of the next run.
         self._request = request
         self._on_event = on_event
-        self._desk = Desk()
+        self._desk = OpenQuestions()
         self._inbox = Inbox()
         #: The run that is live, or waits for its turn.
         self._claim: RunClaim | None = None
@@ -115,13 +115,13 @@ class Driver(Closing):
 
     def _begin(self) -> RunStream | None:
         """Begin a run if there is something to be said, or to be gone on with."""
-        request, stage = self._request, self._stage
-        if request.resumes is not None and not stage.can_resume(request.resumes):
+        request, conversation = self._request, self._conversation
+        if request.resumes is not None and not conversation.can_resume(request.resumes):
             # It was cancelled, or gone on with, by somebody else.
             request = RunRequest(record=request.record)
         if request.said is None:
             # A prompt comes after what was said before: its run says both.
-            for message in (*stage.take_unheard(), *self._inbox.take()):
+            for message in (*conversation.take_unheard(), *self._inbox.take()):
                 self._inbox.put(message)
         if not request.has_work:
             said = self._inbox.take_as_one()
@@ -132,14 +132,14 @@ class Driver(Closing):
         if self._awaiting is not None:
             self._desk.drop(self._awaiting.id)
             self._awaiting = None
-        ticket = stage.register(
+        ticket = conversation.register(
             msgspec.structs.replace(
                 request, desk=self._desk, inbox=self._inbox, is_pulled=True
             )
         )
         self._claim = ticket.claim  # it can be cancelled while it waits for its turn
         try:
-            self._stream = stage.admit(ticket)
+            self._stream = conversation.admit(ticket)
         except BaseException:
             self._claim = None
             raise
@@ -191,11 +191,11 @@ class Driver(Closing):
     # -- answering, and saying more ------------------------------------------------
 
     @property
-    def pending(self) -> tuple[Interrupt, ...]:
+    def interrupts(self) -> tuple[Interrupt, ...]:
         """What is open, in the order in which it was asked."""
         return self._desk.open
 
-    def resolve(self, id: str, answer: Any) -> None:
+    def answer(self, id: str, answer: Any) -> None:
         """Answer what is open, in any order.
 
         :param id: the interrupt's, or that of the tool call that it is about.
@@ -207,7 +207,7 @@ class Driver(Closing):
         """
         self._desk.answer(id, answer)
 
-    def submit_input(self, prompt: Prompt) -> None:
+    def send_input(self, prompt: Prompt) -> None:
         """Say something: after the tool round that runs, or in a run of its own."""
         self._inbox.put(user_message(prompt))
 
@@ -236,7 +236,7 @@ class Driver(Closing):
     def close(self) -> None:
         """End the live run, if there is one; what it has not heard is kept."""
         self._let_go()
-        self._stage.unheard = (*self._stage.unheard, *self._inbox.take())
+        self._conversation.unheard = (*self._conversation.unheard, *self._inbox.take())
 
     # -- looking -------------------------------------------------------------------
 
@@ -246,14 +246,14 @@ class Driver(Closing):
         :raises AgentBusy: :meth:`next` is at work on another thread.
         """
         said = () if self._request.said is None else (self._request.said,)
-        unheard = (*self._stage.unheard, *said, *self._inbox.messages)
+        unheard = (*self._conversation.unheard, *said, *self._inbox.messages)
         return Snapshot(
             run_id="" if self._stream is None else self._stream.run_id,
-            messages=self._stage.messages,
-            interrupts=self.pending,
+            messages=self._conversation.messages,
+            interrupts=self.interrupts,
             pending_input=unheard,
-            usage=self._stage.total_usage,
-            state=save(self._stage, unheard, is_still=self._is_still()),
+            usage=self._conversation.total_usage,
+            state=save(self._conversation, unheard, is_still=self._is_still()),
         )
 
     def _is_still(self) -> bool:
@@ -261,4 +261,4 @@ class Driver(Closing):
 
     def __repr__(self) -> str:
         what = "idle" if self._stream is None else f"run {self._stream.run_id}"
-        return f"<Driver: {what}, {len(self.pending)} open>"
+        return f"<Driver: {what}, {len(self.interrupts)} open>"

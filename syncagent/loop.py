@@ -32,8 +32,7 @@ from .events import (
 from .exceptions import Cancelled, SyncAgentError
 from .hooks import AfterModel, BeforeModel, Retry, unknown_answer
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
-from .messages import AssistantMessage, ToolMessage
-from .messages import StopReason as _MessageStop
+from .messages import AssistantMessage, MessageStop, ToolMessage
 from .result import StopReason
 from .run.run import Run, ToolRound
 from .run.tool_round import after_tool, apply_answers, prepare
@@ -59,7 +58,7 @@ Answers = Mapping[str, Any] | None
 Steps = Generator[RunEvent | tuple[Interrupt, ...], Answers, StopReason]
 
 
-_STOPS: Final[dict[_MessageStop, StopReason]] = {
+_STOPS: Final[dict[MessageStop, StopReason]] = {
     "max_tokens": "max_tokens",
     "refusal": "refusal",
 }
@@ -78,7 +77,7 @@ def run_loop(run: Run) -> Steps:
     message = run.last_heard  # it may have been saved right after a turn
     while True:
         if message is None and not run.has_calls():
-            run.claim.come_due("after_turn", "after_tools")
+            run.claim.raise_if_cancel_due("after_turn", "after_tools")
             if run.meter.reached() is not None:
                 return "limit"
             run.warn()
@@ -118,12 +117,12 @@ def take_turn(
                 if event.__class__ is MessageFinished:
                     assert isinstance(event, MessageFinished)
                     finished = event
-                    run.hear(event)
+                    run.accept(event)
                 else:
                     yield event  # type: ignore[misc]
     except Cancelled:
         # It may have been only this answer that was to end.
-        run.claim.come_due("after_tools")
+        run.claim.raise_if_cancel_due("after_tools")
         raise
     except SyncAgentError:
         if finished is None:
@@ -137,7 +136,7 @@ def take_turn(
     run.token.checkpoint()
     is_last = run.claim.later.is_asked  # what a hook asks for after that is ignored
     if wants_another and not is_last and run.meter.reached() is None:
-        run.forget(finished.message)
+        run.discard(finished.message)
         return None
     yield TurnFinished(finished.message, finished.usage)
     return finished.message
@@ -165,7 +164,7 @@ def run_tool_round(
     round = run.round
     assert round is not None
     run.enter("before tools")
-    run.claim.come_due("after_tools")
+    run.claim.raise_if_cancel_due("after_tools")
     while True:
         is_answered = yield from ask_first(run, round)
         if not is_answered:
@@ -200,7 +199,7 @@ def ask_first(
         if answers is None:
             return False
         # A "yes" that comes after a cancel starts nothing.
-        run.claim.come_due("after_tools")
+        run.claim.raise_if_cancel_due("after_tools")
         round.is_waiting = False
         apply_answers(run, questions, answers)
         round.questions = ()
@@ -222,13 +221,13 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
         if not invocation.is_open and not invocation.is_announced:  # nothing will run
             yield invocation.finished()
     executor = Executor(
-        run.lending.host(),
+        run.services.host(),
         run.token,
         width=run.setup.width,
         after=lambda invocation: after_tool(run, invocation),
         leaving=run.token.background if run.may_leave else None,
     )
-    run.lending.post = executor.post
+    run.services.post = executor.post
     run.enter("tool")
     waiting = [call for call in round.invocations if call.is_open]
     again = {call.call.call_id for call in waiting if call.said}
@@ -243,7 +242,9 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
                     )
                 yield event
     finally:
-        run.lending.post = None  # it knows the run: without a circle it is gone at once
+        run.services.post = (
+            None  # it knows the run: without a circle it is gone at once
+        )
 
 
 def hear_user(
@@ -254,7 +255,7 @@ def hear_user(
     if not run.is_steered or not isinstance(last, ToolMessage):
         return
     # A run that is cancelled hears nothing: it is still to be said to the next one.
-    run.claim.come_due("after_turn", "after_tools")
+    run.claim.raise_if_cancel_due("after_turn", "after_tools")
     run.enter("after tools")
     turn = run.meter.turns
     calls = run.invocations[len(run.invocations) - len(last.content) :]

@@ -26,7 +26,7 @@ __all__ = [
     "RedactedThinking",
     "Refusal",
     "ResultBlock",
-    "StopReason",
+    "MessageStop",
     "Text",
     "Thinking",
     "ToolCall",
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 #: Why a model stopped, in our words.
-StopReason = Literal[
+MessageStop = Literal[
     "end_turn", "max_tokens", "stop_sequence", "tool_calls", "refusal", "pause", "other"
 ]
 
@@ -208,7 +208,7 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
     """What a model says."""
 
     content: tuple[AssistantBlock, ...]
-    stop_reason: StopReason = "end_turn"
+    stop_reason: MessageStop = "end_turn"
     #: The provider's own word for it.
     raw_stop_reason: str = ""
     #: Which wire dialect it is from; signatures go back to that alone.

@@ -24,9 +24,9 @@ from ..loop import Answers
 from ..messages import UserMessage, user_message
 from ..run.run import Run
 from ..run.tool_round import check_answer, remember
-from .handler_call import Inquiry, ask_handler
+from .handler_call import HandlerCall, call_handler
 from .inbox import Inbox
-from .questions import Desk
+from .questions import OpenQuestions
 
 __all__ = [
     "Answering",
@@ -93,7 +93,7 @@ class Answering:
         handlers: Handlers,
         given: Mapping[str, Any] | None = None,
         *,
-        desk: Desk | None = None,
+        desk: OpenQuestions | None = None,
         inbox: Inbox | None = None,
         is_pulled: bool = False,
         waits_for: CancelToken | None = None,
@@ -109,10 +109,10 @@ class Answering:
         #: What handlers have answered, and the one who is asked now.
         self._answers: dict[str, Any] = {}
         self._token: CancelToken | None = None
-        self._inquiry: tuple[str, Inquiry] | None = None
+        self._inquiry: tuple[str, HandlerCall] | None = None
 
     @property
-    def desk(self) -> Desk | None:
+    def desk(self) -> OpenQuestions | None:
         """Where questions lie, if somebody looks there."""
         is_attended = self._waits_for is None or self._waits_for.background_requested
         if is_attended and self._desk is not None:
@@ -126,7 +126,7 @@ class Answering:
         """What was said to the run, and not heard yet."""
         return () if self._inbox is None else self._inbox.messages
 
-    def attend(self, desk: Desk, inbox: Inbox) -> None:
+    def attend(self, desk: OpenQuestions, inbox: Inbox) -> None:
         """Have somebody attend to a run that nobody did before."""
         self._desk, self._inbox = desk, inbox
 
@@ -174,7 +174,7 @@ class Answering:
             else:
                 answers = self._by_desk(questions, run, token)
         except Cancelled:
-            run.claim.come_due("after_tools")
+            run.claim.raise_if_cancel_due("after_tools")
             raise
         finally:
             if answers is not NOT_YET:
@@ -214,7 +214,9 @@ class Answering:
         )
 
     def _take_input(self, pause: AfterToolResult, run: Run) -> Answers:
-        run.claim.come_due("after_turn", "after_tools")  # what ends now hears nothing
+        run.claim.raise_if_cancel_due(
+            "after_turn", "after_tools"
+        )  # what ends now hears nothing
         if self.desk is not None:
             self.desk.drop(pause.id)
         return {pause.id: [] if self._inbox is None else self._inbox.take()}
@@ -275,14 +277,14 @@ class Answering:
         question: Interrupt,
         run: Run,
         token: CancelToken,
-    ) -> Inquiry:
+    ) -> HandlerCall:
         """Begin to ask a handler, unless that was asked on another thread before."""
         if self._inquiry is not None and self._inquiry[0] == question.id:
             return self._inquiry[1]
         name = self._who(question)[0]
         limit = token.child(self._timeout)
         asked = question.question if isinstance(question, AwaitingInput) else question
-        inquiry = Inquiry(name, run.id, handler, asked, limit)
+        inquiry = HandlerCall(name, run.id, handler, asked, limit)
         self._inquiry = (question.id, inquiry)
         return inquiry
 
@@ -307,7 +309,7 @@ class Answering:
             handler = self._find(question)
             if handler is not None:
                 words = question.question
-                answer = ask_handler("ask", run.id, handler, words, limit)
+                answer = call_handler("ask", run.id, handler, words, limit)
             else:
                 assert self.desk is not None
                 answer = self.desk.wait(question.id, limit)

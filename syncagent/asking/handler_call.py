@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..cancel import CancelToken, Mailbox, clock
-from ..tools.detachable import Errand
+from ..tools.detachable import DetachableWork
 
-__all__ = ["Inquiry", "ask_handler"]
+__all__ = ["HandlerCall", "call_handler"]
 
 #: How long a handler that can hear of a cancel has to end, in seconds, before it is
 #: left behind.
@@ -19,7 +19,7 @@ _PATIENCE: Final = 1.0
 _Done = tuple[Any, BaseException | None]
 
 
-class Inquiry:
+class HandlerCall:
     """A question to a handler, on a thread of its own.
 
     One that takes a second argument is given *token*, to hear of a cancel.
@@ -48,7 +48,7 @@ class Inquiry:
                 return None, error
 
         self._mail: Mailbox[_Done] = Mailbox()
-        self._errand = Errand(name, "", run_id, work, self._mail.put)
+        self._errand = DetachableWork(name, "", run_id, work, self._mail.put)
         self._done: _Done | None = None
         self._has_begun = False
 
@@ -102,7 +102,7 @@ class Inquiry:
         return answer
 
 
-def ask_handler(
+def call_handler(
     name: str,
     run_id: str,
     handler: Callable[..., Any],
@@ -116,7 +116,7 @@ def ask_handler(
     :raises Cancelled: *token* was cancelled.
     :raises TimeoutError: its own deadline has passed.
     """
-    inquiry = Inquiry(name, run_id, handler, question, token)
+    inquiry = HandlerCall(name, run_id, handler, question, token)
     inquiry.wait(None)
     return inquiry.answer()
 

@@ -34,7 +34,7 @@ class Inbox:
         """Add a message; tell whether it will be taken."""
         fate: Once[str] = Once()
         self._entries.append((message, fate))  # publish first, then look
-        if self._is_closed and fate.put(_REFUSED) is _REFUSED:
+        if self._is_closed and fate.claim(_REFUSED) is _REFUSED:
             return False
         self._bell.put(True)
         return True
@@ -44,7 +44,7 @@ class Inbox:
         taken: list[UserMessage] = []
         while self._entries:
             message, fate = self._entries.popleft()
-            if fate.put(_TAKEN) is _TAKEN:
+            if fate.claim(_TAKEN) is _TAKEN:
                 taken.append(message)
         return taken
 

@@ -12,7 +12,7 @@ from ..exceptions import ConfigurationError, InterruptOver
 from ..interrupts import TIMED_OUT, AfterToolResult, Interrupt
 
 __all__ = [
-    "Desk",
+    "OpenQuestions",
 ]
 
 #: How many names of questions that are over are remembered, to say so.
@@ -44,7 +44,7 @@ class _Question:
         return not self.answer and not self.token.cancelled
 
 
-class Desk:
+class OpenQuestions:
     """The questions of a run. Any thread may answer; the first answer counts."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Desk:
         mine = (question.check(answer),)
         if question.token.cancelled:
             raise InterruptOver(f"{name!r} is over: its run was cancelled")
-        if question.answer.put(mine) is not mine:
+        if question.answer.claim(mine) is not mine:
             raise InterruptOver(
                 f"{name!r} was answered already, or its run has gone on"
             )
@@ -132,7 +132,7 @@ class Desk:
             while not question.answer:
                 question.mail.get(token)
                 if token.cancelled and token.origin == "deadline":
-                    question.answer.put((TIMED_OUT,))
+                    question.answer.claim((TIMED_OUT,))
                 else:
                     token.checkpoint()
             return question.answer[None][0]
@@ -144,7 +144,7 @@ class Desk:
         question = self._questions.get(name)
         if question is not None:
             self._past.extend(filter(None, (name, _call_id(question.interrupt))))
-            question.answer.put((None,))  # whoever answers it now is told so
+            question.answer.claim((None,))  # whoever answers it now is told so
             # Not before: whoever answers at this moment finds it in one of the two.
             self._questions.pop(name, None)
 

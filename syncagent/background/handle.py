@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from ..cancel import CancelMode, CancelToken, Receipt, clock
 from ..cancel.deadlines import check_timeout
 from ..cancel.deferred import check_mode
@@ -25,7 +25,7 @@ from .subscriptions import Subscription
 __all__ = ["Handle"]
 
 
-class Handle(Serving, Closing):
+class Handle(Serving, Closeable):
     """A run in the background, on a daemon thread of its own.
 
     Everything here may be called from any thread. What ends something, ``cancel()``,
@@ -217,10 +217,10 @@ class Handle(Serving, Closing):
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """What it waits for; each can be answered directly, or with :meth:`respond`."""
+        """What it waits for; each can be answered directly, or with :meth:`answer`."""
         return self._desk.open
 
-    def respond(
+    def answer(
         self,
         id: str,
         answer: Any,

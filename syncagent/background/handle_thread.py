@@ -14,16 +14,16 @@ from uuid import uuid4
 
 import msgspec
 
-from .._context import work_surrounded
+from .._context import work_in_context
 from ..asking.inbox import Inbox
-from ..asking.questions import Desk
+from ..asking.questions import OpenQuestions
 from ..cancel import CancelToken, Receipt, RunClaim, Watch
 from ..cancel.once import Once, start_thread
 from ..cancel.reason import make_cause
-from ..conversation.conversation import Stage
+from ..conversation.conversation import Conversation
 from ..conversation.descendants import begun, own_lineage
 from ..conversation.live_run import Pump, RunEnd
-from ..conversation.request import RunRequest, Ticket
+from ..conversation.request import AdmittedRun, RunRequest
 from ..conversation.run_stream import RunStream
 from ..events import InterruptRaised, RunFinished, StateChanged, StreamEvent
 from ..exceptions import ConfigurationError, Origin
@@ -59,7 +59,7 @@ class Serving:
 
     def __init__(
         self,
-        stage: Stage,
+        conversation: Conversation,
         run_id: str = "",
         *,
         keep_alive: bool = False,
@@ -67,9 +67,9 @@ class Serving:
     ) -> None:
         #: The id of its first run, by which it is known.
         self.run_id: Final = run_id or uuid4().hex
-        self._stage = stage
+        self._conversation = conversation
         self._keep_alive = keep_alive
-        self._desk = Desk()
+        self._desk = OpenQuestions()
         self._inbox = Inbox()
         self._events = EventLog(size)
         #: Woken when it has nothing left to do; not with every event.
@@ -96,7 +96,7 @@ class Serving:
         #: What else is wanted of the next run.
         self._next = RunRequest()
         #: What is to be done first.
-        self._first: Ticket | RunStream | None = None
+        self._first: AdmittedRun | RunStream | None = None
         #: Will its thread serve it, or is there none?
         self._begun: Once[str] = Once()
         self._thread: threading.Thread | None = None
@@ -120,7 +120,7 @@ class Serving:
         :param may_stay: serve it on this thread if there is no other to be had.
         :return: the run, if it has begun.
         """
-        first: Ticket | RunStream | None = None
+        first: AdmittedRun | RunStream | None = None
         self._record = request.record
         if not request.has_work:
             self._next = request
@@ -151,12 +151,12 @@ class Serving:
     def give_up(self, reason: str) -> None:
         """Have it end; and if no thread will ever serve it, end it here."""
         self._stop(reason, "closed")
-        if self._begun.put(_GIVEN_UP) is not _GIVEN_UP:
+        if self._begun.claim(_GIVEN_UP) is not _GIVEN_UP:
             return
         if isinstance(self._first, RunStream):
             self._first.close()
         elif self._first is not None:
-            self._stage.turn_away(self._first)
+            self._conversation.turn_away(self._first)
         self._finish()
 
     def end_with(self, reason: str, *, force: bool) -> Receipt:
@@ -200,7 +200,7 @@ class Serving:
         if thread is not None:
             stream.claim.drive_on(thread)
 
-    def _register(self, request: RunRequest, run_id: str = "") -> Ticket:
+    def _register(self, request: RunRequest, run_id: str = "") -> AdmittedRun:
         """Make a run that can be cancelled through this, before it has its turn."""
         wanted = msgspec.structs.replace(
             request,
@@ -211,7 +211,7 @@ class Serving:
             stopping=self._stopping,
         )
         self._unsaid = () if wanted.said is None else (wanted.said,)
-        ticket = self._stage.register(wanted)
+        ticket = self._conversation.register(wanted)
         self._claim = ticket.claim  # publish first, then look
         ticket.claim.is_background = self.is_background
         return ticket
@@ -219,7 +219,7 @@ class Serving:
     def _start_thread(self, work: Callable[[], None]) -> int | None:
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
-            args=(work_surrounded, work),
+            args=(work_in_context, work),
             name=f"syncagent-run-{self.run_id[:8]}",
             daemon=True,
         )
@@ -228,14 +228,14 @@ class Serving:
 
     def _serve(self) -> None:
         """Run what is said, one after the other, until it is over."""
-        if self._begun.put(_SERVED) is not _SERVED:
+        if self._begun.claim(_SERVED) is not _SERVED:
             return
         step, self._first = self._first, None
         if step is not None:
             step.claim.drive_here()
         try:
             while True:
-                if isinstance(step, Ticket):
+                if isinstance(step, AdmittedRun):
                     step = self._admit(step)
                 if step is not None:
                     self._work(step)
@@ -255,10 +255,10 @@ class Serving:
             self._claim = None
             self._finish()
 
-    def _admit(self, ticket: Ticket) -> RunStream:
+    def _admit(self, ticket: AdmittedRun) -> RunStream:
         """Wait for the agent, if need be, and begin a run."""
         ticket.claim.drive_here()
-        stream = self._stage.admit(ticket)
+        stream = self._conversation.admit(ticket)
         if stream.has_begun:
             self._unsaid = ()
         return stream

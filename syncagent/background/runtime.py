@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from ..cancel import CancelMode, Receipt, clock
 from ..cancel.deadlines import check_timeout
 from ..cancel.deferred import check_mode
@@ -47,7 +47,7 @@ class ShutdownReport(msgspec.Struct, frozen=True):
     running: tuple[str, ...] = ()
 
 
-class Runtime(Closing):
+class Runtime(Closeable):
     """Handles by their ids. A finished one leaves by itself.
 
     Everything here may be called from any thread. At the end of a ``with`` block, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..cancel import CancelToken
-from ..conversation.conversation import Stage
+from ..conversation.conversation import Conversation
 from ..conversation.live_run import Pump, RunEnd
 from ..conversation.queue import OnBusy, check_busy
 from ..conversation.request import RunRequest
@@ -17,7 +17,7 @@ __all__ = ["move_to_background", "run_releasable", "start_handle"]
 
 
 def start_handle(
-    stage: Stage,
+    conversation: Conversation,
     request: RunRequest,
     on_busy: OnBusy | None,
     *,
@@ -30,40 +30,40 @@ def start_handle(
     """
     is_kept = keep_alive or not request.has_work
     name = "" if request.resumes is None else request.resumes.run_id
-    handle = Handle(stage, name, keep_alive=is_kept, size=size)
-    how = stage.on_busy if on_busy is None else check_busy(on_busy)
+    handle = Handle(conversation, name, keep_alive=is_kept, size=size)
+    how = conversation.on_busy if on_busy is None else check_busy(on_busy)
     wanted = msgspec.structs.replace(request, on_busy=how)
-    unheard = stage.unheard
+    unheard = conversation.unheard
     try:
         if request.said is None:
-            for message in stage.take_unheard():
+            for message in conversation.take_unheard():
                 handle.send_input(message.content)
         # Who waits for the agent waits on the handle's thread.
         handle.start(wanted, begins_here=how == "raise")
         return handle  # noqa: TRY300, a signal handler may raise at the very end
     except BaseException:
         handle.give_up("it could not be started")
-        stage.unheard = unheard  # for the next one
+        conversation.unheard = unheard  # for the next one
         raise
 
 
-def move_to_background(stage: Stage, end: RunEnd, pump: Pump) -> Handle:
+def move_to_background(conversation: Conversation, end: RunEnd, pump: Pump) -> Handle:
     """Have a thread of its own go on with a run, and return its handle.
 
     :raises RuntimeError: there is no thread to be had.
     """
-    handle = Handle(stage, end.run.id)
+    handle = Handle(conversation, end.run.id)
     handle.take_over(end, pump)
     return handle
 
 
-def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
+def run_releasable(conversation: Conversation, request: RunRequest) -> RunResult:
     """Drive a run on a thread of its own, from its begin, and wait for its end.
 
     Cancellation: ends at once. If somebody asks for the background, the caller is
     released at once, and the run goes on. It stays here if no thread is to be had.
     """
-    handle = Handle(stage)
+    handle = Handle(conversation)
     wanted = msgspec.structs.replace(request, is_releasable=True)
     try:
         stream = handle.start(wanted, begins_here=True, may_stay=True)
@@ -77,7 +77,7 @@ def run_releasable(stage: Stage, request: RunRequest) -> RunResult:
             text="",
             stop_reason="backgrounded",
             run_id=handle.run_id,
-            messages=tuple(Transcript(stage.messages).repaired()),
+            messages=tuple(Transcript(conversation.messages).repaired()),
             start=stream.start,
         )
         return result.with_handle(handle)

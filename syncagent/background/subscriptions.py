@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from ..cancel import CancelToken, Watch, clock
 from ..cancel.signal_event import Following
 from ..events import Lagged, StreamEvent
@@ -85,7 +85,7 @@ class EventLog:
         return event if found == number else None
 
 
-class Subscription(Closing, Iterator[LoggedEvent]):
+class Subscription(Closeable, Iterator[LoggedEvent]):
     """The events of a handle: iterate over it.
 
     It ends when the handle is done, and at once when it is closed, from whatever

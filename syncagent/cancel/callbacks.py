@@ -86,19 +86,19 @@ class CallbackLink(Link):
     def deliver(self) -> None:
         """Run the callback, unless it has run or was taken back."""
         claimant = object()
-        if self._fate.put(claimant) is not claimant:
+        if self._fate.claim(claimant) is not claimant:
             return
         self._thread = threading.get_ident()
         try:
             self._context.run(self._callback)
         finally:
             self._thread = None
-            self._over.put(threading.Event()).set()
+            self._over.claim(threading.Event()).set()
 
     def wait_over(self, timeout: float) -> None:
         """Wait until the callback, which has begun, is over; not on its own thread."""
         if self._thread != threading.get_ident():
-            self._over.put(threading.Event()).wait(timeout)
+            self._over.claim(threading.Event()).wait(timeout)
 
     @property
     def is_closed(self) -> bool:
@@ -109,7 +109,7 @@ class CallbackLink(Link):
         services.current.courier.submit(self)
 
     def drop(self) -> None:
-        self._fate.put(_CLOSED)
+        self._fate.claim(_CLOSED)
 
     @property
     def is_spent(self) -> bool:

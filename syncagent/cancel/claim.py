@@ -10,7 +10,7 @@ from ..exceptions import AgentBusy, ConfigurationError, Origin
 from . import threads as services
 from .deferred import CancelMode, Later, check_mode
 from .generation import FINISHED, RESET, Generation
-from .once import until_done
+from .once import finish_despite_signals
 from .reason import CancelReason, Cause, make_cause
 from .token import CancelToken
 
@@ -131,7 +131,7 @@ class RunClaim:
         check_mode(mode)
         return self.hit(make_cause(reason, origin), mode, force=force)
 
-    def come_due(self, *modes: CancelMode) -> None:
+    def raise_if_cancel_due(self, *modes: CancelMode) -> None:
         """Cancel now what was to be cancelled at one of these points.
 
         :raises Cancelled: the run is cancelled.
@@ -150,7 +150,7 @@ class RunClaim:
         cause = self.later.close()
         if cause is not None:
             self._generation.strike(cause)
-        standing = self._generation.stop.put(FINISHED)
+        standing = self._generation.stop.claim(FINISHED)
         return None if standing is FINISHED else CancelReason(*standing)
 
     def end(self) -> None:
@@ -190,7 +190,7 @@ def _own(token: CancelToken, owner: _End) -> Generation:
     """Claim the token's generation for one run, and no other."""
     while True:
         generation = token._current()
-        standing = generation.owner.put(owner)
+        standing = generation.owner.claim(owner)
         if standing is owner:
             return generation
         if standing is not RESET:
@@ -305,7 +305,7 @@ class RunSlot:
 
     def end(self, claim: RunClaim) -> None:
         """Free the place if it is *claim*'s, and end the claim. Safe to do again."""
-        until_done(lambda: self._end(claim))
+        finish_despite_signals(lambda: self._end(claim))
 
     def _end(self, claim: RunClaim) -> None:
         if self.live is claim:

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .links import Link
-from .once import Once, until_done
+from .once import Once, finish_despite_signals
 from .reason import Cause
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class Generation:
             if not self.is_spread:
                 self._hit_all(standing, claimant)
         except BaseException:
-            self.stop.put(mine)
-            until_done(lambda: self._hit_all(self.stop[None], claimant))
+            self.stop.claim(mine)
+            finish_despite_signals(lambda: self._hit_all(self.stop[None], claimant))
             raise
         return standing
 
@@ -168,7 +168,7 @@ class ChildLink(_Ref, Link):
             cause_now = self._cause_of_parent()
             if cause_now is None:
                 return None
-            if generation.stop.put(child._inherit(cause_now)) is not RETIRED:
+            if generation.stop.claim(child._inherit(cause_now)) is not RETIRED:
                 return generation
             child._succeed(generation)  # its own reset came first: finish that
         return None

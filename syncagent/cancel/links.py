@@ -79,10 +79,10 @@ class Killable(Link):
 
     def take(self) -> bool:
         """Take it back; false if a canceller owns it: the resource is tainted."""
-        return self._fate.put(_TAKEN) is _TAKEN
+        return self._fate.claim(_TAKEN) is _TAKEN
 
     def hit(self, cause: Cause, claimant: object) -> None:
-        if self._fate.put(claimant) is not claimant:
+        if self._fate.claim(claimant) is not claimant:
             return
         try:
             self.fire()
@@ -92,7 +92,7 @@ class Killable(Link):
             pass
 
     def drop(self) -> None:
-        if self._fate.put(_DROPPED) is _DROPPED:
+        if self._fate.claim(_DROPPED) is _DROPPED:
             try:
                 self.let_go()
             except Exception:  # the other killables of the parent must be let go too

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ..exceptions import ConfigurationError, Origin, WrongThread
 from .claim import live_runs
-from .once import until_done
+from .once import finish_despite_signals
 from .token import CancelToken
 
 _Handler = Callable[[int, FrameType | None], Any] | int | None
@@ -106,7 +106,7 @@ class _Catcher:
 
     def close(self) -> None:
         """Give every signal back, even if one arrives in the middle."""
-        until_done(self._restore)
+        finish_despite_signals(self._restore)
 
     def _restore(self) -> None:
         self._is_open = False

@@ -24,7 +24,7 @@ class Once(dict[None, T], Generic[T]):
 
     __slots__ = ()
 
-    def put(self, value: T) -> T:
+    def claim(self, value: T) -> T:
         """Put *value* if the cell is empty, and return what stands in it now."""
         return self.setdefault(None, value)
 
@@ -39,7 +39,7 @@ class Once(dict[None, T], Generic[T]):
 _TRIES: Final = 5
 
 
-def until_done(work: Callable[[], T]) -> T:
+def finish_despite_signals(work: Callable[[], T]) -> T:
     """Do *work*, again if an exception cuts it short, and raise that afterwards.
 
     A signal handler may raise between any two steps of the main thread: the second

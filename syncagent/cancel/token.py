@@ -14,7 +14,7 @@ from .callbacks import CallbackLink, Registration
 from .deadlines import absolute, earlier
 from .generation import RESET, RETIRED, ChildLink, Generation, spread
 from .links import Killable, Link, Waiter
-from .once import until_done
+from .once import finish_despite_signals
 from .reason import CancelReason, Cause, as_exception, as_parent, make_cause
 from .signal_event import CancelSignal
 
@@ -147,7 +147,7 @@ class CancelToken:
         :raises RuntimeError: a live run uses the token; it has one of its own.
         """
         old = self._current()
-        if not old.owner.put(RESET).has_ended:
+        if not old.owner.claim(RESET).has_ended:
             raise RuntimeError(
                 "this token belongs to a live run, whose cancel a reset would lose; "
                 "cancel the run, or use a token of your own"
@@ -163,14 +163,14 @@ class CancelToken:
 
     def _succeed(self, old: Generation) -> None:
         """Put a new generation after *old*, which has ended, with what stays."""
-        until_done(lambda: self._put_after(old))
+        finish_despite_signals(lambda: self._put_after(old))
 
     def _put_after(self, old: Generation) -> None:
         own, now = old.own_deadline, clock.now()
         new = self._new_generation(own if own is not None and own > now else None)
         # Filled before it is there for others: nothing that stays is ever unreachable.
         new.links = {link: None for link in list(old.links) if link.survives_reset}
-        self._generation = new = old.successor.put(new)
+        self._generation = new = old.successor.claim(new)
         # Again, for what was hung on the old one meanwhile, or has left it.
         for link in [*list(old.links), *list(new.links)]:
             if link.survives_reset:

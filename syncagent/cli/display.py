@@ -19,7 +19,7 @@ from ..messages import Text
 from .handlers import call_in_words
 from .notes import Notes
 from .plain_text import on_one_line
-from .streams import Output
+from .streams import OutputStream
 
 __all__ = ["JsonLines", "PlainText", "Shown"]
 
@@ -43,7 +43,7 @@ class JsonLines:
     :param answer: where to.
     """
 
-    def __init__(self, answer: Output) -> None:
+    def __init__(self, answer: OutputStream) -> None:
         self._answer = answer
 
     def on_event(self, event: StreamEvent) -> None:
@@ -65,7 +65,7 @@ class PlainText:
     :param notes: for tools.
     """
 
-    def __init__(self, answer: Output, notes: Notes) -> None:
+    def __init__(self, answer: OutputStream, notes: Notes) -> None:
         self._answer = answer
         self._notes = notes
         self._is_apart = True

@@ -11,7 +11,7 @@ from .notes import Notes
 from .plain_text import on_one_line
 from .streams import read_line
 
-__all__ = ["Desk", "call_in_words", "has_terminal"]
+__all__ = ["TerminalHandlers", "call_in_words", "has_terminal"]
 
 
 def call_in_words(tool: str, arguments: object, limit: int = 300) -> str:
@@ -37,7 +37,7 @@ def _open_terminal() -> int:
     return os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
 
 
-class Desk:
+class TerminalHandlers:
     """Answer what a run asks: by a rule, or by asking the user.
 
     :param mode: ``all`` or ``none`` of the tools are allowed, or ``ask``.

@@ -14,7 +14,7 @@ from ..cancel import CancelToken, cancel_on_signals
 from ..exceptions import Cancelled, SyncAgentError
 from .exit_codes import EXIT_CANCELLED, EXIT_FAILED, exit_code_of
 from .plain_text import on_one_line
-from .streams import Output, mend_standard_streams
+from .streams import OutputStream, mend_standard_streams
 
 __all__ = ["COMMANDS", "main"]
 
@@ -65,7 +65,7 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
 
 def _say(line: str, code: int, token: CancelToken) -> int:
     """Write *line* to standard error, if anybody reads that; return *code*."""
-    errors = Output(sys.stderr, token)
+    errors = OutputStream(sys.stderr, token)
     is_after_keys = errors.is_terminal and code == EXIT_CANCELLED  # ^C on the screen
     try:
         errors.write("\n" * is_after_keys + f"{line}\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..cancel import CancelToken
-from .streams import Output
+from .streams import OutputStream
 
 __all__ = ["Notes"]
 
@@ -18,10 +18,10 @@ class Notes:
     """
 
     def __init__(
-        self, token: CancelToken, answer: Output, is_quiet: bool = False
+        self, token: CancelToken, answer: OutputStream, is_quiet: bool = False
     ) -> None:
         self._token = token
-        self._stream = Output(sys.stderr, token)
+        self._stream = OutputStream(sys.stderr, token)
         self._answer = answer
         self._is_quiet = is_quiet
 

@@ -20,10 +20,10 @@ from ..result import RunResult
 from .choices import add_choices, choose_model, choose_tools, seconds
 from .display import JsonLines, PlainText, Shown
 from .exit_codes import EXIT_FAILED, exit_code_of
-from .handlers import Desk, has_terminal
+from .handlers import TerminalHandlers, has_terminal
 from .notes import Notes
 from .plain_text import on_one_line
-from .streams import Output, read_all, stdout_kept
+from .streams import OutputStream, read_all, stdout_kept
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     began = time.monotonic()
     bounded = token.child(timeout=options.timeout)
     with stdout_kept() as descriptor:
-        answer = Output(sys.stdout, bounded, descriptor)
+        answer = OutputStream(sys.stdout, bounded, descriptor)
         notes = Notes(bounded, answer, options.quiet)
         _find_prompt(options)
         mode = _approval_mode(options, notes)
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         if notice:
             notes.tell(notice)
         shown: Shown = JsonLines(answer) if options.json else PlainText(answer, notes)
-        desk = Desk(mode, notes)
+        desk = TerminalHandlers(mode, notes)
         agent = Agent(
             model,
             tools=choose_tools(options.tools, model=model),

@@ -13,7 +13,13 @@ from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
 from .plain_text import harmless
 
-__all__ = ["Output", "mend_standard_streams", "read_all", "read_line", "stdout_kept"]
+__all__ = [
+    "OutputStream",
+    "mend_standard_streams",
+    "read_all",
+    "read_line",
+    "stdout_kept",
+]
 
 #: What can be written to whoever is ready for more, without waiting for him.
 _PIECE: Final = 512
@@ -25,7 +31,7 @@ _PATIENCE: Final = 1.0
 _MOST: Final = 64 * 2**20
 
 
-class Output:
+class OutputStream:
     """One of the standard streams; everything is written at once.
 
     What goes to a terminal is made harmless. A reader who has fallen asleep, such as a

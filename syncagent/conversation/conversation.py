@@ -24,12 +24,12 @@ from .descendants import cancel_begun_by, own_lineage
 from .live_run import Pump, RunEnd
 from .pause import Pause
 from .queue import Line, OnBusy, check_busy, wait_for_turn
-from .request import RunRequest, Ticket, compose
+from .request import AdmittedRun, RunRequest, compose
 from .run_stream import RunStream
 
 __all__ = [
     "Background",
-    "Stage",
+    "Conversation",
     "check_background",
 ]
 
@@ -41,7 +41,7 @@ Background = Literal["keep", "cancel"]
 _LOOKS: Final = 3
 
 
-class Stage:
+class Conversation:
     """The conversation of an agent, and the one run that may be live in it."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Stage:
         """
         return self.admit(self.register(wanted))
 
-    def register(self, wanted: RunRequest) -> Ticket:
+    def register(self, wanted: RunRequest) -> AdmittedRun:
         """Return what a run is admitted with; it can be cancelled from now on."""
         output = None if wanted.output is None else Output.of(wanted.output)
         seconds = self.setup.limits.seconds
@@ -89,9 +89,9 @@ class Stage:
         pause = wanted.resumes
         name = wanted.run_id or uuid4().hex if pause is None else pause.run_id
         claim = RunClaim(token, name, own_lineage())
-        return Ticket(wanted, claim, output, following)
+        return AdmittedRun(wanted, claim, output, following)
 
-    def admit(self, ticket: Ticket) -> RunStream:
+    def admit(self, ticket: AdmittedRun) -> RunStream:
         """Claim the agent for a run, and make it.
 
         Cancellation: of a wait for its turn ends at once.
@@ -131,7 +131,7 @@ class Stage:
             self.turn_away(ticket)
             raise
 
-    def turn_away(self, ticket: Ticket) -> None:
+    def turn_away(self, ticket: AdmittedRun) -> None:
         """Let go of a run that does not begin."""
         if ticket.following is not None:
             ticket.following.close()
@@ -299,7 +299,7 @@ class Stage:
         unheard, self.unheard = self.unheard, ()
         return unheard
 
-    def fork(self, *, is_part: bool = False) -> Stage:
+    def fork(self, *, is_part: bool = False) -> Conversation:
         """Return another one with the same conversation, or what is settled of it.
 
         :param is_part: does it remember answers for this one?
@@ -315,7 +315,7 @@ class Stage:
                 transcript.append(run.unanswered)
         transcript.repair()
         rules = self.rules if is_part else RuleBook(self.rules)
-        other = Stage(self.setup, self.handlers, self.on_busy, transcript, rules)
+        other = Conversation(self.setup, self.handlers, self.on_busy, transcript, rules)
         other.unheard = self.unheard
         other.credentials = self.credentials if is_part else self.credentials.copy()
         return other

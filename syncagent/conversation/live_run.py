@@ -10,7 +10,7 @@ import msgspec
 
 from .._context import run_id
 from ..asking.answering import NOT_YET, Answering
-from ..cancel.once import Once, until_done
+from ..cancel.once import Once, finish_despite_signals
 from ..cancel.signal_event import Following
 from ..events import RunEvent, RunFinished, StreamEvent
 from ..exceptions import Cancelled
@@ -32,8 +32,8 @@ __all__ = [
     "CLOSED",
     "Pump",
     "RunEnd",
-    "drive",
-    "follow",
+    "answered",
+    "settled",
 ]
 
 #: Why a run is cancelled whose stream is closed.
@@ -58,7 +58,7 @@ class Pump:
             self.answering.close()
 
 
-def drive(pump: Pump) -> Generator[RunEvent, None, StopReason]:
+def answered(pump: Pump) -> Generator[RunEvent, None, StopReason]:
     """Pump the loop of a run, until it has ended, or is to go on elsewhere.
 
     Cancellation: ends at once.
@@ -67,7 +67,7 @@ def drive(pump: Pump) -> Generator[RunEvent, None, StopReason]:
         drive the same pump.
     """
     run, loop, answering = pump.run, pump.loop, pump.answering
-    lending, on_event = run.lending, run.on_event
+    lending, on_event = run.services, run.on_event
     life, may_leave = run.token.life(), run.may_leave
     answers: Answers = None
     has_left = False
@@ -170,7 +170,7 @@ class RunEnd:
             return self._finish(end)
         finally:
             error = end if isinstance(end, BaseException) else None
-            until_done(lambda: self._let_go(error))
+            finish_despite_signals(lambda: self._let_go(error))
 
     def leave(self, pump: Pump) -> RunResult:
         """Have another thread go on with the run, as somebody has asked for that.
@@ -202,14 +202,14 @@ class RunEnd:
 
     def take_over(self) -> bool:
         """Let the thread to which the run was moved drive it, unless it is kept."""
-        has_moved = self.owner.put(_THERE) is _THERE
+        has_moved = self.owner.claim(_THERE) is _THERE
         if has_moved:  # not before: until then it is what a cancel is to hit
             self.run.claim.is_background = True
         return has_moved
 
     def keep(self) -> bool:
         """Keep the run on the thread that has begun it, unless another has it."""
-        return self.owner.put(_HERE) is _HERE
+        return self.owner.claim(_HERE) is _HERE
 
     def _let_go(self, error: BaseException | None) -> None:
         if self._following is not None:
@@ -231,7 +231,7 @@ class RunEnd:
             run.recording.cancelled(cause, phase)
         stop = "cancelled" if cause else end
         if isinstance(end, BaseException) and not is_cancel(end, cause):
-            until_done(lambda: settle_raised(run, end))
+            finish_despite_signals(lambda: settle_raised(run, end))
             self.error = end
             show_error(run, end)
             return False
@@ -239,7 +239,7 @@ class RunEnd:
             report(run, end)
             stop = "cancelled"
         if cause is not None:
-            until_done(lambda: settle_cancelled(run))
+            finish_despite_signals(lambda: settle_cancelled(run))
         assert not isinstance(stop, BaseException)
         if run.has_blanks and stop != "interrupt":
             run.transcript.repair()
@@ -251,17 +251,17 @@ class RunEnd:
         return not isinstance(end, GeneratorExit)
 
 
-def follow(
+def settled(
     end: RunEnd, pump: Pump, *, is_moved: bool = False
 ) -> Generator[StreamEvent, None, None]:
     """Yield the events of a run up to its end, or until another thread takes it over.
 
     Cancellation: ends at once; the last event says so.
     """
-    if end.begun.put(_DRIVEN) is not _DRIVEN:
+    if end.begun.claim(_DRIVEN) is not _DRIVEN:
         return  # closed by another thread at this very moment
     try:
-        stop = yield from drive(pump)
+        stop = yield from answered(pump)
         while stop == "backgrounded":
             try:
                 left = end.leave(pump)
@@ -269,7 +269,7 @@ def follow(
                 if not end.keep():
                     raise
                 end.run.may_leave = False
-                stop = yield from drive(pump)
+                stop = yield from answered(pump)
             else:
                 yield RunFinished(left)
                 return

@@ -123,11 +123,11 @@ class Pause:
 
     def cancel(self) -> bool:
         """Let the calls go. Takes no lock, and may be done twice."""
-        return self._fate.put(_CANCELLED) is _CANCELLED
+        return self._fate.claim(_CANCELLED) is _CANCELLED
 
     def take(self) -> bool:
         """Take the run over, to go on with it; false if it was cancelled."""
-        return self._fate.put(_RESUMED) is _RESUMED
+        return self._fate.claim(_RESUMED) is _RESUMED
 
     def leftovers(self) -> list[Message]:
         """Return what is left in the transcript if nobody goes on with it."""

@@ -10,7 +10,7 @@ import msgspec
 
 from ..asking.answering import Answering
 from ..asking.inbox import Inbox
-from ..asking.questions import Desk
+from ..asking.questions import OpenQuestions
 from ..cancel import CancelSignal, CancelToken, RunClaim, follow
 from ..cancel.deadlines import check_timeout
 from ..cancel.signal_event import Following
@@ -25,7 +25,7 @@ from .queue import OnBusy
 __all__ = [
     "Cancel",
     "RunRequest",
-    "Ticket",
+    "AdmittedRun",
     "check_run",
     "compose",
 ]
@@ -45,7 +45,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     #: Answers to what the run waits for.
     answers: Mapping[str, Any] | None = None
     #: Where its questions lie, and what is said to it, if somebody attends to it.
-    desk: Desk | None = None
+    desk: OpenQuestions | None = None
     inbox: Inbox | None = None
     is_pulled: bool = False
     #: Who is shown every event, beside hooks.
@@ -70,7 +70,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.said is not None or self.resumes is not None
 
 
-class Ticket(NamedTuple):
+class AdmittedRun(NamedTuple):
     """A run that has not begun yet."""
 
     wanted: RunRequest

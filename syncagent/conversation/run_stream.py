@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from ..cancel import CancelMode, Receipt, RunClaim
-from ..cancel.once import until_done
+from ..cancel.once import finish_despite_signals
 from ..events import RunFinished, StreamEvent
 from ..exceptions import ConfigurationError, Origin
 from ..messages import Message
 from ..result import Cancellation, RunResult
-from .live_run import CLOSED, SHUT, Pump, RunEnd, follow
+from .live_run import CLOSED, SHUT, Pump, RunEnd, settled
 from .settling import seconds_since
 
 __all__ = [
     "RunStream",
-    "exhaust",
+    "run_to_end",
 ]
 
 
-class RunStream(Closing, Iterator[StreamEvent]):
+class RunStream(Closeable, Iterator[StreamEvent]):
     """The events of a run: iterate over it, best in a ``with`` block.
 
     Each step of the run is made when its event is asked for, on the thread that asks.
@@ -39,7 +39,7 @@ class RunStream(Closing, Iterator[StreamEvent]):
         self._over: RunResult | None = None
         # It knows the end, and not this object: without a circle, what is dropped is
         # closed at once.
-        self._events = follow(end, pump)
+        self._events = settled(end, pump)
 
     @classmethod
     def never_begun(cls, claim: RunClaim, messages: tuple[Message, ...]) -> RunStream:
@@ -69,7 +69,7 @@ class RunStream(Closing, Iterator[StreamEvent]):
         """Return one for the thread that is to go on with a run."""
         self = cls(end, pump)
         self.is_moved = True
-        self._events = follow(end, pump, is_moved=True)
+        self._events = settled(end, pump, is_moved=True)
         return self
 
     @property
@@ -115,7 +115,7 @@ class RunStream(Closing, Iterator[StreamEvent]):
     def close(self) -> None:
         """End the run if it has not ended."""
         end = self._end
-        if end is not None and end.begun.put(SHUT) is SHUT:
+        if end is not None and end.begun.claim(SHUT) is SHUT:
             self.claim.cancel(CLOSED, "closed")
             end.conclude(GeneratorExit())
             return
@@ -139,7 +139,7 @@ class RunStream(Closing, Iterator[StreamEvent]):
         return f"<RunStream of run {self.run_id}>"
 
 
-def exhaust(begin: Callable[[], RunStream]) -> RunResult:
+def run_to_end(begin: Callable[[], RunStream]) -> RunResult:
     """Drive a run to its end on this thread.
 
     Cancellation: ends at once; the result says so.
@@ -154,5 +154,5 @@ def exhaust(begin: Callable[[], RunStream]) -> RunResult:
         return stream.result  # noqa: TRY300, a signal handler may raise here, too
     except BaseException:
         if stream is not None:
-            until_done(stream.give_up)
+            finish_despite_signals(stream.give_up)
         raise

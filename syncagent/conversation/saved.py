@@ -33,7 +33,7 @@ from ..run.run import Paused, ToolRound
 from ..tools.invocation import Ending, Invocation
 from ..transcript.transcript import Transcript
 from ..usage import Usage
-from .conversation import Stage
+from .conversation import Conversation
 from .pause import Pause
 
 __all__ = ["restore", "save"]
@@ -115,7 +115,10 @@ class _Envelope(msgspec.Struct):
 
 
 def save(
-    stage: Stage, unheard: tuple[UserMessage, ...] = (), *, is_still: bool = False
+    conversation: Conversation,
+    unheard: tuple[UserMessage, ...] = (),
+    *,
+    is_still: bool = False,
 ) -> str:
     """Return the state of an agent.
 
@@ -123,9 +126,9 @@ def save(
     :raises AgentBusy: another thread drives a run of it right now.
     :raises ConfigurationError: something in there cannot be said in JSON.
     """
-    run, pause = stage.run, stage.pause
+    run, pause = conversation.run, conversation.pause
     is_ours = is_still or (run is not None and run.is_here)
-    if stage.slot.live is not None and not is_ours:
+    if conversation.slot.live is not None and not is_ours:
         raise AgentBusy(
             "another thread drives a run of this agent; save it there, in a hook or "
             "between two events, or when the run has ended"
@@ -139,11 +142,11 @@ def save(
     state = _SavedAgent(
         format=_FORMAT,
         version=_VERSION,
-        messages=tuple(stage.transcript) if paused else stage.messages,
+        messages=tuple(conversation.transcript) if paused else conversation.messages,
         run=None if paused is None else _saved_run(run_id, paused),
-        rules=tuple(stage.rules),
-        usage=stage.total_usage if paused is None else stage.usage,
-        unheard=unheard or stage.unheard,
+        rules=tuple(conversation.rules),
+        usage=conversation.total_usage if paused is None else conversation.usage,
+        unheard=unheard or conversation.unheard,
     )
     try:
         return msgspec.json.encode(state).decode()
@@ -202,21 +205,23 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
 # -- going on --------------------------------------------------------------------------
 
 
-def restore(stage: Stage, state: str | bytes) -> None:
-    """Make a new stage what *state* says.
+def restore(conversation: Conversation, state: str | bytes) -> None:
+    """Make a new conversation what *state* says.
 
     :raises StateInvalid: it is damaged, from a newer version, or does not fit.
     """
     saved = _decode(state)
-    stage.rules = RuleBook([*saved.rules, *stage.rules])  # what is given now counts
-    stage.usage = saved.usage
-    stage.unheard = saved.unheard
+    conversation.rules = RuleBook(
+        [*saved.rules, *conversation.rules]
+    )  # what is given now counts
+    conversation.usage = saved.usage
+    conversation.unheard = saved.unheard
     if saved.run is None:
-        stage.transcript = Transcript(saved.messages)
-        stage.transcript.repair()
+        conversation.transcript = Transcript(saved.messages)
+        conversation.transcript.repair()
         return
-    stage.transcript = _transcript(saved.messages, saved.run)
-    stage.pause = _pause(stage, saved.run)
+    conversation.transcript = _transcript(saved.messages, saved.run)
+    conversation.pause = _pause(conversation, saved.run)
 
 
 def _decode(state: str | bytes) -> _SavedAgent:
@@ -281,10 +286,10 @@ def _transcript(messages: tuple[Message, ...], run: _SavedRun) -> Transcript:
     return transcript
 
 
-def _pause(stage: Stage, run: _SavedRun) -> Pause:
+def _pause(conversation: Conversation, run: _SavedRun) -> Pause:
     count = len(run.calls) - run.in_round
     invocations = [
-        _invocation(stage, saved, is_open=number >= count)
+        _invocation(conversation, saved, is_open=number >= count)
         for number, saved in enumerate(run.calls)
     ]
     round = None
@@ -293,7 +298,7 @@ def _pause(stage: Stage, run: _SavedRun) -> Pause:
         round.questions = run.questions
         round.is_waiting = bool(run.questions)
         _check_questions(round)
-    meter = Meter(stage.setup.limits, stage.setup.model)
+    meter = Meter(conversation.setup.limits, conversation.setup.model)
     meter.turns, meter.tool_calls = run.turns, run.tool_calls
     meter.add(run.usage, run.cost)
     pause = Pause(
@@ -301,11 +306,11 @@ def _pause(stage: Stage, run: _SavedRun) -> Pause:
         round=round,
         invocations=invocations,
         text=run.text,
-        start=max(0, min(run.start, len(stage.transcript))),
+        start=max(0, min(run.start, len(conversation.transcript))),
         unanswered=run.unanswered,
         meter=meter,
         output=None,
-        marker=stage.setup.policy.marker,
+        marker=conversation.setup.policy.marker,
     )
     pause.missing_output = run.output
     return pause
@@ -334,7 +339,9 @@ def _is_about(asked: Interrupt, call: Invocation) -> bool:
     return isinstance(asked, AuthRequest) and asked.tool == call.call.name
 
 
-def _invocation(stage: Stage, saved: _SavedCall, *, is_open: bool) -> Invocation:
+def _invocation(
+    conversation: Conversation, saved: _SavedCall, *, is_open: bool
+) -> Invocation:
     made = Invocation(saved.call, saved.key)
     made.is_approved, made.question = saved.is_approved, saved.question
     made.said, made.seconds = list(saved.said), saved.seconds
@@ -348,9 +355,9 @@ def _invocation(stage: Stage, saved: _SavedCall, *, is_open: bool) -> Invocation
         return made
     if not is_open or saved.arguments is None:
         return made
-    tool = stage.setup.tools.get(saved.call.name)
+    tool = conversation.setup.tools.get(saved.call.name)
     if tool is None:
-        there = ", ".join(stage.setup.tools) or "none"
+        there = ", ".join(conversation.setup.tools) or "none"
         raise StateInvalid(
             f"the state waits for a call of {saved.call.name!r}, and there is no such "
             f"tool; there are: {there}; give it to Agent.load(tools=...)"

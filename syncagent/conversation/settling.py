@@ -30,7 +30,7 @@ _CUT_BY_ERROR: Final = "<system>This message was cut off by an error</system>"
 def settle_cancelled(run: Run) -> None:
     """Leave what a cancel leaves, by the policy of the agent."""
     policy = run.setup.policy
-    run.take_in()
+    run.commit()
     run.spend_on_answer()
     partial = None if run.answer is None else run.answer.partial()
     if partial is not None:
@@ -56,7 +56,7 @@ def settle_cancelled(run: Run) -> None:
 
 def settle_failed(run: Run, marker: str = _CUT_BY_ERROR) -> None:
     """Leave what an error leaves: all that came, and nothing if nothing did."""
-    run.take_in()
+    run.commit()
     run.spend_on_answer()
     if run.round is not None:
         finish_round(run)

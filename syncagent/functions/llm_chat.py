@@ -19,10 +19,10 @@ from typing import (
     overload,
 )
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from ..agent import Agent
 from ..cancel import CancelMode, Receipt
-from ..cancel.once import until_done
+from ..cancel.once import finish_despite_signals
 from ..conversation.request import Cancel
 from ..conversation.run_stream import RunStream
 from ..events import RunFinished, StreamEvent
@@ -30,7 +30,7 @@ from ..exceptions import AgentBusy, ConfigurationError, Origin
 from ..messages import Message
 from ..models.model import Model
 from ..result import RunResult
-from .parameters import Parameters, said
+from .parameters import Parameters, rendered
 from .stand_in import AgentMaker, StandIn
 
 __all__ = ["ChatStream", "LlmChat", "llm_chat"]
@@ -45,7 +45,7 @@ _HISTORIES: Final = ("history", "chat_history")
 _ITERATORS: Final = (Iterator, Iterable, Generator)
 
 
-class ChatStream(Closing, Iterator[StreamEvent]):
+class ChatStream(Closeable, Iterator[StreamEvent]):
     """What happens in one turn of a chat: iterate over it, best in a ``with`` block.
 
     When it ends, however it does, the list that was given as the history has what was
@@ -96,7 +96,7 @@ class ChatStream(Closing, Iterator[StreamEvent]):
             if "already executing" in str(error):
                 return  # another thread is in the middle of a step, and keeps it
             raise
-        until_done(self._keeper.keep)
+        finish_despite_signals(self._keeper.keep)
 
     def __iter__(self) -> Iterator[StreamEvent]:
         return self._events
@@ -172,11 +172,11 @@ def _follow(stream: RunStream, keeper: _Keeper) -> Generator[StreamEvent, None, 
     try:
         for event in stream:
             if isinstance(event, RunFinished):
-                until_done(partial(keeper.keep, event.result))
+                finish_despite_signals(partial(keeper.keep, event.result))
             yield event
     finally:
-        until_done(stream.close)
-        until_done(keeper.keep)
+        finish_despite_signals(stream.close)
+        finish_despite_signals(keeper.keep)
 
 
 class LlmChat(StandIn, Generic[_P]):
@@ -221,7 +221,7 @@ class LlmChat(StandIn, Generic[_P]):
         parameters = self._parameters
         assert isinstance(parameters, _ChatParameters)
         history, words = given.pop(parameters.history), given.pop(parameters.words)
-        prompt = said(words, given, parameters.label)
+        prompt = rendered(words, given, parameters.label)
         agent = self.agent(history)
         keeper = _Keeper(agent, history, parameters.label)
         try:
@@ -241,7 +241,7 @@ class LlmChat(StandIn, Generic[_P]):
         parameters = self._parameters
         assert isinstance(parameters, _ChatParameters)
         del given[parameters.history]
-        told = said(given.pop(parameters.words), given, parameters.label)
+        told = rendered(given.pop(parameters.words), given, parameters.label)
         return told if isinstance(told, list) else [told]
 
     def agent(self, history: Iterable[Message] | None = None) -> Agent:

@@ -23,7 +23,7 @@ from ..result import RunResult
 from ..run.output import REPAIRS, Output
 from ..tools.context import ToolContext
 from ..tools.tool import AnyTool, Tool
-from .parameters import Parameters, said
+from .parameters import Parameters, rendered
 from .stand_in import AgentMaker, StandIn
 
 __all__ = ["LlmFunction", "llm_function"]
@@ -206,7 +206,7 @@ class LlmFunction(StandIn, Generic[_P, _T]):
         """Return an agent for a call, and what to run it with."""
         given, how = self._given(args, kwargs)
         parameters = self._parameters
-        prompt = said(parameters.instruction, given, parameters.label)
+        prompt = rendered(parameters.instruction, given, parameters.label)
         return self._maker.make(), {"prompt": prompt, "output": self._output, **how}
 
 
@@ -276,7 +276,7 @@ def _raise_unless_answered(result: RunResult, label: str) -> None:
         raise InterruptPending(
             f"{label}: somebody has to be asked about {asked}, and there is nobody; "
             "give @llm_function approve=, authenticate= or ask=, or call .start() and "
-            "answer with handle.respond()",
+            "answer with handle.answer()",
             result=result,
         )
     if result.stop_reason in ("refusal", "max_tokens"):

@@ -15,7 +15,7 @@ from ..schemas.hints import classes_in, fields_of
 from ..schemas.signature import resolve_hint
 from ..tools.results import json_of, words_for
 
-__all__ = ["Parameters", "RESERVED", "said"]
+__all__ = ["Parameters", "RESERVED", "rendered"]
 
 #: What every call takes beside the function's own parameters.
 RESERVED: Final = ("cancel", "timeout")
@@ -181,7 +181,7 @@ def _checked(function: Any, label: str) -> Callable[..., Any]:
     return function
 
 
-def said(
+def rendered(
     words: Any, arguments: Mapping[str, Any], label: str
 ) -> str | UserBlock | list[_Part]:
     """Return what is said to a model that is called with *arguments*.

@@ -11,7 +11,7 @@ from ..cancel import clock
 from ..exceptions import ConfigurationError
 from ._format import JsonFormatter, TextFormatter
 from ._process import on_process_events
-from ._writer import LogHandler, OnError, Writer
+from ._writer import LogHandler, LogWriter, OnError
 
 __all__ = ["LogSetup", "configure"]
 
@@ -22,7 +22,7 @@ class LogSetup:
     """What :func:`configure` set up; a context manager that stops it at the end."""
 
     def __init__(
-        self, path: str, logger: logging.Logger, handler: LogHandler, writer: Writer
+        self, path: str, logger: logging.Logger, handler: LogHandler, writer: LogWriter
     ) -> None:
         self.path = path
         self._logger = logger
@@ -161,11 +161,13 @@ def configure(
         )
 
     open_file(_ignore).check()
-    writer = Writer(open_file, limit=queue_size, keeps_extras=bool(json))
+    writer = LogWriter(open_file, limit=queue_size, keeps_extras=bool(json))
     return _install(file_path, logging.getLogger(logger), writer, threshold)
 
 
-def _install(path: str, logger: logging.Logger, writer: Writer, level: int) -> LogSetup:
+def _install(
+    path: str, logger: logging.Logger, writer: LogWriter, level: int
+) -> LogSetup:
     with _lock:
         former = _setups.get(logger.name)
         handler = LogHandler() if former is None else former._handler

@@ -18,7 +18,7 @@ from ._redaction import redact_record
 if TYPE_CHECKING:
     from ._file import RotatingFile
 
-__all__ = ["LogHandler", "OnError", "Writer"]
+__all__ = ["LogHandler", "OnError", "LogWriter"]
 
 _THREAD_NAME = "syncagent-logs"
 
@@ -35,7 +35,7 @@ OpenFile = Callable[[OnError], "RotatingFile"]
 Item = logging.LogRecord | threading.Event | None
 
 
-class Writer:
+class LogWriter:
     """Writes the records of one set-up to its file, in order, on one daemon thread.
 
     The thread starts with the first record, so that a server which forks its workers
@@ -68,7 +68,7 @@ class Writer:
         self._reported = 0
         self._quiet_until = float("-inf")
 
-    def follow(self, former: Writer) -> None:
+    def follow(self, former: LogWriter) -> None:
         """Begin when *former*, which this one replaces, has written its last record."""
         self._former = former._thread
 
@@ -236,9 +236,9 @@ class LogHandler(QueueHandler):
 
     def __init__(self) -> None:
         super().__init__(SimpleQueue())
-        self._writer: Writer | None = None
+        self._writer: LogWriter | None = None
 
-    def use(self, writer: Writer | None) -> None:
+    def use(self, writer: LogWriter | None) -> None:
         """Hand records to *writer* from now on, to nobody if it is ``None``.
 
         :func:`logging.Handler.handle` holds the lock around :meth:`emit`, therefore

@@ -18,7 +18,7 @@ from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
 from .dialects import OpenAIChat
 from .endpoints import IMITATED, Endpoint
-from .response import Answer, Events
+from .response import Events, ModelResponse
 
 __all__ = ["CONTEXT_TOKENS", "INSTALL", "Local", "LocalServer", "local_server"]
 
@@ -62,7 +62,7 @@ class Local(OpenAIChat):
             settings["transport"] = Transport(trust_env=False, **how)
         super().__init__(name, endpoint=_ENDPOINT, **settings)
 
-    def _events(self, answer: Answer, how: dict[str, Any]) -> Events:
+    def _events(self, answer: ModelResponse, how: dict[str, Any]) -> Events:
         # Each time: in a forked child, or after the server has died, it is another one.
         self.base_url = local_server(how["token"])
         yield from super()._events(answer, how)

@@ -25,7 +25,7 @@ from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
 from .endpoints import ENDPOINTS, Endpoint
 from .prices import Price, find_price
-from .response import Answer, Events
+from .response import Events, ModelResponse
 
 __all__ = ["Credentials", "Model"]
 
@@ -121,7 +121,7 @@ class Model(ABC):
         options: Options | None = None,
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
-    ) -> Answer:
+    ) -> ModelResponse:
         """Ask for the next message, and return what comes of it, in events.
 
         The request is made when the first event is asked for. The last one is
@@ -150,7 +150,7 @@ class Model(ABC):
             "timeouts": timeouts,
             "on_phase": on_phase,
         }
-        answer = Answer(len(payload), (options or self.options).prefill)
+        answer = ModelResponse(len(payload), (options or self.options).prefill)
         return answer.follow(self._attempts(answer, how))
 
     def reply(
@@ -189,7 +189,7 @@ class Model(ABC):
             self.price = self.price or find_price(self.name)
         return None if self.price is None else self.price.of(usage)
 
-    def _attempts(self, answer: Answer, how: dict[str, Any]) -> Events:
+    def _attempts(self, answer: ModelResponse, how: dict[str, Any]) -> Events:
         """Yield an answer; try again if it is an error from its first word on.
 
         The transport tries again what fails before that.
@@ -211,7 +211,7 @@ class Model(ABC):
                 return
             how["token"].sleep(delay)
 
-    def _events(self, answer: Answer, how: dict[str, Any]) -> Events:
+    def _events(self, answer: ModelResponse, how: dict[str, Any]) -> Events:
         url = self._url()
         answer.draft = Draft(self.dialect.name)
         if not self.stream:

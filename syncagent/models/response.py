@@ -7,7 +7,7 @@ from contextlib import closing
 
 import msgspec
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from ..events import (
     Event,
     MessageFinished,
@@ -22,13 +22,13 @@ from ..messages import AssistantMessage, Text
 from ..providers.draft import Draft
 from ..usage import Usage
 
-__all__ = ["Answer", "Events"]
+__all__ = ["ModelResponse", "Events"]
 
 #: What a model yields.
 Events = Generator[Event, None, None]
 
 
-class Answer(Closing, Iterator[Event]):
+class ModelResponse(Closeable, Iterator[Event]):
     """The events of an answer: iterate over it, and close it if you stop early.
 
     The request is made when the first event is asked for.
@@ -72,7 +72,7 @@ class Answer(Closing, Iterator[Event]):
         """What it has cost up to here, which nobody knows for sure."""
         return self._so_far()
 
-    def follow(self, events: Events) -> Answer:
+    def follow(self, events: Events) -> ModelResponse:
         """Make *events*, of a dialect, the events of this answer.
 
         Whatever ends them early carries, as its ``usage``, what they have cost.

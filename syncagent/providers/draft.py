@@ -19,9 +19,9 @@ from ..messages import (
     AssistantBlock,
     AssistantMessage,
     Citation,
+    MessageStop,
     ProviderBlock,
     Refusal,
-    StopReason,
     Text,
     Thinking,
     ToolCall,
@@ -190,13 +190,13 @@ class Draft:
             tuple(blocks), "other", "", self.provider, self.model, is_cut=True
         )
 
-    def finish(self, stop_reason: StopReason, raw: str) -> Iterator[Event]:
+    def finish(self, stop_reason: MessageStop, raw: str) -> Iterator[Event]:
         """Say that all is written."""
         for key in self.calls:
             yield from self.ready(key)
         yield MessageFinished(self._message(stop_reason, raw), self.usage)
 
-    def _message(self, stop_reason: StopReason, raw: str) -> AssistantMessage:
+    def _message(self, stop_reason: MessageStop, raw: str) -> AssistantMessage:
         blocks: list[AssistantBlock] = []
         for block in self.blocks:
             whole = block.close() if isinstance(block, (OpenText, OpenCall)) else block

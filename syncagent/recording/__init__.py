@@ -7,17 +7,26 @@ line is in ``lines.py``, for writers and readers alike.
 
 from __future__ import annotations
 
-from .lines import FORMAT, VERSION, Begin, Cancelled, Failure, Header, Line, ToolMoment
+from .lines import (
+    FORMAT,
+    VERSION,
+    Begin,
+    CancelledLine,
+    Failure,
+    Header,
+    RecordedLine,
+    ToolMoment,
+)
 from .of_run import Part, Recorded, RunRecording
 from .target import Record, check_record
 
 __all__ = [
     "Begin",
-    "Cancelled",
+    "CancelledLine",
     "FORMAT",
     "Failure",
     "Header",
-    "Line",
+    "RecordedLine",
     "Part",
     "Record",
     "Recorded",

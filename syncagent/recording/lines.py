@@ -8,11 +8,11 @@ import msgspec
 
 __all__ = [
     "Begin",
-    "Cancelled",
+    "CancelledLine",
     "FORMAT",
     "Failure",
     "Header",
-    "Line",
+    "RecordedLine",
     "ToolMoment",
     "VERSION",
 ]
@@ -59,7 +59,7 @@ class ToolMoment(msgspec.Struct, frozen=True, omit_defaults=True):
     in_process: bool = False
 
 
-class Cancelled(msgspec.Struct, frozen=True, omit_defaults=True):
+class CancelledLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run was cancelled, at the time of the line: when ``cancel()`` was called."""
 
     reason: str = ""
@@ -75,7 +75,7 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """Any other line: when, in which run, on which thread, and one of the rest."""
 
     #: Seconds since the start.
@@ -87,7 +87,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     #: As :func:`syncagent.events.decode_event` takes it.
     event: msgspec.Raw = msgspec.Raw(b"")
     tool: ToolMoment | None = None
-    cancel: Cancelled | None = None
+    cancel: CancelledLine | None = None
     error: Failure | None = None
     #: An event that JSON has no words for: why.
     lost: str | None = None

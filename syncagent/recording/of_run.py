@@ -25,9 +25,9 @@ from ..messages import UserMessage
 from ..result import RunResult
 from ..run.run import Run
 from ..tools.invocation import Invocation
-from .lines import Begin, Cancelled, Failure, ToolMoment
+from .lines import Begin, CancelledLine, Failure, ToolMoment
 from .target import Record, check_record
-from .writer import Writer, spelled
+from .writer import RecordingWriter, spelled
 
 __all__ = ["Part", "Recorded", "RunRecording"]
 
@@ -66,7 +66,7 @@ class Recorded:
         self, run: Run, said: UserMessage | None, since: float, *, has_queued: bool
     ) -> None:
         """Begin to record *run*, which has waited for its turn since then."""
-        writer = Writer(self._target, is_new=self._is_new, since=since)
+        writer = RecordingWriter(self._target, is_new=self._is_new, since=since)
         self._is_new = False
         recording = RunRecording(writer, run.id, self, closes=True)
         if has_queued:
@@ -75,14 +75,14 @@ class Recorded:
 
     def note_unbegun(self, result: RunResult, since: float) -> None:
         """Record a run that was cancelled before it had its turn."""
-        writer = Writer(self._target, is_new=self._is_new, since=since)
+        writer = RecordingWriter(self._target, is_new=self._is_new, since=since)
         self._is_new = False
         recording = RunRecording(writer, result.run_id, self, closes=True)
         recording.write(b"phase", "queue", at=since)
         how = result.cancellation
         if how is not None:
             at = clock.now() - how.latency
-            told = Cancelled(how.reason, how.origin, how.phase)
+            told = CancelledLine(how.reason, how.origin, how.phase)
             recording.write(b"cancel", told, at=at)
         recording.end(result, None)
 
@@ -116,7 +116,7 @@ class RunRecording:
     """
 
     def __init__(
-        self, writer: Writer, run_id: str, source: Recorded, *, closes: bool
+        self, writer: RecordingWriter, run_id: str, source: Recorded, *, closes: bool
     ) -> None:
         self.writer = writer
         self.run_id = run_id
@@ -180,7 +180,9 @@ class RunRecording:
 
     def cancelled(self, cause: CancelReason, phase: str) -> None:
         """Write down a cancel, as its token tells it."""
-        self.write(b"cancel", Cancelled(str(cause), cause.origin, phase), at=cause.at)
+        self.write(
+            b"cancel", CancelledLine(str(cause), cause.origin, phase), at=cause.at
+        )
 
     def end(
         self,

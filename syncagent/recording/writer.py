@@ -17,10 +17,19 @@ from ..__version__ import __version__
 from .._redaction import MASK, hidden
 from ..cancel import clock
 from ..events import StreamEvent
-from .lines import FORMAT, VERSION, Begin, Cancelled, Failure, Header, Line, ToolMoment
+from .lines import (
+    FORMAT,
+    VERSION,
+    Begin,
+    CancelledLine,
+    Failure,
+    Header,
+    RecordedLine,
+    ToolMoment,
+)
 from .target import is_path, takes_text
 
-__all__ = ["Writer", "spelled"]
+__all__ = ["RecordingWriter", "spelled"]
 
 _log = logging.getLogger("syncagent.recording")
 
@@ -30,7 +39,7 @@ _PATIENCE: Final = 0.25
 _SHORTEST: Final = 8
 
 
-class Writer:
+class RecordingWriter:
     """One file, which all threads of a run and of its sub-agents write to.
 
     Any thread adds lines, without a lock; one at a time writes them. A file that cannot
@@ -189,6 +198,6 @@ def _forms(secret: str) -> Iterable[bytes]:
 @lru_cache(maxsize=1)
 def _words() -> str:
     """Return all words of the format: a secret that is one of them is none."""
-    kinds = (Header, Begin, ToolMoment, Cancelled, Failure)
+    kinds = (Header, Begin, ToolMoment, CancelledLine, Failure)
     schemas = msgspec.json.schema_components([StreamEvent, *kinds])
-    return f"{schemas} {Line.__struct_fields__}"
+    return f"{schemas} {RecordedLine.__struct_fields__}"

@@ -12,7 +12,7 @@ from ..cancel import CancelReason, CancelToken, RunClaim
 from ..events import MessageFinished, RunEvent, State, StateChanged
 from ..interrupts import AwaitingInput, Interrupt, RuleBook
 from ..messages import AssistantMessage, Text, ToolMessage, UserMessage
-from ..models.response import Answer
+from ..models.response import ModelResponse
 from ..schemas import ShapeError
 from ..tools.invocation import Invocation
 from ..transcript.transcript import Transcript
@@ -20,7 +20,7 @@ from ..usage import Usage
 from .meter import Meter
 from .output import Output
 from .setup import Setup
-from .tool_services import Lending
+from .tool_services import ToolServices
 
 __all__ = [
     "Paused",
@@ -173,7 +173,7 @@ class Run:
         self.meter = Meter(setup.limits, setup.model)
         self.text = ""
         #: The answer that is coming, and the tools that are called.
-        self.answer: Answer | None = None
+        self.answer: ModelResponse | None = None
         self.round: ToolRound | None = None
         self.invocations: list[Invocation] = []
         self._heard: _Heard | None = None
@@ -183,7 +183,7 @@ class Run:
         self.has_blanks = False
         self._state: tuple[State, str, str] = ("processing", "", "")
         self._attempts = 0
-        self.lending: Final = Lending(self)
+        self.services: Final = ToolServices(self)
 
     @property
     def token(self) -> CancelToken:
@@ -193,7 +193,7 @@ class Run:
     @property
     def is_here(self) -> bool:
         """Is this the thread that drives it?"""
-        return self.lending.thread == get_ident()
+        return self.services.thread == get_ident()
 
     def has_calls(self) -> bool:
         """Has the model called tools that have no results yet?"""
@@ -208,7 +208,7 @@ class Run:
     @property
     def state(self) -> tuple[State, str, str]:
         """What it is doing, and the tool and the call that this is about."""
-        return self.lending.waits_for or self._state
+        return self.services.waits_for or self._state
 
     def change_state(
         self, state: State, tool: str = "", call_id: str = ""
@@ -230,7 +230,7 @@ class Run:
 
     # -- asking the model ----------------------------------------------------------
 
-    def ask(self) -> Answer:
+    def ask(self) -> ModelResponse:
         """Ask the model for the next message."""
         setup = self.setup
         self.transcript.repair()
@@ -250,7 +250,7 @@ class Run:
         )
         return self.answer
 
-    def hear(self, finished: MessageFinished) -> AssistantMessage:
+    def accept(self, finished: MessageFinished) -> AssistantMessage:
         """Take in a message that is complete."""
         message = finished.message
         key = f"{self.id}:{self.meter.turns}"  # some models use an id again
@@ -258,10 +258,10 @@ class Run:
             Invocation(call, f"{key}:{call.call_id}") for call in message.tool_calls
         ]
         self._heard = _Heard(message, made, finished.usage, len(self.transcript))
-        self.take_in()
+        self.commit()
         return message
 
-    def take_in(self) -> None:
+    def commit(self) -> None:
         """Put in its place what was heard, or the rest of it.
 
         May be done again: a signal handler may have raised in the middle.
@@ -286,7 +286,7 @@ class Run:
             self.round = ToolRound(heard.calls)
         self._heard = None
 
-    def forget(self, message: AssistantMessage) -> None:
+    def discard(self, message: AssistantMessage) -> None:
         """Take a message back, as somebody wants another in its place."""
         if self.round is not None:
             del self.invocations[len(self.invocations) - len(message.tool_calls) :]

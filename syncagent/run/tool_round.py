@@ -193,7 +193,7 @@ def _needs_approval(run: Run, invocation: Invocation) -> bool | str:
         if not callable(policy):
             needs: bool | str = policy
         else:
-            host = run.lending.host()
+            host = run.services.host()
             with invocation.context(host, run.token, may_ask=False) as context:
                 needs = policy(_shown(invocation), context)
         if needs:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ..events import State
     from .run import Run
 
-__all__ = ["Lending"]
+__all__ = ["ToolServices"]
 
 #: What the run is doing while a tool waits for something, for receipts.
 _PHASES: Final = {"waiting_for_input": "input", "waiting_for_agent": "agent"}
 
 
-class Lending:
+class ToolServices:
     """What tools, on whatever threads, may do with the run that called them."""
 
     def __init__(self, run: Run) -> None:

@@ -11,7 +11,7 @@ from .problems import UNTOLD, Problem
 __all__ = ["located", "repaired"]
 
 #: Among how many keys the wrong one is looked for.
-_MOST_KEYS: Final = 256
+_MAX_KEYS: Final = 256
 #: Above that a float may have been another integer.
 _EXACT: Final = 2.0**53
 
@@ -75,4 +75,4 @@ def located(
 
 
 def _fields(value: Any) -> list[tuple[Any, Any]]:
-    return list(value.items())[:_MOST_KEYS] if isinstance(value, dict) else []
+    return list(value.items())[:_MAX_KEYS] if isinstance(value, dict) else []

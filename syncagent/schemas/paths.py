@@ -11,7 +11,7 @@ from .schema import REFERENCE
 
 __all__ = [
     "ABSENT",
-    "Step",
+    "PathStep",
     "read_path",
     "replaced",
     "schemas_at",
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 #: A name, a number, or ``None`` for a key that is not told.
-Step = Union[str, int, None]  # noqa: UP007 - read at run time by 3.10
+PathStep = Union[str, int, None]  # noqa: UP007 - read at run time by 3.10
 #: There is no value.
 ABSENT: Final = object()
 
@@ -29,21 +29,21 @@ _STEP: Final = re.compile(r"\.([^.\[]*)|\[(\d+)\]|\[\.\.\.\]")
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 
 
-def read_path(text: str) -> tuple[Step, ...]:
+def read_path(text: str) -> tuple[PathStep, ...]:
     """Return the steps of a path as msgspec writes it, such as ``$.items[2]``."""
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     for match in _STEP.finditer(text):
         name, number = match.groups()
         steps.append(int(number) if number is not None else name)
     return tuple(steps)
 
 
-def write_path(steps: Sequence[Step]) -> str:
+def write_path(steps: Sequence[PathStep]) -> str:
     """Return a path as a model can read it."""
     return "$" + "".join(_written(step) for step in steps)
 
 
-def _written(step: Step) -> str:
+def _written(step: PathStep) -> str:
     if step is None:
         return "[...]"
     if isinstance(step, str) and _PLAIN.fullmatch(step):
@@ -51,7 +51,7 @@ def _written(step: Step) -> str:
     return f"[{json.dumps(step)}]"
 
 
-def value_at(value: Any, steps: Sequence[Step]) -> Any:
+def value_at(value: Any, steps: Sequence[PathStep]) -> Any:
     """Return what is there in *value*, :data:`ABSENT` if nothing is."""
     for step in steps:
         if not _has(value, step):
@@ -60,13 +60,13 @@ def value_at(value: Any, steps: Sequence[Step]) -> Any:
     return value
 
 
-def _has(value: Any, step: Step) -> bool:
+def _has(value: Any, step: PathStep) -> bool:
     if isinstance(value, (list, tuple)):
         return isinstance(step, int) and step < len(value)
     return isinstance(value, dict) and step in value
 
 
-def replaced(value: Any, steps: Sequence[Step], new: Any) -> Any:
+def replaced(value: Any, steps: Sequence[PathStep], new: Any) -> Any:
     """Return *value* with something new there; only what is on the way is copied."""
     if not steps:
         return new
@@ -75,14 +75,16 @@ def replaced(value: Any, steps: Sequence[Step], new: Any) -> Any:
     return copy
 
 
-def without(value: Any, steps: Sequence[Step]) -> Any:
+def without(value: Any, steps: Sequence[PathStep]) -> Any:
     """Return *value* without the field there."""
     above = value_at(value, steps[:-1])
     left = {key: each for key, each in above.items() if key != steps[-1]}
     return replaced(value, steps[:-1], left)
 
 
-def schemas_at(schema: dict[str, Any], steps: Sequence[Step]) -> list[dict[str, Any]]:
+def schemas_at(
+    schema: dict[str, Any], steps: Sequence[PathStep]
+) -> list[dict[str, Any]]:
     """Return what *schema* says about a place: one schema for each alternative."""
     found = list(_alternatives(schema, schema, ()))
     for step in steps:
@@ -107,7 +109,7 @@ def _alternatives(
         yield from _alternatives(each, root, seen)
 
 
-def _below(schema: dict[str, Any], step: Step) -> Iterator[Any]:
+def _below(schema: dict[str, Any], step: PathStep) -> Iterator[Any]:
     if isinstance(step, int):
         first = schema.get("prefixItems", ())
         yield first[step] if step < len(first) else schema.get("items")

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .paths import ABSENT, Step, read_path, schemas_at, value_at, write_path
+from .paths import ABSENT, PathStep, read_path, schemas_at, value_at, write_path
 
 __all__ = [
     "Problem",
@@ -78,7 +78,7 @@ class Problem(NamedTuple):
 
     #: What, in the words of those who found it.
     text: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PathStep, ...] = ()
     #: The key that is wrong, if it is not the value.
     key: Any = ABSENT
     #: Did somebody else say so than msgspec?
@@ -101,7 +101,7 @@ def read_problems(error: Exception) -> list[Problem]:
     return [Problem(text, steps, key, is_foreign=cause is not None)]
 
 
-def _of_pydantic(said: dict[str, Any], steps: tuple[Step, ...]) -> Problem:
+def _of_pydantic(said: dict[str, Any], steps: tuple[PathStep, ...]) -> Problem:
     at = (*steps, *said["loc"])
     if said["type"] == "missing":
         return Problem(f"Object missing required field `{at[-1]}`", at[:-1])
@@ -143,7 +143,11 @@ def _describe(problem: Problem, value: Any, schema: dict[str, Any]) -> ShapeErro
 
 
 def _error(
-    steps: Sequence[Step], expected: str, got: str, message: str = "", more: str = ""
+    steps: Sequence[PathStep],
+    expected: str,
+    got: str,
+    message: str = "",
+    more: str = "",
 ) -> ShapeError:
     path = write_path(steps)
     message = message or f"expected {expected}, got {got}"
@@ -161,21 +165,27 @@ def _expected(text: str) -> tuple[str, str]:
     return text, "another value"
 
 
-def _missing(steps: Sequence[Step], name: str, schema: dict[str, Any]) -> ShapeError:
+def _missing(
+    steps: Sequence[PathStep], name: str, schema: dict[str, Any]
+) -> ShapeError:
     at = (*steps, name)
     expected = _wanted(schemas_at(schema, at))
     more = f"; {_quoted([name])} is required"
     return _error(at, expected, "nothing", more=more)
 
 
-def _unknown(steps: Sequence[Step], name: str, schema: dict[str, Any]) -> ShapeError:
+def _unknown(
+    steps: Sequence[PathStep], name: str, schema: dict[str, Any]
+) -> ShapeError:
     names = _names(schemas_at(schema, steps))
     expected = f"one of the names {_quoted(names)}" if names else "no such name"
     got = f"the unknown name {_quoted([name])}"
     return _error((*steps, name), expected, got, more=_did_you_mean(name, names))
 
 
-def _no_choice(steps: Sequence[Step], value: Any, schema: dict[str, Any]) -> ShapeError:
+def _no_choice(
+    steps: Sequence[PathStep], value: Any, schema: dict[str, Any]
+) -> ShapeError:
     choices = _choices(schemas_at(schema, steps))
     expected = f"one of {_quoted(choices)}" if choices else "another value"
     return _error(steps, expected, _shown(value), more=_did_you_mean(value, choices))

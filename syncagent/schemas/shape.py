@@ -19,7 +19,7 @@ __all__ = ["Shape"]
 #: How many shapes are remembered.
 _REMEMBERED: Final = 512
 #: How many places of one value are repaired.
-_MOST_REPAIRS: Final = 1000
+_MAX_REPAIRS: Final = 1000
 
 
 class Shape:
@@ -77,7 +77,7 @@ class Shape:
         return holder.value
 
     def _convert_repaired(self, value: Any, error: Exception) -> Any:
-        for _ in range(_MOST_REPAIRS):
+        for _ in range(_MAX_REPAIRS):
             problems = [
                 located(each, value, self._problems) for each in read_problems(error)
             ]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from .providers.anthropic import rules as anthropic_rules
 from .providers.anthropic import speech as anthropic
 from .providers.gemini import rules as gemini_rules
@@ -31,7 +31,7 @@ from .script import (
     Comment,
     Delay,
     Drop,
-    Reply,
+    ScriptedResponse,
     Send,
     Split,
     Stall,
@@ -71,7 +71,7 @@ class _HungUp(Exception):
     """The client is gone."""
 
 
-class FakeServer(Closing):
+class FakeServer(Closeable):
     """Speak all four wire dialects on loopback, and do what a script says.
 
     ::
@@ -90,11 +90,12 @@ class FakeServer(Closing):
 
     def __init__(
         self,
-        script: Iterable[Reply | str] | Callable[[SeenRequest], Reply | str] = (),
+        script: Iterable[ScriptedResponse | str]
+        | Callable[[SeenRequest], ScriptedResponse | str] = (),
         context: ssl.SSLContext | None = None,
     ) -> None:
         self._decide = script if callable(script) else None
-        self._script: list[Reply] = []
+        self._script: list[ScriptedResponse] = []
         if not callable(script):
             self.add(*script)
         self._context = context
@@ -123,7 +124,7 @@ class FakeServer(Closing):
             )
         return self._base_url
 
-    def add(self, *replies: Reply | str) -> None:
+    def add(self, *replies: ScriptedResponse | str) -> None:
         """Go on with the script."""
         self._script += [say(r) if isinstance(r, str) else r for r in replies]
 
@@ -203,7 +204,7 @@ class FakeServer(Closing):
                     self._changed.notify_all()
                 _Answer(self, sock, request).give()
 
-    def _next_reply(self, request: SeenRequest) -> Reply | None:
+    def _next_reply(self, request: SeenRequest) -> ScriptedResponse | None:
         if self._decide is not None:
             reply = self._decide(request)
             return say(reply) if isinstance(reply, str) else reply
@@ -269,7 +270,7 @@ class _Answer:
                 return self._error(act.status, act.message, act.headers)
         return self._reply(reply, ":stream" in path)
 
-    def _reply(self, reply: Reply, is_stream: bool) -> Callable[[], None]:
+    def _reply(self, reply: ScriptedResponse, is_stream: bool) -> Callable[[], None]:
         frames = [f.encode() for f in self._speech.frames(reply.message, reply.usage)]
         self._is_stream = is_stream or bool(self._request.payload.get("stream"))
         if self._is_stream:

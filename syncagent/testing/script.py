@@ -17,7 +17,7 @@ __all__ = [
     "Comment",
     "Delay",
     "Drop",
-    "Reply",
+    "ScriptedResponse",
     "Send",
     "Split",
     "Stall",
@@ -86,7 +86,7 @@ class Status(msgspec.Struct, frozen=True):
 Act = Send | Split | Comment | Delay | Stall | Drop | Broken | Status
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ScriptedResponse(msgspec.Struct, frozen=True):
     """One answer, and what is done to it on its way."""
 
     message: AssistantMessage
@@ -97,12 +97,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 def say(
     *content: str | AssistantBlock, acts: Sequence[Act] = (), usage: Usage | None = None
-) -> Reply:
+) -> ScriptedResponse:
     """Return an answer with this content; strings are words."""
     blocks = tuple(Text(part) if isinstance(part, str) else part for part in content)
     has_calls = any(isinstance(block, ToolCall) for block in blocks)
     message = AssistantMessage(blocks, "tool_calls" if has_calls else "end_turn")
-    return Reply(message, usage or Usage(10, 5), tuple(acts) or (Send(),))
+    return ScriptedResponse(message, usage or Usage(10, 5), tuple(acts) or (Send(),))
 
 
 def call(

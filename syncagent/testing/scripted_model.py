@@ -18,16 +18,16 @@ from ..messages import (
     UserMessage,
 )
 from ..models.dialects import OpenAIChat
-from ..models.response import Answer, Events
+from ..models.response import Events, ModelResponse
 from ..options import Options, ToolSpec
 from ..providers.draft import Draft
 from ..transport.timeouts import Timeouts
 from .gate import Gate
-from .script import Reply, say
+from .script import ScriptedResponse, say
 
 __all__ = ["ScriptedModel"]
 
-_Entry = Reply | AssistantMessage | str | BaseException | Gate
+_Entry = ScriptedResponse | AssistantMessage | str | BaseException | Gate
 
 
 class ScriptedModel(OpenAIChat):
@@ -68,17 +68,17 @@ class ScriptedModel(OpenAIChat):
         options: Options | None = None,
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
-    ) -> Answer:
+    ) -> ModelResponse:
         """Return the next answer of the script."""
         said = [UserMessage.of(messages)] if isinstance(messages, str) else messages
-        answer = Answer()
+        answer = ModelResponse()
         return answer.follow(
             self._answer(answer, list(said), token or CancelToken(), on_phase)
         )
 
     def _answer(
         self,
-        answer: Answer,
+        answer: ModelResponse,
         said: list[Message],
         token: CancelToken,
         on_phase: Callable[[str], object] | None,
@@ -90,7 +90,7 @@ class ScriptedModel(OpenAIChat):
             raise entry
         if on_phase is not None:
             on_phase("stream")
-        reply = entry if isinstance(entry, Reply) else _reply(entry)
+        reply = entry if isinstance(entry, ScriptedResponse) else _reply(entry)
         token.checkpoint()
         for event in self._say(answer, reply):
             yield event
@@ -109,7 +109,7 @@ class ScriptedModel(OpenAIChat):
             "one for every time that it is asked"
         )
 
-    def _say(self, answer: Answer, reply: Reply) -> Iterator[Event]:
+    def _say(self, answer: ModelResponse, reply: ScriptedResponse) -> Iterator[Event]:
         message = reply.message
         draft = answer.draft = Draft(message.provider or "scripted")
         draft.model = message.model or self.name
@@ -149,9 +149,9 @@ class ScriptedModel(OpenAIChat):
             yield text[begin : begin + self._piece]
 
 
-def _reply(entry: AssistantMessage | str | Gate) -> Reply:
+def _reply(entry: AssistantMessage | str | Gate) -> ScriptedResponse:
     if isinstance(entry, AssistantMessage):
-        return Reply(entry)
+        return ScriptedResponse(entry)
     assert isinstance(entry, str)
     return say(entry)
 

@@ -180,7 +180,7 @@ class _Attempt:
 
     def _is_ours(self, frame: FrameType) -> bool:
         """Is it a token of the live run, or one below it?"""
-        live = self.agent._stage.slot.live
+        live = self.agent._conversation.slot.live
         if live is None:
             return False
         tokens = [frame.f_locals["self"]]
@@ -192,7 +192,7 @@ class _Attempt:
         return False
 
     def _fire(self, kind: str) -> None:
-        live = self.agent._stage.slot.live
+        live = self.agent._conversation.slot.live
         self._where = (kind, "" if live is None else live.phase)
         if self._way == "inside":
             self._do_cancel()

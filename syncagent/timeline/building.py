@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..cancel import CancelToken
-from ..recording import Cancelled
+from ..recording import CancelledLine
 from ..usage import Usage
 from . import words
 from .reading import Recording, read_recording
@@ -101,7 +101,7 @@ class _Building:
         row.details = {
             "Prompt": trace.prompt,
             "Model": trace.model,
-            "Cancelled": _cancel_words(trace),
+            "CancelledLine": _cancel_words(trace),
             "Error": _error_words(trace),
             "Text": "" if trace.result is None else words.cut(trace.result.text),
             "Threads": ", ".join(dict.fromkeys(name for name, _ in trace.threads)),
@@ -177,7 +177,7 @@ def _error_words(trace: RunTrace) -> str:
     return "" if error is None else words.cut(f"{error.type}: {error.message}", 2000)
 
 
-def _cancelled_by(how: Cancelled) -> str:
+def _cancelled_by(how: CancelledLine) -> str:
     said = f": {how.reason}" if how.reason else ""
     return f"cancelled ({how.origin}){words.cut(said, 300)}"
 

@@ -11,12 +11,12 @@ import msgspec
 
 from ..cancel import CancelToken
 from ..exceptions import RecordingInvalid
-from ..recording import FORMAT, VERSION, Header, Line
+from ..recording import FORMAT, VERSION, Header, RecordedLine
 
 __all__ = ["Recording", "parse_recording", "read_recording"]
 
 _HEADER: Final = msgspec.json.Decoder(Header)
-_LINE: Final = msgspec.json.Decoder(Line)
+_LINE: Final = msgspec.json.Decoder(RecordedLine)
 #: How many lines are read between two looks at the token.
 _STRIDE: Final = 4096
 
@@ -26,7 +26,7 @@ class Recording:
 
     def __init__(self, header: Header) -> None:
         self.header = header
-        self.lines: list[Line] = []
+        self.lines: list[RecordedLine] = []
         #: Lines in the middle that could not be read, and whether the last one is cut.
         self.unreadable = 0
         self.is_cut = False

@@ -8,10 +8,10 @@ import msgspec
 
 from ..usage import Usage
 
-__all__ = ["Detail", "Kind", "Mark", "Row", "Segment", "Summary", "Timeline"]
+__all__ = ["Detail", "SpanKind", "Mark", "Row", "Segment", "Summary", "Timeline"]
 
 #: What a row shows.
-Kind = Literal["run", "model", "tool", "wait", "thread"]
+SpanKind = Literal["run", "model", "tool", "wait", "thread"]
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Detail(msgspec.Struct, frozen=True):
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that took its time: a model call, a tool, a wait, a run."""
 
-    kind: Kind
+    kind: SpanKind
     title: str
     #: What it is about, in a few words, such as a tool's arguments.
     hint: str = ""

@@ -10,11 +10,11 @@ import msgspec
 
 from .. import events
 from ..events import RunFinished, decode_event
-from ..recording import Begin, Cancelled, Failure, Line, ToolMoment
+from ..recording import Begin, CancelledLine, Failure, RecordedLine, ToolMoment
 from ..result import RunResult
 from ..usage import Usage
 from . import words
-from .spans import Detail, Kind, Mark, Row, Segment
+from .spans import Detail, Mark, Row, Segment, SpanKind
 
 __all__ = ["OpenRow", "RunTrace"]
 
@@ -36,8 +36,10 @@ _MARKS: Final = 200
 class OpenRow:
     """A row that is being made."""
 
-    def __init__(self, kind: Kind, title: str, begin: float, thread: str = "") -> None:
-        self.kind: Kind = kind
+    def __init__(
+        self, kind: SpanKind, title: str, begin: float, thread: str = ""
+    ) -> None:
+        self.kind: SpanKind = kind
         self.title = title
         self.begin = begin
         self.end: float | None = None
@@ -92,12 +94,12 @@ class OpenRow:
 class RunTrace:
     """One run, as its lines tell it, in the order of their times."""
 
-    def __init__(self, run_id: str, line: Line) -> None:
+    def __init__(self, run_id: str, line: RecordedLine) -> None:
         self.run_id = run_id
         self.begin = line.t
         self.end: float | None = None
         self.parent = self.call_id = self.model = self.prompt = ""
-        self.cancel: tuple[float, Cancelled] | None = None
+        self.cancel: tuple[float, CancelledLine] | None = None
         self.result: RunResult | None = None
         self.error: Failure | None = None
         #: As far as it is known without a result.
@@ -115,7 +117,7 @@ class RunTrace:
         self._text: list[str] = []
         self._size = 0
 
-    def take(self, line: Line) -> None:
+    def take(self, line: RecordedLine) -> None:
         """Take in the next line."""
         if line.tool is not None:
             self._take_tool(line, line.tool)
@@ -136,7 +138,7 @@ class RunTrace:
         elif bytes(line.event):
             self._take_event(line)
 
-    def _take_begin(self, line: Line, begin: Begin) -> None:
+    def _take_begin(self, line: RecordedLine, begin: Begin) -> None:
         self._end_wait(line.t)
         self.parent, self.call_id = begin.parent, begin.call_id
         self.model = begin.model
@@ -149,14 +151,14 @@ class RunTrace:
         said = words.of_blocks(content) if isinstance(content, list) else ""
         self.prompt = self.prompt or said
 
-    def _open(self, kind: Kind, title: str, at: float, thread: str = "") -> OpenRow:
+    def _open(self, kind: SpanKind, title: str, at: float, thread: str = "") -> OpenRow:
         row = OpenRow(kind, title, at, thread)
         self.rows.append(row)
         return row
 
     # -- phases --------------------------------------------------------------------
 
-    def _take_phase(self, line: Line, phase: str) -> None:
+    def _take_phase(self, line: RecordedLine, phase: str) -> None:
         if phase not in _OF_RUN and self._asking is not None:
             self._asking.phases.append((phase, line.t))
             return
@@ -185,7 +187,7 @@ class RunTrace:
 
     # -- tools ---------------------------------------------------------------------
 
-    def _take_tool(self, line: Line, tool: ToolMoment) -> None:
+    def _take_tool(self, line: RecordedLine, tool: ToolMoment) -> None:
         row = self._tools.get(tool.call_id)
         if row is None:
             row = self._begin_tool(line.t, tool.call_id, tool.name)
@@ -208,7 +210,7 @@ class RunTrace:
 
     # -- events --------------------------------------------------------------------
 
-    def _take_event(self, line: Line) -> None:
+    def _take_event(self, line: RecordedLine) -> None:
         try:
             event = decode_event(bytes(line.event))
         except (msgspec.DecodeError, ValueError):
@@ -218,16 +220,18 @@ class RunTrace:
         if take is not None:
             take(self, line, event)
 
-    def _started_message(self, line: Line, event: events.MessageStarted) -> None:
+    def _started_message(
+        self, line: RecordedLine, event: events.MessageStarted
+    ) -> None:
         if self._asking is not None and event.model:
             self._asking.details["Model"] = event.model
 
-    def _delta(self, line: Line, event: Any) -> None:
+    def _delta(self, line: RecordedLine, event: Any) -> None:
         if self._size < words.LONGEST:
             self._text.append(event.text)
             self._size += len(event.text)
 
-    def _turn(self, line: Line, event: events.TurnFinished) -> None:
+    def _turn(self, line: RecordedLine, event: events.TurnFinished) -> None:
         self.usage += event.usage
         asking = self._asking
         if asking is None:
@@ -239,18 +243,18 @@ class RunTrace:
             asking.outcome = event.message.stop_reason
         self._asking = None
 
-    def _tool_started(self, line: Line, event: events.ToolStarted) -> None:
+    def _tool_started(self, line: RecordedLine, event: events.ToolStarted) -> None:
         row = self._begin_tool(line.t, event.call_id, event.name)
         row.phases.append(("tool", line.t))
         row.hint = words.hint_of(event.arguments)
         row.details["Arguments"] = words.of_value(event.arguments)
 
-    def _tool_progress(self, line: Line, event: events.ToolProgress) -> None:
+    def _tool_progress(self, line: RecordedLine, event: events.ToolProgress) -> None:
         row = self._tools.get(event.call_id)
         if row is not None:
             row.mark(line.t, words.cut(words.of_value(event.value), 200))
 
-    def _tool_finished(self, line: Line, event: events.ToolFinished) -> None:
+    def _tool_finished(self, line: RecordedLine, event: events.ToolFinished) -> None:
         row = self._tools.get(event.call_id)
         if row is None or row.end is not None:
             row = self._begin_tool(line.t, event.call_id, event.name)
@@ -259,7 +263,7 @@ class RunTrace:
         row.outcome = event.outcome
         row.details["Result"] = words.of_blocks(event.result.content)
 
-    def _state(self, line: Line, event: events.StateChanged) -> None:
+    def _state(self, line: RecordedLine, event: events.StateChanged) -> None:
         asks = event.state == "waiting_for_input" and event.call_id in self._tools
         if asks and event.call_id not in self._asked_by_tools:
             row = self._open("wait", _WAITS["input"], line.t)
@@ -271,12 +275,12 @@ class RunTrace:
                 row.close(line.t)
             self._asked_by_tools.clear()
 
-    def _asked(self, line: Line, event: events.InterruptRaised) -> None:
+    def _asked(self, line: RecordedLine, event: events.InterruptRaised) -> None:
         row = self._waiting or next(reversed(self._asked_by_tools.values()), None)
         if row is not None:
             row.details["Asked"] = words.of_value(event.interrupts)
 
-    def _run_finished(self, line: Line, event: RunFinished) -> None:
+    def _run_finished(self, line: RecordedLine, event: RunFinished) -> None:
         self.result = event.result
         self._finish(line.t)
 
@@ -305,7 +309,7 @@ def _usage_words(usage: Usage) -> str:
     return ", ".join([told, *more]) + (" (estimated)" if usage.estimated else "")
 
 
-_TAKES: Final[dict[type, Callable[[Any, Line, Any], None]]] = {
+_TAKES: Final[dict[type, Callable[[Any, RecordedLine, Any], None]]] = {
     events.MessageStarted: RunTrace._started_message,
     events.TextDelta: RunTrace._delta,
     events.TurnFinished: RunTrace._turn,

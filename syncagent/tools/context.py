@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from ..cancel import CancelToken, Registration
 from ..exceptions import ToolError
 
@@ -32,7 +32,7 @@ class Asked(BaseException):
         self.number = number
 
 
-class ToolContext(Closing):
+class ToolContext(Closeable):
     """What a tool knows about its run; a parameter with this type is filled in.
 
     The model does not see that parameter. Everything here that waits ends with the run,

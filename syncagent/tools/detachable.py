@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from ..cancel.once import Once, start_thread
 from .abandoned import note_abandoned, strike_out
 
-__all__ = ["Errand"]
+__all__ = ["DetachableWork"]
 
 _T = TypeVar("_T")
 
@@ -23,7 +23,7 @@ _ENDED: Final = "ended"
 _LEFT: Final = "left behind"
 
 
-class Errand(Generic[_T]):
+class DetachableWork(Generic[_T]):
     """One piece of work on a thread of its own, with the caller's context variables.
 
     Either it ends while somebody waits for it, or it is left behind: the first of the
@@ -68,13 +68,13 @@ class Errand(Generic[_T]):
         A signal handler may have raised while the thread was started: nobody else
         knows whether it ever will be.
         """
-        return self._begin.put(_WITHDRAWN) is _WITHDRAWN
+        return self._begin.claim(_WITHDRAWN) is _WITHDRAWN
 
     def _do(self) -> None:
-        if self._begin.put(_BEGUN) is not _BEGUN:
+        if self._begin.claim(_BEGUN) is not _BEGUN:
             return
         done = self.done = self._work()
-        if self._fate.put(_ENDED) is _ENDED:
+        if self._fate.claim(_ENDED) is _ENDED:
             self._when_done(done)
         else:
             strike_out(id(self))
@@ -90,7 +90,7 @@ class Errand(Generic[_T]):
             return self._fate.value is _LEFT
         # Entered first, so that whoever ends after the decision finds the entry.
         note_abandoned(id(self), *self._names, self._thread)
-        if self._fate.put(_LEFT) is not _LEFT:
+        if self._fate.claim(_LEFT) is not _LEFT:
             strike_out(id(self), is_silent=True)
             return False
         name, _, run_id = self._names

@@ -8,7 +8,7 @@ from typing import Final
 from ..cancel import CancelToken, Mailbox, clock
 from ..events import BackgroundRequested, RunEvent
 from ..exceptions import Cancelled
-from .detachable import Errand
+from .detachable import DetachableWork
 from .invocation import Ending, Host, Invocation
 
 __all__ = ["Executor"]
@@ -55,7 +55,7 @@ class Executor:
         self._leaving = leaving
         #: What ends a wait; also a wish for the background, until that is passed on.
         self._wake: CancelToken | None = None
-        self._running: dict[Invocation, tuple[Errand[Ending], CancelToken]] = {}
+        self._running: dict[Invocation, tuple[DetachableWork[Ending], CancelToken]] = {}
         self._is_alone = True
 
     def run(self, invocations: Sequence[Invocation]) -> Generator[RunEvent, None, None]:
@@ -137,7 +137,7 @@ class Executor:
         assert invocation.tool is not None
         token = self._stop.child(invocation.tool.timeout)
         call, mail, host = invocation.call, self._mail, self._host
-        errand = Errand(
+        errand = DetachableWork(
             *(call.name, call.call_id, host.run_id),
             lambda: invocation.perform(host, token),
             lambda ending: mail.put((invocation, ending)),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .._context import call_surrounded
+from .._context import call_in_context
 from .._context import run_id as current_run_id
 from ..cancel import CancelToken, clock
 from ..events import ToolFinished, ToolStarted
@@ -262,7 +262,7 @@ class Invocation:
         name = tool.signature.context_name
         if name is not None:
             kwargs = {**kwargs, name: context}
-        return call_surrounded(tool.function, *args, **kwargs)
+        return call_in_context(tool.function, *args, **kwargs)
 
     def _ending(self, error: BaseException, token: CancelToken) -> Ending:
         """Say what an exception means: by the token first, never by its type."""

@@ -24,7 +24,7 @@ It knows no provider.
 """
 
 from .adapter import CancellableAdapter, close_idle
-from .response import Reply
+from .response import WholeResponse
 from .retries import Retries
 from .session import CancellableSession
 from .streams import EventStream
@@ -35,7 +35,7 @@ __all__ = [
     "CancellableAdapter",
     "CancellableSession",
     "EventStream",
-    "Reply",
+    "WholeResponse",
     "Retries",
     "Timeout",
     "Timeouts",

@@ -91,7 +91,7 @@ _shared: Final[Once[CancellableAdapter]] = Once()
 
 def shared_adapter() -> CancellableAdapter:
     """Return the adapter of this process: one pool for all who need no other."""
-    return _shared.value or _shared.put(CancellableAdapter())
+    return _shared.value or _shared.claim(CancellableAdapter())
 
 
 def cancellable(adapter: BaseAdapter, where: str) -> CancellableAdapter:

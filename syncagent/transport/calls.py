@@ -20,14 +20,14 @@ from .failures import Failures, free
 from .prepared import Request
 from .redactor import Redactor
 from .resolver import Resolver
-from .response import Answer
+from .response import StreamedResponse
 from .retries import Retries
 from .timeouts import Timeouts
 
 _log = logging.getLogger("syncagent.transport")
 
 
-class Call:
+class RetriedRequest:
     """Attempts at the same request, one after the other.
 
     :param url: where to.
@@ -57,7 +57,7 @@ class Call:
         self.on_phase: Final = on_phase
         self.redactor: Final = Redactor(url)
         #: The newest answer, for those who want to see its head.
-        self.answer: Answer | None = None
+        self.answer: StreamedResponse | None = None
         #: What ends it: the caller, whoever stops it, or the total timeout.
         self.token = token
         self._caller = token
@@ -160,14 +160,15 @@ class Call:
 class Attempt:
     """One request and what came of it, to be used in a ``with`` block.
 
-    The block's exceptions end there: :meth:`Call.attempts` says what they mean. Only
+    The block's exceptions end there: :meth:`RetriedRequest.attempts` says what they
+    mean. Only
     those that are not about the call, such as :exc:`KeyboardInterrupt`, go through.
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: RetriedRequest) -> None:
         self._call = call
         self._response: requests.Response | None = None
-        self._answer: Answer | None = None
+        self._answer: StreamedResponse | None = None
         self.exchange: Final = Exchange(
             call.token,
             timeouts=call.timeouts,
@@ -183,7 +184,7 @@ class Attempt:
         #: Has the answer been told to be complete?
         self.is_complete = False
 
-    def send(self) -> Answer:
+    def send(self) -> StreamedResponse:
         """Send the request and return its answer, of which only the head is there.
 
         Cancellation: ends at once.
@@ -198,7 +199,7 @@ class Attempt:
         with exchange.bound():
             self._response = call.adapter.send(request.prepared, **options)
             self._response = _call_hooks(request, self._response, options)
-        call.answer = self._answer = answer = Answer(
+        call.answer = self._answer = answer = StreamedResponse(
             self._response, exchange, redactor=call.redactor, max_bytes=call.max_bytes
         )
         exchange.token.checkpoint()

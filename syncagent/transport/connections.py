@@ -31,7 +31,7 @@ from urllib3.util.connection import allowed_gai_family
 from .body import Body, Response
 from .exchange import Exchange, Outside, current
 from .resolver import resolve
-from .sockets import FOREVER, Address, Line, connect
+from .sockets import FOREVER, Address, HeldConnection, connect
 from .tls import use_shared_context
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class _Armed(_Connection):
     """What plain and TLS connections have in common."""
 
     _exchange: Exchange | None = None
-    _line: Line | None = None
+    _line: HeldConnection | None = None
     _timeout: float = FOREVER
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from ..cancel import Alarm, CancelToken
 from .resolver import Resolver
-from .sockets import Line, ReadableSocket, nap_of_this_thread
+from .sockets import HeldConnection, ReadableSocket, nap_of_this_thread
 from .timeouts import Timeouts
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ class Exchange:
         self._alarm = Alarm(self.token)
         self._timeout = ""
         self._nap = nap_of_this_thread()
-        self._lines: list[Line] = []
+        self._lines: list[HeldConnection] = []
 
     @contextmanager
     def bound(self) -> Iterator[None]:
@@ -151,22 +151,22 @@ class Exchange:
         # A share for each: an address that is never answered leaves time for the rest.
         return None if whole is None or addresses < 2 else whole / addresses
 
-    def take(self, line: Line) -> None:
+    def take(self, line: HeldConnection) -> None:
         """Become the owner of *line*, which hangs on the token."""
         self._lines.append(line)
 
-    def hold(self, sock: socket.socket) -> Line:
+    def hold(self, sock: socket.socket) -> HeldConnection:
         """Have a cancel end the connection of *sock*.
 
         :raises Cancelled: there was one already.
         """
-        line = Line(sock)
+        line = HeldConnection(sock)
         self.token.attach(line)
         self.take(line)
         self.token.checkpoint()
         return line
 
-    def give_back(self, line: Line) -> bool:
+    def give_back(self, line: HeldConnection) -> bool:
         """Let go of *line*; false if a cancel came first: never use it again."""
         is_mine = self.token.detach(line)
         if is_mine:

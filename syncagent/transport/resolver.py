@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..cancel import Bell, CancelToken, Killable
-from ..cancel.once import start_thread, until_done
+from ..cancel.once import finish_despite_signals, start_thread
 from .sockets import Address
 
 __all__ = ["Resolver", "resolve"]
@@ -75,7 +75,7 @@ def _join(host: str, port: int, family: int, resolver: Resolver) -> _Lookup:
         if lookup is mine:
             mine.start()
     except BaseException:  # a signal handler's: nobody may wait for what never began
-        until_done(mine.give_up)
+        finish_despite_signals(mine.give_up)
         raise
     return lookup
 

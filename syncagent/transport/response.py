@@ -42,7 +42,7 @@ _RETRYABLE: Final = frozenset({408, 409, 429})
 _Error = TypeVar("_Error", bound=ProviderError)
 
 
-class Reply(msgspec.Struct, frozen=True):
+class WholeResponse(msgspec.Struct, frozen=True):
     """A complete answer that is no stream."""
 
     #: Where it came from, without query and credentials.
@@ -73,7 +73,7 @@ class Reply(msgspec.Struct, frozen=True):
         )
 
 
-class Answer:
+class StreamedResponse:
     """An answer that has begun: its head is there, its body comes bit by bit.
 
     :param response: as :mod:`requests` has it.
@@ -139,12 +139,12 @@ class Answer:
             )
         return piece
 
-    def reply(self) -> Reply:
+    def reply(self) -> WholeResponse:
         """Return it whole.
 
         Cancellation: ends at once.
         """
-        return Reply(
+        return WholeResponse(
             self._url,
             self.status,
             self.headers,

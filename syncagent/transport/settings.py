@@ -24,7 +24,7 @@ Auth = AuthBase | tuple[str, str] | Callable[..., Any] | None
 _KEPT: Final = 100
 
 
-class Settings:
+class TransportSettings:
     """What all requests of a transport have in common.
 
     :param session: where headers, credentials, certificates and proxies come from.

@@ -32,7 +32,7 @@ from ..cancel import CancelToken, Killable, clock
 __all__ = [
     "Address",
     "FOREVER",
-    "Line",
+    "HeldConnection",
     "ReadableSocket",
     "connect",
     "nap_of_this_thread",
@@ -79,7 +79,7 @@ class _QuietSocket(socket.socket):
     __del__ = socket.SocketType.close
 
 
-class Line(Killable):
+class HeldConnection(Killable):
     """A connection as a token holds it: fired, it is shut down for good.
 
     :param sock: the socket; TLS may be put over it later.
@@ -132,7 +132,7 @@ def connect(
     seconds_each: float | None = None,
     source_address: tuple[str, int] | None = None,
     options: Sequence[tuple[int, int, int | bytes]] | None = None,
-) -> tuple[socket.socket, Line]:
+) -> tuple[socket.socket, HeldConnection]:
     """Connect to the first of *addresses* that answers.
 
     Cancellation: ends at once.
@@ -164,12 +164,12 @@ def connect(
 
 def _connect_one(
     sock: socket.socket, address: Any, token: CancelToken, seconds: float | None
-) -> Line:
+) -> HeldConnection:
     sock.setblocking(False)
     begun = sock.connect_ex(address)
     if begun not in (0, errno.EINPROGRESS):
         raise OSError(begun, os.strerror(begun))
-    line = Line(sock)
+    line = HeldConnection(sock)
     try:
         token.attach(line)
         token.checkpoint()

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Final
 
-from .._closeable import Closing
+from .._closeable import Closeable
 from ..sse import EventDecoder, ServerSentEvent
-from .calls import Attempt, Call
+from .calls import Attempt, RetriedRequest
 from .exchange import call_outside
-from .response import Answer
+from .response import StreamedResponse
 
 #: Tells whether an event is the one by which its protocol says: this was all.
 IsEnd = Callable[[ServerSentEvent], bool]
@@ -23,7 +23,7 @@ _BEGINNING: Final = 4096
 _LAST_WORDS: Final = 2.0
 
 
-class EventStream(Closing):
+class EventStream(Closeable):
     """The events of one answer: iterate over it, and close it.
 
     The request is made when the first event is asked for. Use it in a ``with`` block,
@@ -31,7 +31,10 @@ class EventStream(Closing):
     """
 
     def __init__(
-        self, call: Call, is_end: IsEnd | None, make_decoder: Callable[[], EventDecoder]
+        self,
+        call: RetriedRequest,
+        is_end: IsEnd | None,
+        make_decoder: Callable[[], EventDecoder],
     ) -> None:
         self._call = call
         self._events = _events(call, is_end, make_decoder)
@@ -70,7 +73,7 @@ class EventStream(Closing):
 
 
 def _events(
-    call: Call, is_end: IsEnd | None, make_decoder: Callable[[], EventDecoder]
+    call: RetriedRequest, is_end: IsEnd | None, make_decoder: Callable[[], EventDecoder]
 ) -> Generator[ServerSentEvent, None, None]:
     for attempt in call.attempts():
         with attempt:
@@ -79,7 +82,10 @@ def _events(
 
 
 def _deliver(
-    attempt: Attempt, answer: Answer, is_end: IsEnd | None, decoder: EventDecoder
+    attempt: Attempt,
+    answer: StreamedResponse,
+    is_end: IsEnd | None,
+    decoder: EventDecoder,
 ) -> Generator[ServerSentEvent, None, None]:
     exchange = attempt.exchange
     cancelled = exchange.token.flag()

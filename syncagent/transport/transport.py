@@ -13,11 +13,11 @@ from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
 from .adapter import CancellableAdapter
-from .calls import Call
+from .calls import RetriedRequest
 from .resolver import Resolver
-from .response import Reply
+from .response import WholeResponse
 from .retries import Retries
-from .settings import Auth, Settings, new_session
+from .settings import Auth, TransportSettings, new_session
 from .streams import EventStream, IsEnd
 from .timeouts import Timeout, Timeouts
 
@@ -94,7 +94,7 @@ class Transport:
                 "proxies, verify, cert and trust_env are settings of the session that "
                 "was given; set them there. A resolver is none: give it no session"
             )
-        self._settings = Settings(
+        self._settings = TransportSettings(
             session
             or new_session(
                 proxies=proxies, verify=verify, cert=cert, trust_env=trust_env
@@ -163,7 +163,7 @@ class Transport:
         auth: Auth = None,
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
-    ) -> Reply:
+    ) -> WholeResponse:
         """Post, and return the whole answer.
 
         Cancellation: ends at once, in whatever phase.
@@ -195,7 +195,7 @@ class Transport:
         auth: Auth,
         timeouts: Timeouts | None,
         on_phase: Callable[[str], object] | None,
-    ) -> Call:
+    ) -> RetriedRequest:
         if not isinstance(url, str):
             raise TypeError(f"url must be a str, got {url!r}")
         if token is not None and not isinstance(token, CancelToken):
@@ -205,7 +205,7 @@ class Transport:
                 "auth takes a pair of name and password, or something callable that "
                 "puts the credentials into the request, as requests has it"
             )
-        return Call(
+        return RetriedRequest(
             url,
             lambda: self._settings.prepare(url, data, headers, auth),
             self._settings.adapter_for(url),
@@ -246,6 +246,8 @@ def _check(session: Any, proxies: Any, cert: Any, sizes: tuple[Any, ...]) -> Non
 
 
 @cache
-def _plain_settings(allow_insecure: bool) -> Settings:
+def _plain_settings(allow_insecure: bool) -> TransportSettings:
     """Return the settings of all transports that need nothing special."""
-    return Settings(new_session(), is_private=True, allow_insecure=allow_insecure)
+    return TransportSettings(
+        new_session(), is_private=True, allow_insecure=allow_insecure
+    )

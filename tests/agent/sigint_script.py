@@ -109,7 +109,7 @@ class Scenes:
         self.gate.wait_reached()
         self.settings["on_busy"] = "queue"
         self.stack.callback(first.join, STUCK)
-        return lambda: until(lambda: self.agent._stage.line)
+        return lambda: until(lambda: self.agent._conversation.line)
 
     def _serve(self, *script):
         server = self.stack.enter_context(FakeServer(script))

@@ -7,7 +7,7 @@ import pytest
 from crew import LONG
 
 from syncagent import Agent, tool
-from syncagent._context import _aftercare, add_aftercare
+from syncagent._context import _aftercare, after_each_call
 from syncagent.testing import ScriptedModel, call, say
 
 
@@ -19,7 +19,7 @@ def tidied():
     def tidy():
         names.append(threading.current_thread().name.split("-")[1])
 
-    add_aftercare(tidy)
+    after_each_call(tidy)
     yield names
     del _aftercare[tidy]
 
@@ -85,7 +85,7 @@ def test_what_it_raises_is_logged(tidied, caplog):
     def trouble():
         raise OSError("the database is gone")
 
-    add_aftercare(trouble)
+    after_each_call(trouble)
     try:
         with caplog.at_level(logging.ERROR, "syncagent.run"):
             assert agent_with(aside).run("Go.").text == "It is done."

@@ -39,10 +39,12 @@ class Busy:
         """Block until so many wait their turn."""
         pause = threading.Event()
         for _ in range(int(LONG * 1000)):
-            if len(self.agent._stage.line) == number:
+            if len(self.agent._conversation.line) == number:
                 return
             pause.wait(0.001)
-        raise TimeoutError(f"{len(self.agent._stage.line)} of {number} stand in line")
+        raise TimeoutError(
+            f"{len(self.agent._conversation.line)} of {number} stand in line"
+        )
 
 
 def prompts(agent):
@@ -77,7 +79,7 @@ def test_a_queue_keeps_its_order():
             thread.join(LONG)
     assert prompts(busy.agent) == ["First.", *(f"n{number}" for number in range(20))]
     assert complaints(busy.agent.messages) == {}
-    assert not busy.agent._stage.line
+    assert not busy.agent._conversation.line
 
 
 def test_a_queue_that_is_not_in_order_loses_nobody():
@@ -123,7 +125,7 @@ def test_a_wait_in_the_queue_ends_at_once(name):
         assert (result.turns, result.text) == (0, "")
         assert busy.agent.messages == before
         assert busy.agent.is_running
-        assert not busy.agent._stage.line
+        assert not busy.agent._conversation.line
     assert busy.result.text == "first"
     check_usable(busy.agent)
 

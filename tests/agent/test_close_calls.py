@@ -216,7 +216,7 @@ def test_nothing_waits_for_the_collector():
 
     class Watch:
         def before_model(self, event):
-            seen.append(weakref.ref(agent._stage.run))
+            seen.append(weakref.ref(agent._conversation.run))
 
     gc.disable()
     try:

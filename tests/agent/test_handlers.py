@@ -216,7 +216,7 @@ def test_states_while_tools_wait():
         first.wait_reached()
         second.wait_reached()
         first.open()
-        while len(agent._stage.run.lending._waits) == 2:
+        while len(agent._conversation.run.services._waits) == 2:
             pass
         seen.append(agent.state)
         second.open()

@@ -109,7 +109,7 @@ def test_a_handle_answers(name, is_threaded):
             if isinstance(event, InterruptRaised):
                 [asked] = event.interrupts
                 assert asked in handle.interrupts
-                assert handle.respond(asked.id, answers[name])
+                assert handle.answer(asked.id, answers[name])
         assert outcomes(handle.result(LONG)) == ["done"]
     assert SAID[name] in told(agent)
 
@@ -145,6 +145,6 @@ def test_a_cancel_takes_the_question_back():
             raised = next(e for e in events if isinstance(e, InterruptRaised))
         receipt = handle.cancel()
         assert receipt.wait(LONG)
-        assert not handle.respond(raised.interrupts[0].id, True)
+        assert not handle.answer(raised.interrupts[0].id, True)
         assert handle.result(LONG).cancelled
     check_usable(agent)

@@ -103,7 +103,7 @@ def test_every_point_by_a_deadline():
 
         def pass_time(agent):
             clock.advance(61)
-            assert agent._stage.slot.live.token.cancelled
+            assert agent._conversation.slot.live.token.cancelled
             return agent.cancel()  # hit already, so this is only for its receipt
 
         def make():
@@ -215,7 +215,7 @@ def test_a_sweep_finds_what_ignores_a_cancel():
 
     def lie(agent):
         receipt = agent.cancel()
-        agent._stage.slot.live.token._generation.stop.clear()  # forget it again
+        agent._conversation.slot.live.token._generation.stop.clear()  # forget it again
         return receipt
 
     with pytest.raises(AssertionError, match="point 1"):

@@ -8,10 +8,10 @@ from crew import run_script
 from tool_shop import agent_for, outcomes, until
 
 from syncagent import CancelToken, ConfigurationError, abandoned, tool
-from syncagent.asking.handler_call import ask_handler
+from syncagent.asking.handler_call import call_handler
 from syncagent.exceptions import Cancelled
 from syncagent.testing import Gate
-from syncagent.tools.detachable import Errand
+from syncagent.tools.detachable import DetachableWork
 
 
 def test_the_interpreter_exits():
@@ -44,13 +44,13 @@ def test_what_is_left_is_logged(caplog):
 
 
 def errand(work, done):
-    return Errand("job", "call", "run", work, done.append)
+    return DetachableWork("job", "call", "run", work, done.append)
 
 
 def test_what_has_ended_cannot_be_left():
     """Promise 5: exactly one of the two counts."""
     done, ended = [], threading.Event()
-    job = Errand("job", "call", "run", lambda: 1, lambda _: ended.set())
+    job = DetachableWork("job", "call", "run", lambda: 1, lambda _: ended.set())
     job.start()
     assert ended.wait(10)
     assert not job.leave()
@@ -86,7 +86,7 @@ def test_a_handler_without_a_thread_is_not_listed():
     threading.Thread = Poor
     try:
         with pytest.raises(RuntimeError, match="can't start"):
-            ask_handler("ask", "run", lambda asked: 1, "?", token)
+            call_handler("ask", "run", lambda asked: 1, "?", token)
     finally:
         threading.Thread = real
     assert started
@@ -95,9 +95,9 @@ def test_a_handler_without_a_thread_is_not_listed():
 
 def test_a_function_on_a_thread():
     """It returns, raises, or is left behind."""
-    assert ask_handler("ask", "run", lambda asked: 1, "?", CancelToken()) == 1
+    assert call_handler("ask", "run", lambda asked: 1, "?", CancelToken()) == 1
     with pytest.raises(ConfigurationError, match="mine"):
-        ask_handler("ask", "run", raise_mine, "?", CancelToken())
+        call_handler("ask", "run", raise_mine, "?", CancelToken())
     token, gate = CancelToken(), Gate()
 
     def stuck(asked):
@@ -105,7 +105,7 @@ def test_a_function_on_a_thread():
         gate.stop_here()
 
     with pytest.raises(Cancelled, match="enough"):
-        ask_handler("ask", "run", stuck, "?", token)
+        call_handler("ask", "run", stuck, "?", token)
     gate.open()
     until(lambda: not abandoned())
 

@@ -162,7 +162,7 @@ def test_callbacks_may_do_anything_to_the_token():
 
     def cancel():
         gate.wait_reached()
-        agent._stage.slot.live.token.on_cancel(callback)
+        agent._conversation.slot.live.token.on_cancel(callback)
         agent.cancel("once").wait(10)
 
     together(lambda: agent.run("Do it."), cancel)

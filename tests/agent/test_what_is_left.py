@@ -229,7 +229,7 @@ def test_while_a_tool_runs(face, width):
 
     def reached():
         gate.wait_reached()
-        agent._stage.slot.live.token.on_cancel(gate.open)
+        agent._conversation.slot.live.token.on_cancel(gate.open)
 
     result = cancelled_when(reached, agent, face)
     outcomes = [each.outcome for each in result.tool_outcomes]
@@ -274,8 +274,8 @@ def test_in_a_back_off(face, kind):
 
         def reached():
             while (
-                agent._stage.slot.live is None
-                or agent._stage.slot.live.phase != "retry"
+                agent._conversation.slot.live is None
+                or agent._conversation.slot.live.phase != "retry"
             ):
                 pass
 

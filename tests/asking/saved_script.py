@@ -34,7 +34,7 @@ def by_drive(agent, output):
             if not getattr(step, "call_id", "") and step.id.startswith("input:"):
                 return None
             if step.is_blocking:
-                driver.resolve(step.id, answer_for(step))
+                driver.answer(step.id, answer_for(step))
         return step.result
 
 
@@ -46,7 +46,7 @@ def by_start(agent, output):
         while not handle.done():
             until(lambda: handle.interrupts or handle.done())
             for asked in handle.interrupts:
-                handle.respond(asked.id, answer_for(asked))
+                handle.answer(asked.id, answer_for(asked))
         return handle.result(0)
 
 

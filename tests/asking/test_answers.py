@@ -97,8 +97,8 @@ def test_a_handle_that_nobody_answers(kind):
     with agent.start("Do it.") as handle:
         asked = first_raised(handle)
         check_late(handle.result(LONG), kind)
-        assert not handle.respond(asked.id, False)
-        assert not handle.respond(asked.call_id, False)
+        assert not handle.answer(asked.id, False)
+        assert not handle.answer(asked.call_id, False)
         with pytest.raises(InterruptOver):
             asked.deny() if kind != "ask" else asked.submit("late")
     check_usable(agent)
@@ -146,7 +146,7 @@ def test_some_answers_at_a_desk_are_in_time():
     agent = asking(doing("a", "b", "c"), answer_timeout=60)
     with FakeClock() as clock, agent.start("Do it.") as handle:
         until(lambda: len(handle.interrupts) == 3)
-        assert handle.respond("c1", True)
+        assert handle.answer("c1", True)
         until(lambda: clock.advance(100) or handle.done())
         result = handle.result(LONG)
     assert outcomes(result) == ["not_started", "done", "not_started"]
@@ -285,7 +285,7 @@ def test_no_credentials(how):
         if how == "none":
             asked.provide(None)
         elif how == "false":
-            driver.resolve(asked.id, False)
+            driver.answer(asked.id, False)
         else:
             asked.deny("not at night" if how == "reason" else "")
         assert [each.outcome for each in driver.next().outcomes] == ["denied"]

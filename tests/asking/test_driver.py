@@ -41,7 +41,7 @@ def kinds(driver, answers):
         seen.append(step)
         answer = answers.get(type(step))
         if answer is not None:
-            driver.resolve(step.id, answer)
+            driver.answer(step.id, answer)
     return seen, step.result
 
 
@@ -95,8 +95,8 @@ def test_any_order(order, by):
     """All that is open is there from the first on; each answer is for its own call."""
     agent = asking(doing("a", "b", "c"))
     driver = agent.drive("Go.")
-    assert driver.next() == driver.pending[0]
-    pending = driver.pending
+    assert driver.next() == driver.interrupts[0]
+    pending = driver.interrupts
     assert [each.call_id for each in pending] == ["c0", "c1", "c2"]
     for number in map(int, order):
         answer = Approval(number != 1, reason=f"no {number}")
@@ -104,8 +104,8 @@ def test_any_order(order, by):
             each = pending[number]
             each.approve() if answer.allow else each.deny(answer.reason)
         else:
-            driver.resolve(getattr(pending[number], by), answer)
-    assert driver.pending == ()
+            driver.answer(getattr(pending[number], by), answer)
+    assert driver.interrupts == ()
     assert isinstance(driver.next(), AfterToolResult)
     assert said_to_model(agent.messages) == ["did a", "Denied: no 1", "did c"]
 
@@ -115,7 +115,7 @@ def test_one_at_a_time():
     agent = asking(doing("a", "b", "c"))
     driver = agent.drive("Go.")
     first = driver.next()
-    driver.resolve("c1", False)
+    driver.answer("c1", False)
     first.approve({"what": "z"})
     last = driver.next()
     assert last.call_id == "c2"
@@ -134,8 +134,8 @@ def test_next_on_an_open_interrupt(script):
     for _ in range(2):
         with pytest.raises(InterruptPending, match=asked.id):
             driver.next()
-    assert driver.pending == (asked,)
-    driver.resolve(asked.id, ANSWERS[type(asked)])
+    assert driver.interrupts == (asked,)
+    driver.answer(asked.id, ANSWERS[type(asked)])
     kinds(driver, ANSWERS)
     check_usable(agent)
 
@@ -158,16 +158,16 @@ def test_an_interrupt_is_used_once(script):
     driver = asking(script).drive("Go.")
     asked = driver.next()
     answer = ANSWERS[type(asked)]
-    driver.resolve(asked.id, answer)
+    driver.answer(asked.id, answer)
     for _ in range(2):
         for name in (asked.id, asked.call_id):
             with pytest.raises(InterruptOver):
-                driver.resolve(name, answer)
+                driver.answer(name, answer)
         with pytest.raises(InterruptOver):
             asked.submit("so") if script is WONDER else asked.deny()
         step = driver.next()
         if isinstance(step, AwaitingInput):  # its second question: not by this handle
-            driver.resolve(step.id, "so")
+            driver.answer(step.id, "so")
             driver.next()
 
 
@@ -177,9 +177,9 @@ def test_wrong_ids():
     asked = driver.next()
     for wrong in ("", "nope", "approval:", asked.id[:-1], asked.id + "x"):
         with pytest.raises(ConfigurationError, match=asked.id) as caught:
-            driver.resolve(wrong, True)
+            driver.answer(wrong, True)
         assert not isinstance(caught.value, InterruptOver)
-    assert driver.pending == (asked,)
+    assert driver.interrupts == (asked,)
     asked.approve()
     assert [each.outcome for each in driver.next().outcomes] == ["done"]
 
@@ -212,11 +212,11 @@ def test_wrong_answers_keep_it_open(script, wrong):
     asked = driver.next()
     for answer in wrong:
         with pytest.raises(ConfigurationError):
-            driver.resolve(asked.id, answer)
-        assert driver.pending == (asked,)
+            driver.answer(asked.id, answer)
+        assert driver.interrupts == (asked,)
         with pytest.raises(InterruptPending):
             driver.next()
-    driver.resolve(asked.id, ANSWERS[type(asked)])
+    driver.answer(asked.id, ANSWERS[type(asked)])
     _, result = kinds(driver, ANSWERS)
     assert outcomes(result) == ["done"]
 
@@ -229,7 +229,7 @@ def test_answers_from_other_threads():
     wins, over = [], []
 
     def answer(number):
-        for asked in driver.pending or ():
+        for asked in driver.interrupts or ():
             try:
                 asked.approve({"what": str(number)})
                 wins.append(asked.call_id)
@@ -282,12 +282,12 @@ def test_the_id_of_a_call_that_is_used_again():
     agent = asking(DO, say(call("do", {"what": "more"})))
     driver = agent.drive("Go.")
     driver.next()
-    driver.resolve("call_do", True)
+    driver.answer("call_do", True)
     assert isinstance(driver.next(), AfterToolResult)
     with pytest.raises(InterruptOver):
-        driver.resolve("call_do", True)
+        driver.answer("call_do", True)
     driver.next()
-    driver.resolve("call_do", False)
+    driver.answer("call_do", False)
     driver.next()
     assert outcomes(driver.next().result) == ["done", "denied"]
 
@@ -301,7 +301,7 @@ def test_a_driver_goes_on_with_a_paused_run():
     before = agent.run("Go.")
     driver = agent.drive()
     assert driver.next().id == before.interrupts[0].id
-    for asked in driver.pending:
+    for asked in driver.interrupts:
         asked.approve()
     driver.next()
     result = driver.next().result
@@ -340,7 +340,7 @@ def test_a_pause_that_is_gone_when_the_driver_comes(how):
     assert driver.next() is driver.next()
     other.close()
     agent.cancel()
-    driver.submit_input("And now?")
+    driver.send_input("And now?")
     assert isinstance(driver.next(), Finished)
 
 
@@ -363,7 +363,7 @@ def test_a_driver_is_one_of_many():
     drivers = [each.drive("Go.") for each in (first, second)]
     asked = [driver.next() for driver in drivers]
     with pytest.raises(ConfigurationError, match="nobody has asked"):
-        drivers[0].resolve(asked[1].id, True)
+        drivers[0].answer(asked[1].id, True)
     for each in asked:
         each.approve()
     for driver in drivers:

@@ -80,7 +80,7 @@ def test_a_cancel_at_every_point(point, face):
         driver.close()
     else:
         assert (driver if face == "driver" else agent).cancel("enough")
-    assert driver.pending == ()
+    assert driver.interrupts == ()
     with pytest.raises(InterruptOver):
         use(step)
     if face == "closed":
@@ -100,7 +100,7 @@ def test_a_cancel_at_every_point(point, face):
         use(step)
     assert isinstance(driver.next(), AwaitingInput)
     assert not driver.cancel()
-    driver.submit_input("And now?")
+    driver.send_input("And now?")
     assert driver.next().result.text == "ok"
     check_usable(agent)
 
@@ -160,7 +160,7 @@ def test_what_cancels_before_it_begins():
     driver = agent.drive("Go.", cancel=token)
     assert driver.next().result.cancelled
     assert (agent.model.asked, len(agent.messages)) == ([], 1)
-    driver.submit_input("Go on.")  # the token is for the first run
+    driver.send_input("Go on.")  # the token is for the first run
     assert driver.next().result.text == "never"
 
 
@@ -173,7 +173,7 @@ def test_a_timeout_is_for_the_first_run():
         agent.cancel_signal.wait(20)
         first = driver.next()
     assert first.result.cancellation.origin == "deadline"
-    driver.submit_input("Again.")
+    driver.send_input("Again.")
     driver.next()
     assert agent.is_running
     driver.close()
@@ -280,7 +280,7 @@ def test_on_event_sees_all_runs():
     driver = agent.drive("Go.", on_event=look)
     while not isinstance(driver.next(), AwaitingInput):
         pass
-    driver.submit_input("More.")
+    driver.send_input("More.")
     assert isinstance(driver.next(), Finished)
     assert said_to_model(agent.messages) == ["did it"]
     words = "".join(each.text for each in seen if isinstance(each, TextDelta))
@@ -327,7 +327,7 @@ def test_output():
     driver.next().approve()
     assert isinstance(driver.next(), AfterToolResult)
     assert driver.next().result.output == 4
-    driver.submit_input("And now?")
+    driver.send_input("And now?")
     assert driver.next().result.output is None
     agent = asking(*["nothing of the kind"] * 9)
     driver = agent.drive("Go.", output=int)
@@ -352,7 +352,7 @@ def test_output_of_a_paused_run():
 def test_a_snapshot_tells_how_far_it_is():
     """The run, the conversation, what is open, what is unheard, and what was used."""
     agent, driver, asked = at("approval")
-    driver.submit_input("two")
+    driver.send_input("two")
     shot = driver.snapshot()
     assert (shot.interrupts, shot.messages) == ((asked,), agent.messages)
     assert asked.id.split(":")[1] == shot.run_id

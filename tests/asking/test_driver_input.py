@@ -48,7 +48,7 @@ def test_before_the_first_next():
     agent = asking(DO, tools=[free])
     driver = agent.drive("one")
     for words in ("two", "three"):
-        driver.submit_input(words)
+        driver.send_input(words)
     assert isinstance(driver.next(), AfterToolResult)
     assert heard(agent) == ["one"]
     finish(driver)
@@ -60,8 +60,8 @@ def test_without_a_prompt():
     """It begins with what was said, all of it at once."""
     agent = asking()
     driver = agent.drive()
-    driver.submit_input("one")
-    driver.submit_input([PICTURE, "two"])
+    driver.send_input("one")
+    driver.send_input([PICTURE, "two"])
     assert finish(driver).turns == 1
     assert heard(agent) == ["one", PICTURE, "two"]
 
@@ -72,13 +72,13 @@ def test_while_something_is_open(script):
     agent = asking(script)
     driver = agent.drive("one")
     asked = driver.next()
-    driver.submit_input("two")
-    assert driver.pending == (asked,)
+    driver.send_input("two")
+    assert driver.interrupts == (asked,)
     for _ in range(2 if script is WONDER else 1):
-        driver.resolve(asked.call_id, True if script is DO else "so")
+        driver.answer(asked.call_id, True if script is DO else "so")
         step = driver.next()
     assert isinstance(step, AfterToolResult)
-    driver.submit_input("three")
+    driver.send_input("three")
     finish(driver)
     assert heard(agent) == ["one", "two", "three"]
 
@@ -89,7 +89,7 @@ def test_after_tools_both_ways_are_in_order():
     driver = agent.drive("one")
     pause = driver.next()
     pause.submit("two")
-    driver.submit_input("three")
+    driver.send_input("three")
     finish(driver)
     assert heard(agent) == ["one", "two", "three"]
     assert [type(m).__name__ for m in agent.messages[2:4]] == [
@@ -103,7 +103,7 @@ def test_when_the_run_ends_without_tools():
     """It is said in a run of its own, after the result of the one before."""
     agent = asking("first", "second")
     driver = agent.drive("one")
-    driver.submit_input("two")
+    driver.send_input("two")
     assert [finish(driver).text, finish(driver).text] == ["first", "second"]
     assert heard(agent) == ["one", "two"]
     assert isinstance(driver.next(), AwaitingInput)
@@ -124,7 +124,7 @@ def test_from_other_threads_at_any_time():
 
     def talk(who):
         for number in range(20):
-            driver.submit_input(f"{who} {number}")
+            driver.send_input(f"{who} {number}")
 
     def talk_all():
         together(*[lambda who=who: talk(who) for who in range(4)])
@@ -143,7 +143,7 @@ def test_the_agent_is_busy():
     agent = asking(DO)
     other, driver = agent.drive("other"), agent.drive("one")
     other.next()
-    driver.submit_input("two")
+    driver.send_input("two")
     for _ in range(3):
         with pytest.raises(AgentBusy):
             driver.next()
@@ -151,12 +151,12 @@ def test_the_agent_is_busy():
     finish(driver), finish(driver)
     assert heard(agent) == ["other", "one", "two"]
     idle = agent.drive()
-    idle.submit_input("three")
-    idle.submit_input("four")
+    idle.send_input("three")
+    idle.send_input("four")
     with agent.stream("between"):
         with pytest.raises(AgentBusy):
             idle.next()
-        idle.submit_input("five")
+        idle.send_input("five")
     finish(idle), finish(idle)
     assert heard(agent)[-4:] == ["between", "three", "four", "five"]
 
@@ -168,10 +168,10 @@ def test_words_that_are_none(wrong):
     for expected in (AwaitingInput, AfterToolResult):
         step = driver.next()
         assert isinstance(step, expected)
-        for submit in (driver.submit_input, step.submit):
+        for submit in (driver.send_input, step.submit):
             with pytest.raises(ConfigurationError, match="prompt"):
                 submit(wrong)
-        assert driver.pending == (step,)
+        assert driver.interrupts == (step,)
         step.submit("Go.")
 
 
@@ -223,19 +223,19 @@ def test_awaiting_input_again_and_again():
     driver = agent.drive()
     asked = driver.next()
     assert driver.next() is driver.next() is asked
-    assert driver.pending == (asked,)
+    assert driver.interrupts == (asked,)
     asked.submit("one")
-    assert driver.pending == ()
+    assert driver.interrupts == ()
     with pytest.raises(InterruptOver):
         asked.submit("again")
     finish(driver)
     other = driver.next()
     assert other.id != asked.id
-    driver.submit_input("two")  # past it: it is over when the run begins
+    driver.send_input("two")  # past it: it is over when the run begins
     finish(driver)
     with pytest.raises(InterruptOver):
         other.submit("late")
-    driver.resolve(driver.next().id, "three")
+    driver.answer(driver.next().id, "three")
     finish(driver)
     assert heard(agent) == ["one", "two", "three"]
 
@@ -252,7 +252,7 @@ def test_a_cancel_after_tools(mode, keeps, way):
     agent = asking(DO, tools=[free], cancel_policy=policy)
     driver = agent.drive("one")
     pause = driver.next()
-    (pause.submit if way == "interrupt" else driver.submit_input)("two")
+    (pause.submit if way == "interrupt" else driver.send_input)("two")
     assert driver.cancel("enough", mode=mode)
     result = driver.next().result
     assert (result.stop_reason, outcomes(result)) == ("cancelled", ["done"])
@@ -266,11 +266,11 @@ def test_a_cancel_while_the_model_answers():
     gate = Gate()
     agent = Agent(model(gate, "never said"))
     driver = agent.drive("one")
-    driver.submit_input("two")
+    driver.send_input("two")
 
     def cancel():
         gate.wait_reached()
-        driver.submit_input("three")
+        driver.send_input("three")
         assert driver.cancel()
 
     results = []
@@ -284,10 +284,10 @@ def test_an_error_of_the_model():
     """next() raises it, what was said is said next, and the driver goes on."""
     agent = asking(ValueError("no model today"), "well", OSError("again"))
     driver = agent.drive("one")
-    driver.submit_input("two")
+    driver.send_input("two")
     with pytest.raises(ValueError, match="no model today"):
         driver.next()
-    assert driver.pending == ()
+    assert driver.interrupts == ()
     assert finish(driver).text == "well"
     driver.next().submit("three")
     with pytest.raises(OSError, match="again"):
@@ -302,7 +302,7 @@ def test_closing_keeps_what_was_not_heard():
     agent = asking(DO)
     driver = agent.drive("one")
     driver.next()
-    driver.submit_input("two")
+    driver.send_input("two")
     driver.close()
     assert not agent.is_running
     assert [block.content[0].text for block in driver.snapshot().pending_input] == [

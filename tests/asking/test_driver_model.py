@@ -101,7 +101,7 @@ class DriverModel(RuleBasedStateMachine):
     def say_more(self):
         """Submit input: it is taken at any time."""
         words = f"number {len(self.said)}"
-        self.driver.submit_input(words)
+        self.driver.send_input(words)
         self.said.append(words)
 
     @rule()
@@ -121,7 +121,7 @@ class DriverModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def answer(self, data):
         """Answer something that is open, by whatever name."""
-        pending = self.driver.pending
+        pending = self.driver.interrupts
         if not pending:
             return
         asked = data.draw(st.sampled_from(pending))
@@ -132,21 +132,21 @@ class DriverModel(RuleBasedStateMachine):
             answer = f"number {len(self.said)}"
             self.said.append(answer)
         by_call = getattr(asked, "call_id", "") and data.draw(st.booleans())
-        self.driver.resolve(asked.call_id if by_call else asked.id, answer)
+        self.driver.answer(asked.call_id if by_call else asked.id, answer)
         self.used.append(asked)
 
     @rule(wrong=st.sampled_from([True, 5, None, b"", {}]))
     def answer_wrongly(self, wrong):
         """An answer that makes no sense leaves the question open."""
-        for asked in self.driver.pending:
+        for asked in self.driver.interrupts:
             is_fine = isinstance(asked, ApprovalRequest) and wrong is True
             is_fine = is_fine or (isinstance(asked, AuthRequest) and wrong is not True)
             is_fine = is_fine or (asked.is_blocking and wrong is None)
             if is_fine and not (isinstance(asked, ApprovalRequest) and wrong is None):
                 continue
             with pytest.raises(ConfigurationError):
-                self.driver.resolve(asked.id, wrong)
-            assert asked in self.driver.pending
+                self.driver.answer(asked.id, wrong)
+            assert asked in self.driver.interrupts
 
     @precondition(lambda self: self.used)
     @rule(data=st.data())
@@ -154,20 +154,20 @@ class DriverModel(RuleBasedStateMachine):
         """What is used up is over, for ever."""
         asked = data.draw(st.sampled_from(self.used))
         with pytest.raises(InterruptOver):
-            self.driver.resolve(asked.id, ANSWERS.get(type(asked), "again"))
+            self.driver.answer(asked.id, ANSWERS.get(type(asked), "again"))
 
     @rule(mode=st.sampled_from(["now", "after_tools"]), face=st.booleans())
     def cancel(self, mode, face):
         """Cancel: true if there was a run, which ends with the next step."""
         was_live = self.agent.is_running
-        given = self.driver.pending
+        given = self.driver.interrupts
         cancel = self.driver.cancel if face else self.agent.cancel
         assert bool(cancel(mode=mode)) == was_live
         if not was_live:
             return
         if mode == "now":
             self.used += given
-            assert self.driver.pending == ()
+            assert self.driver.interrupts == ()
         self.step = self.driver.next()
         assert isinstance(self.step, Finished)
         assert self.step.result.cancelled
@@ -175,7 +175,7 @@ class DriverModel(RuleBasedStateMachine):
     @rule()
     def close(self):
         """Close: no run is live, and the driver is as new."""
-        self.used += self.driver.pending
+        self.used += self.driver.interrupts
         self.driver.close()
         assert not self.agent.is_running
         self.step = None
@@ -192,7 +192,7 @@ class DriverModel(RuleBasedStateMachine):
     # -- what always holds -------------------------------------------------------------
 
     def _is_open(self, step):
-        return step in self.driver.pending
+        return step in self.driver.interrupts
 
     @invariant()
     def nothing_said_is_lost(self):

@@ -29,7 +29,7 @@ def test_a_paused_question_goes_on_in_a_handle():
             open_now = until(lambda: handle.interrupts or handle.done())
             for each in open_now if open_now is not True else ():
                 asked.append((each.id, each.question))
-                assert handle.respond(each.id, each.question)
+                assert handle.answer(each.id, each.question)
         result = handle.result(LONG)
     assert [question for _, question in asked] == ["What?", "Why?"]
     assert len(dict(asked)) == 2

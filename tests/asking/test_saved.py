@@ -36,9 +36,9 @@ def driven(*script, steps=1, answers=(), said=(), prompt="Go.", **settings):
     for number in range(steps):
         step = driver.next()
         if number < len(given):
-            driver.resolve(step.id, given[number])
+            driver.answer(step.id, given[number])
     for words in said:
-        driver.submit_input(words)
+        driver.send_input(words)
     return driver
 
 
@@ -63,9 +63,9 @@ def states():
     yield "driven question", driven(WONDER).snapshot().state, ["so, so"]
     yield "after tools", driven(FREE).snapshot().state, ["did it"]
     driver = driven(doing("a", "b"))
-    driver.resolve("c1", False)
+    driver.answer("c1", False)
     yield "half answered", driver.snapshot().state, ["did a", "did b"]
-    driver.resolve("c0", True)
+    driver.answer("c0", True)
     driver.next()
     yield "some denied", driver.snapshot().state, ["did a", "Denied."]
 

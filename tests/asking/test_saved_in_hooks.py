@@ -156,7 +156,7 @@ def test_input_that_is_queued_is_saved_by_a_hook(face):
     if face == "drive":
         gate.open()
         with agent.drive("one") as driver:
-            driver.submit_input("two")
+            driver.send_input("two")
             driver.next()
     else:
         with agent.start("one") as handle:
@@ -174,8 +174,8 @@ def test_input_that_is_queued_is_saved_by_a_hook(face):
 def test_input_that_was_saved_comes_before_what_is_said_next(face):
     """Whoever loads it and begins with a prompt says both, in order; and saves both."""
     driver = asking().drive()
-    driver.submit_input("one")
-    driver.submit_input("two")
+    driver.send_input("one")
+    driver.send_input("two")
     state = driver.snapshot().state
     other = Agent.load(state, model())
     if face == "run":

@@ -99,7 +99,7 @@ def test_picrust_3_an_interrupt_while_asked_stops_the_whole_round(answered):
     driver = agent.drive("Go.")
     driver.next()
     for number in range(answered):
-        driver.resolve(f"c{number}", True)
+        driver.answer(f"c{number}", True)
     driver.cancel()
     assert outcomes(driver.next().result) == ["not_started"] * 3
     assert (ran, len(agent.model.asked)) == ([], 1)
@@ -122,7 +122,7 @@ def test_picrust_4_an_interrupt_swallows_no_input():
         until(lambda: handle.interrupts)
         handle.send_input("two")
         assert handle.interrupts  # words are no answer
-        handle.respond("call_do", True)
+        handle.answer("call_do", True)
         handle.result(LONG)
     assert heard(agent) == ["one", "two"]
 
@@ -257,7 +257,7 @@ def test_agentkit_next_on_what_is_pending():
     asked = driver.next()
     with pytest.raises(InterruptPending, match="must be answered"):
         driver.next()
-    driver.resolve("c1", True)  # answered out of turn: the first is still open
+    driver.answer("c1", True)  # answered out of turn: the first is still open
     with pytest.raises(InterruptPending, match=asked.id):
         driver.next()
     asked.approve()

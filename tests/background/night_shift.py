@@ -103,7 +103,7 @@ def until(is_so):
 
 def phase_of(agent):
     """Return what the live run is doing."""
-    live = agent._stage.slot.live
+    live = agent._conversation.slot.live
     return None if live is None else live.phase
 
 

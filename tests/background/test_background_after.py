@@ -199,7 +199,7 @@ def test_who_runs_it_next_waits_for_it(face):
     """on_busy="queue": the next run begins when it has ended, and knows all of it."""
     away = Away(face)
     following = Caller(away.agent, "run", "Next.", on_busy="queue")
-    until(lambda: away.agent._stage.line)
+    until(lambda: away.agent._conversation.line)
     away.gate.open()
     assert following.result().text == "ok"
     assert away.handle.result(0).text == LAST

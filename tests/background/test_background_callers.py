@@ -220,7 +220,7 @@ def test_of_a_run_that_waits_for_its_turn(backgroundable):
     caller = Caller(
         *(agent, "run", "Second."), on_busy="queue", backgroundable=backgroundable
     )
-    until(lambda: agent._stage.line)
+    until(lambda: agent._conversation.line)
     assert not agent.background()
     gate.open()
     assert caller.result().text == "second"
@@ -234,7 +234,7 @@ def test_of_a_live_run_while_another_waits_for_its_turn():
     first = Caller(agent, "backgroundable", "First.")
     gate.wait_reached()
     second = Caller(agent, "run", "Second.", on_busy="queue")
-    until(lambda: agent._stage.line)
+    until(lambda: agent._conversation.line)
     assert agent.background()
     handle = check_released(first.result(), agent)
     assert second.is_waiting

@@ -263,9 +263,9 @@ def test_approvals_at_the_handle(how, face):
     assert away.handle.state == "waiting_for_approval"
     assert ledger.ran == []
     if how == "respond":
-        assert away.handle.respond(second.id, False)
-        assert away.handle.respond("c1", True)
-        assert not away.handle.respond(first.id, True)
+        assert away.handle.answer(second.id, False)
+        assert away.handle.answer("c1", True)
+        assert not away.handle.answer(first.id, True)
     else:
         second.deny("no")
         first.approve()
@@ -293,7 +293,7 @@ def test_a_question_at_the_handle(name, face):
     away = Attended(face, [call("ask")], getattr(ledger, name))
     [asked] = away.wait_for(AwaitingInput)
     assert asked.question == "How much?"
-    assert away.handle.respond(asked.id, "nine")
+    assert away.handle.answer(asked.id, "nine")
     check_finished(away.handle, away.agent, LAST)
     assert ledger.ran == ["nine"]
 
@@ -348,7 +348,7 @@ def test_a_tool_that_began_before_somebody_could_be_asked(face):
     gate.open()
     until(lambda: handle.interrupts)
     assert handle.state == "waiting_for_input"
-    assert handle.respond(handle.interrupts[0].id, "nine")
+    assert handle.answer(handle.interrupts[0].id, "nine")
     final = check_finished(handle, agent, LAST)
     assert outcomes(final) == ["done"]
     assert len(began) == 2
@@ -363,6 +363,6 @@ def test_a_question_that_is_answered_at_another_handle():
     assert agent.run("Do it.").stop_reason == "interrupt"
     handle = agent.start()
     until(lambda: handle.interrupts)
-    assert handle.respond(handle.interrupts[0].id, "nine")
+    assert handle.answer(handle.interrupts[0].id, "nine")
     assert handle.result(LONG).text == LAST
     assert ledger.ran == ["nine"]

@@ -36,7 +36,7 @@ def test_a_run_that_takes_the_place_of_others_waits_for_it():
     agent, handle, gate = away("first")
 
     def open_later():
-        until(lambda: agent._stage.line)
+        until(lambda: agent._conversation.line)
         gate.open()
 
     with meanwhile(open_later):

@@ -36,7 +36,7 @@ def attended(handle):
     for event in handle.subscribe():
         if isinstance(event, InterruptRaised):
             for asked in handle.interrupts:
-                handle.respond(asked.id, True)
+                handle.answer(asked.id, True)
     return handle.result(LONG)
 
 

@@ -63,7 +63,7 @@ def pull_and_drop(agent):
 def submit(agent):
     driver = agent.drive()
     driver.next().submit("Do it.")
-    driver.submit_input("And that.")
+    driver.send_input("And that.")
     pull(driver)
 
 
@@ -117,7 +117,7 @@ def test_ctrl_c_at_every_line_of_next_leaves_the_driver_usable():
         agent.model._script[:] = ["ok"] * 3
         driver.close()
         agent.cancel()
-        driver.submit_input("Go on.")
+        driver.send_input("Go on.")
         step = driver.next()
         while not isinstance(step, Finished):
             answer(step)

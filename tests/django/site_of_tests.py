@@ -60,7 +60,7 @@ SYNCAGENT = {
     "OWNER_OF": owner_of,
     "HEARTBEAT": float(os.environ.get("HEARTBEAT", "60")),
     "MAX_BODY": 10_000,
-    "MOST_PER_OWNER": 200,
+    "MAX_PER_OWNER": 200,
     "OPERATOR_TOKEN": TOKEN,
     "GRACE": 0.0,
 }

@@ -4,7 +4,7 @@ from flask import current_app, g
 from flask_site import Visitor, make_site
 
 from syncagent import Agent, ToolContext, tool
-from syncagent._context import surrounded_by
+from syncagent._context import within_context
 from syncagent.testing import ScriptedModel, call, say
 
 
@@ -73,7 +73,7 @@ def test_surroundings_that_fail_do_not_stop_a_run():
         def __exit__(self, *raised):
             raise ValueError("never entered")
 
-    with surrounded_by(Broken):
+    with within_context(Broken):
         handle = Agent(ScriptedModel(["Hello."])).start("Go.")
     assert handle.result(20).text == "Hello."
     handle.join(20)
@@ -81,6 +81,6 @@ def test_surroundings_that_fail_do_not_stop_a_run():
 
 def test_other_runs_have_no_surroundings():
     """What surrounds the runs of a request is gone after it."""
-    with surrounded_by(lambda: 1 / 0):
+    with within_context(lambda: 1 / 0):
         pass
     assert Agent(looking(), tools=[look]).run("Go.").text == ""

@@ -147,7 +147,7 @@ def test_a_handle_waits_for_the_answer():
     with function.start("x") as handle:
         for event in handle.subscribe():
             if type(event).__name__ == "InterruptRaised":
-                assert handle.respond("call_shoot", True)
+                assert handle.answer("call_shoot", True)
         assert function.value(handle.result(LONG)) == Point(1)
 
 

@@ -156,7 +156,7 @@ def retry_back_off(folder):
         model = OpenAIChat("fake", base_url=server.base_url, api_key="any", retries=1)
         agent = Agent(model)
         handle = agent.start("Do it.")
-        until(lambda: agent._stage.slot.live.phase == "retry")
+        until(lambda: agent._conversation.slot.live.phase == "retry")
         return Scene(agent, handle, nothing, close=stack.pop_all().close)
 
 
@@ -166,7 +166,7 @@ def queued(folder):
     agent.start("First.")
     gate.wait_reached()
     handle = agent.start("Do it.", on_busy="queue")
-    until(lambda: len(agent._stage.line) == 1)
+    until(lambda: len(agent._conversation.line) == 1)
     return Scene(agent, handle, gate.open)
 
 
@@ -209,7 +209,7 @@ def _asked(function, state, answer):
 
     def let_go():
         for asked in handle.interrupts:
-            handle.respond(asked.id, answer)
+            handle.answer(asked.id, answer)
 
     scene = Scene(agent, handle, let_go).wait_for_state(state)
     scene.answer = answer

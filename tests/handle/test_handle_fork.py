@@ -27,7 +27,7 @@ def test_a_forked_child_has_no_part_in_it():
             is_refused(handle.result),
             is_refused(handle.wait),
             is_refused(handle.send_input, "x"),
-            is_refused(handle.respond, "x", True),
+            is_refused(handle.answer, "x", True),
         ]
         handle.close()
         followed = [len(list(each)) for each in (follower, handle.subscribe())]

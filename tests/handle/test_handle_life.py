@@ -126,7 +126,7 @@ def test_whoever_has_started_a_handle_may_queue_a_run_behind_it():
     with HeldUp() as gate:
         handle = agent.start("One.")
         gate.wait_reached()
-        with meanwhile(lambda: (until(lambda: agent._stage.line), gate.open())):
+        with meanwhile(lambda: (until(lambda: agent._conversation.line), gate.open())):
             assert agent.run("Two.", on_busy="queue").text == "two"
     assert handle.result(LONG).text == "one"
 
@@ -364,7 +364,7 @@ def test_a_tool_that_waits_for_a_handle_of_another_agent():
 def test_a_handle_that_is_refused_takes_nothing_with_it():
     """What a saved agent has not heard yet is said once, and first."""
     driver = Agent(model()).drive()
-    driver.submit_input("More.")
+    driver.send_input("More.")
     agent = Agent.load(driver.snapshot().state, model())
     with agent.stream("One.") as stream:
         with pytest.raises(AgentBusy):

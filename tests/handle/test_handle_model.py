@@ -137,16 +137,16 @@ class HandleMachine(RuleBasedStateMachine):
     @rule(allow=st.booleans(), by_call=st.booleans())
     def respond(self, allow, by_call):
         (asked,) = self.handle.interrupts
-        assert self.handle.respond(asked.call_id if by_call else asked.id, allow)
+        assert self.handle.answer(asked.call_id if by_call else asked.id, allow)
         self.past += [asked.id, asked.call_id]
         self.ask()
 
     @rule()
     def respond_to_nothing(self):
         with pytest.raises(ConfigurationError, match="nobody has asked"):
-            self.handle.respond("nothing", True)
+            self.handle.answer("nothing", True)
         for name in self.past:
-            assert not self.handle.respond(name, True)
+            assert not self.handle.answer(name, True)
 
     @rule(how=st.sampled_from(ENDS))
     def end(self, how):

@@ -266,7 +266,7 @@ def test_a_storm_of_signals_on_the_thread_that_does_everything():
                 list(handle.subscribe(replay=False, cancel=over))
             else:
                 for asked in handle.interrupts:
-                    handle.respond(asked.id, True)
+                    handle.answer(asked.id, True)
 
     over = threading.Event()
     over.set()

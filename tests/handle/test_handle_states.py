@@ -154,9 +154,9 @@ def send_input(scene):
 
 def respond(scene):
     for asked in scene.handle.interrupts:
-        return "yes" if scene.handle.respond(asked.id, scene.answer) else "no"
+        return "yes" if scene.handle.answer(asked.id, scene.answer) else "no"
     with pytest.raises(ConfigurationError, match="nobody has asked"):
-        scene.handle.respond("nothing", True)
+        scene.handle.answer("nothing", True)
     return "wrong"
 
 

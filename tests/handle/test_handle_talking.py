@@ -59,7 +59,7 @@ def test_a_round_is_answered_by_any_name_in_any_order(by, order):
         if by == "itself":
             (asked[number].approve if allow else asked[number].deny)()
         else:
-            assert handle.respond(getattr(asked[number], by), allow, reason="not this")
+            assert handle.answer(getattr(asked[number], by), allow, reason="not this")
     assert outcomes(handle.result(LONG)) == ["done", "denied", "done"]
     assert ran == [0, 2]
     check_usable(agent)
@@ -74,10 +74,10 @@ def test_nothing_of_a_round_runs_that_was_not_answered_in_full(end, answered):
     until(lambda: len(handle.interrupts) == 3)
     asked = handle.interrupts
     for request in asked[:answered]:
-        assert handle.respond(request.id, True)
+        assert handle.answer(request.id, True)
     assert getattr(handle, end)("enough")
-    assert not handle.respond(asked[2].id, True)
-    assert not handle.respond(asked[2].call_id, True)
+    assert not handle.answer(asked[2].id, True)
+    assert not handle.answer(asked[2].call_id, True)
     result = handle.result(LONG)
     assert outcomes(result) == ["not_started"] * 3
     assert (ran, result.cancellation.phase) == ([], "approval")
@@ -94,8 +94,8 @@ def test_an_answer_after_the_end_is_told_so(make, end, tmp_path):
     handle, (asked,) = scene.handle, scene.handle.interrupts
     assert getattr(handle, end)()
     for _ in range(2):
-        assert not handle.respond(asked.id, scene.answer)
-        assert not handle.respond(asked.call_id, scene.answer)
+        assert not handle.answer(asked.id, scene.answer)
+        assert not handle.answer(asked.call_id, scene.answer)
         with pytest.raises(InterruptOver):
             asked._answer(scene.answer)
         assert handle.wait(LONG)
@@ -107,10 +107,10 @@ def test_the_first_answer_counts(make, tmp_path):
     """The second is told that it does not, while the run goes on and afterwards."""
     scene = make(tmp_path)
     handle, (asked,) = scene.handle, scene.handle.interrupts
-    assert handle.respond(asked.call_id, scene.answer)
-    assert not handle.respond(asked.id, scene.answer)
+    assert handle.answer(asked.call_id, scene.answer)
+    assert not handle.answer(asked.id, scene.answer)
     assert handle.result(LONG).stop_reason == "end_turn"
-    assert not handle.respond(asked.call_id, scene.answer)
+    assert not handle.answer(asked.call_id, scene.answer)
     assert outcomes(handle.result()) == ["done"]
     scene.check_end()
 
@@ -124,7 +124,7 @@ def test_one_of_many_answers_counts():
         (asked,), counted = handle.interrupts, []
 
         def answer(handle=handle, asked=asked, counted=counted):
-            counted.append(handle.respond(asked.id, True))
+            counted.append(handle.answer(asked.id, True))
 
         together(*[answer] * 5)
         assert sorted(counted) == [False] * 4 + [True]
@@ -140,9 +140,9 @@ def test_an_answer_that_makes_no_sense_changes_nothing(make, answer, tmp_path):
     scene = make(tmp_path)
     handle, (asked,) = scene.handle, scene.handle.interrupts
     with pytest.raises(ConfigurationError):
-        handle.respond(asked.id, answer)
+        handle.answer(asked.id, answer)
     with pytest.raises(ConfigurationError, match="nobody has asked 'other'"):
-        handle.respond("other", scene.answer)
+        handle.answer("other", scene.answer)
     assert handle.interrupts == (asked,)
     scene.let_go()
     assert outcomes(handle.result(LONG)) == ["done"]
@@ -155,7 +155,7 @@ def test_an_answer_may_change_arguments_and_be_remembered():
     handle = agent.start("Do it.")
     until(lambda: handle.interrupts)
     (asked,) = handle.interrupts
-    assert handle.respond(asked.id, True, "tool", arguments={"a": 20, "b": 2})
+    assert handle.answer(asked.id, True, "tool", arguments={"a": 20, "b": 2})
     told = [m for m in handle.result(LONG).messages if isinstance(m, ToolMessage)]
     assert ["22" in str(each) for each in told] == [True, False]
     agent.forget_rules()
@@ -166,7 +166,7 @@ def test_an_approval_object_is_an_answer_too():
     agent = Agent(model(say(call("risky"))), tools=[risky])
     handle = agent.start("Do it.")
     until(lambda: handle.interrupts)
-    assert handle.respond("call_risky", Approval(False, reason="not today"))
+    assert handle.answer("call_risky", Approval(False, reason="not today"))
     result = handle.result(LONG)
     assert outcomes(result) == ["denied"]
     assert "not today" in str(result.messages)

@@ -43,7 +43,7 @@ def one_call(crew, handle, chance):
         handle.shutdown("storm")
     elif kind in (3, 4):
         for asked in handle.interrupts:
-            handle.respond(asked.id, chance.random() < 0.8)
+            handle.answer(asked.id, chance.random() < 0.8)
     elif kind == 5:
         events = handle.subscribe(replay=chance.random() < 0.5)
         events.get(chance.random() * 0.001)

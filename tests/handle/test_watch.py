@@ -12,7 +12,7 @@ from rehearsal import meanwhile
 from tool_shop import until
 
 from syncagent.asking.inbox import Inbox
-from syncagent.asking.questions import Desk
+from syncagent.asking.questions import OpenQuestions
 from syncagent.cancel import CancelToken, Watch
 from syncagent.exceptions import InterruptOver
 from syncagent.interrupts import AwaitingInput
@@ -212,7 +212,7 @@ def test_an_answer_at_the_moment_in_which_a_question_is_dropped():
 
     with switching_often():
         for _ in range(100):
-            desk = Desk()
+            desk = OpenQuestions()
             for number in range(100):
                 asked = AwaitingInput(f"input:{number}", f"call_{number}", "ask", "?")
                 desk.lay(asked, CancelToken(), str)

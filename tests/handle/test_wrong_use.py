@@ -57,9 +57,9 @@ def test_one_call_id_for_two_calls():
     with agent.start("Go.") as handle:
         until(lambda: len(handle.interrupts) == 2)
         with pytest.raises(ConfigurationError, match="several calls"):
-            handle.respond("c", True)
+            handle.answer("c", True)
         for asked in handle.interrupts:
-            assert handle.respond(asked.id, True)
+            assert handle.answer(asked.id, True)
         assert handle.result(LONG).stop_reason == "end_turn"
 
 
@@ -117,7 +117,7 @@ def test_a_driver_that_waits_for_its_turn_can_be_cancelled():
     gate.wait_reached()
     driver = agent.drive("Two.")
     with meanwhile(lambda: steps.append(driver.next())):
-        until(lambda: agent._stage.line)
+        until(lambda: agent._conversation.line)
         assert driver.cancel("enough")
     assert steps[0].result.cancelled
     gate.open()
@@ -131,7 +131,7 @@ def test_what_a_driver_has_not_heard_is_the_agents_again():
     agent = Agent.load(driver.snapshot().state, model())
     assert "hello" in agent.fork().save()
     with agent.drive() as looked_at:
-        looked_at.submit_input("more")
+        looked_at.send_input("more")
     assert "hello" in agent.save()
     assert "hello" in str(agent.run("later").messages[0])
     assert "more" in str(agent.messages[0])
@@ -143,7 +143,7 @@ def test_words_for_an_approval_beside_another_answer(more):
     scene = approval(None)
     [asked] = scene.handle.interrupts
     with pytest.raises(ConfigurationError, match="go with True or False"):
-        scene.handle.respond(asked.id, Approval(True), **more)
+        scene.handle.answer(asked.id, Approval(True), **more)
     assert scene.handle.interrupts == (asked,)
     scene.handle.close()
     scene.check_end()

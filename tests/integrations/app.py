@@ -82,7 +82,7 @@ runs = Runs(
     on_disconnect=os.environ.get("ON_DISCONNECT", "cancel"),
     heartbeat=float(os.environ.get("HEARTBEAT", "60")),
     buffer=int(os.environ.get("BUFFER", "1024")),
-    most_per_owner=200,
+    max_per_owner=200,
 )
 views = Views(runs, make_agent, owner_of=lambda environ: environ.get("HTTP_X_USER"))
 runs_app = RunsApp(views)

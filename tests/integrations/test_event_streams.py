@@ -352,7 +352,7 @@ def test_credentials_are_in_no_event(runs):
     stream = runs.follow(run)
     until(lambda: run.handle.interrupts)
     (asked,) = run.handle.interrupts
-    assert run.handle.respond(asked.id, "my-password")
+    assert run.handle.answer(asked.id, "my-password")
     data = b"".join(stream)
     assert b"paid" in data
     assert b"my-password" not in data

@@ -20,7 +20,7 @@ from studio import (
 )
 
 from syncagent import Approval, ConfigurationError, tool
-from syncagent.integrations.web.bodies import Answer, CancelRequest, decode_body
+from syncagent.integrations.web.bodies import AnswerBody, CancelRequest, decode_body
 from syncagent.integrations.web.refusals import Refused
 from syncagent.integrations.web.runs import Runs, close_all
 from syncagent.testing import Gate, call, say
@@ -104,8 +104,8 @@ def test_every_run_has_an_owner(runs, owner):
         {"heartbeat": None},
         {"heartbeat": 0},
         {"keep": -1},
-        {"most_live": 0},
-        {"most_per_owner": True},
+        {"max_live": 0},
+        {"max_per_owner": True},
     ],
 )
 def test_settings_without_sense(settings):
@@ -128,7 +128,7 @@ def test_reasons_are_short():
 
 def test_too_many():
     """There is a limit for all and one for each owner, and room again afterwards."""
-    with make_runs(most_live=3, most_per_owner=2) as runs:
+    with make_runs(max_live=3, max_per_owner=2) as runs:
         mine = [silent(runs), silent(runs)]
         with pytest.raises(Refused) as refused:
             start(runs, "Hello")
@@ -153,7 +153,7 @@ def test_too_many_at_the_same_moment():
         with suppress(Refused):
             begun.append(runs.start(agent, "Go on.", owner=ANNA))
 
-    with make_runs(most_per_owner=2) as runs:
+    with make_runs(max_per_owner=2) as runs:
         threads = [threading.Thread(target=begin, args=(one,)) for one in agents]
         for thread in threads:
             thread.start()
@@ -165,7 +165,7 @@ def test_too_many_at_the_same_moment():
 
 def test_what_did_not_begin_takes_no_place():
     """A run that could not begin does not count."""
-    with make_runs(most_per_owner=1) as runs:
+    with make_runs(max_per_owner=1) as runs:
         for _ in range(3):
             with pytest.raises(ConfigurationError):
                 runs.start(agent_of("Hello"), "Go on.", owner=ANNA, timeout="soon")
@@ -174,7 +174,7 @@ def test_what_did_not_begin_takes_no_place():
 
 def test_finished_runs_leave():
     """Only so many that have ended are kept, the newest."""
-    with make_runs(most_finished=3) as runs:
+    with make_runs(max_finished=3) as runs:
         made = [finished(runs, "Hello") for _ in range(8)]
         assert runs.list(ANNA) == made[:4:-1]
         live = silent(runs)
@@ -212,10 +212,14 @@ def launch(where: str) -> str:
 @pytest.mark.parametrize(
     ("answer", "outcome", "result"),
     [
-        (Answer(allow=True), "done", "launched to Mars"),
-        (Answer(allow=False, reason="no fuel"), "denied", "no fuel"),
-        (Answer(allow=True, arguments={"where": "Oslo"}), "done", "launched to Oslo"),
-        (Answer(allow=True, remember="tool"), "done", "launched to Mars"),
+        (AnswerBody(allow=True), "done", "launched to Mars"),
+        (AnswerBody(allow=False, reason="no fuel"), "denied", "no fuel"),
+        (
+            AnswerBody(allow=True, arguments={"where": "Oslo"}),
+            "done",
+            "launched to Oslo",
+        ),
+        (AnswerBody(allow=True, remember="tool"), "done", "launched to Mars"),
     ],
 )
 def test_answers(runs, answer, outcome, result):
@@ -242,9 +246,9 @@ def test_answers_without_sense(runs):
     run = runs.start(agent, "Launch.", owner=ANNA)
     until(lambda: run.handle.interrupts)
     (asked,) = run.handle.interrupts
-    assert runs.answer(run, {"other": Answer(allow=True)}) == {"other": "refused"}
-    assert runs.answer(run, {asked.id: Answer(text="yes")}) == {asked.id: "refused"}
-    wrong = Answer(allow=True, arguments={"where": 7})
+    assert runs.answer(run, {"other": AnswerBody(allow=True)}) == {"other": "refused"}
+    assert runs.answer(run, {asked.id: AnswerBody(text="yes")}) == {asked.id: "refused"}
+    wrong = AnswerBody(allow=True, arguments={"where": 7})
     assert runs.answer(run, {asked.id: wrong}) == {asked.id: "refused"}
     assert [one.id for one in run.handle.interrupts] == [asked.id]
 
@@ -252,10 +256,10 @@ def test_answers_without_sense(runs):
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(),
-        Answer(allow=True, text="yes"),
-        Answer(text="yes", remember=True),
-        Answer(credentials="x", reason="why"),
+        AnswerBody(),
+        AnswerBody(allow=True, text="yes"),
+        AnswerBody(text="yes", remember=True),
+        AnswerBody(credentials="x", reason="why"),
     ],
 )
 def test_answers_are_one_thing(answer):
@@ -266,10 +270,10 @@ def test_answers_are_one_thing(answer):
 
 def test_answers_as_values():
     """What JSON says becomes what a handle is told."""
-    assert Answer(allow=False, reason="no").value() == Approval(False, reason="no")
-    assert Answer(text="").value() == ""
-    assert Answer(credentials=None).value() is None
-    assert Answer(credentials={"key": "k"}).value() == {"key": "k"}
+    assert AnswerBody(allow=False, reason="no").value() == Approval(False, reason="no")
+    assert AnswerBody(text="").value() == ""
+    assert AnswerBody(credentials=None).value() is None
+    assert AnswerBody(credentials={"key": "k"}).value() == {"key": "k"}
 
 
 # -- ending ------------------------------------------------------------------------

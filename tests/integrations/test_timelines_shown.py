@@ -5,7 +5,7 @@ from crew import LONG
 from studio import ANNA, make_runs
 
 from syncagent import Agent, tool
-from syncagent.integrations.web.views import Call, Views
+from syncagent.integrations.web.views import Views, WebRequest
 from syncagent.testing import ScriptedModel, call, say
 
 
@@ -23,7 +23,7 @@ def test_what_tools_raise(show):
         run = runs.start(agent, "Try it.", owner=ANNA)
         assert run.handle.join(LONG)
         views = Views(runs, lambda *asked: agent)
-        page = views.timeline(Call(request=ANNA), run.id).body.decode()
+        page = views.timeline(WebRequest(request=ANNA), run.id).body.decode()
     assert "It failed." in page
     assert "fails" in page
     assert ("db7" in page) is show

@@ -17,7 +17,7 @@ from syncagent.testing import (
     Drop,
     FakeServer,
     Gate,
-    Reply,
+    ScriptedResponse,
     Send,
     Split,
     Stall,
@@ -120,7 +120,7 @@ def test_anthropic_wants_to_know_the_version():
 
 
 @pytest.mark.parametrize("payload", [PAYLOAD, WHOLE])
-@pytest.mark.parametrize("entry", [42, Reply("no message")])
+@pytest.mark.parametrize("entry", [42, ScriptedResponse("no message")])
 def test_what_it_cannot_answer(entry, payload):
     """Status 500 and the reason; the connection lives on."""
     with FakeServer([entry, "ok"]) as server, requests.Session() as session:

@@ -239,7 +239,7 @@ def test_all_runs_of_a_driver_are_recorded(tmp_path):
     agent = Agent(ScriptedModel(lambda messages: "Hello."))
     with agent.drive("One.", record=path) as driver:
         driver.next()
-        driver.submit_input("Two.")
+        driver.send_input("Two.")
         driver.next()
     assert path.read_text().count("run_finished") == 2
 
@@ -265,7 +265,7 @@ def test_a_wait_for_its_turn_is_told(tmp_path):
     with agent.start("First."):
         gate.wait_reached()
         second = agent.start("Second.", on_busy="queue", record=path)
-        while second._stage.line == []:  # bounded by the timeout of the test
+        while second._conversation.line == []:  # bounded by the timeout of the test
             pass
         assert second.cancel("never mind")
         second.result(LONG)

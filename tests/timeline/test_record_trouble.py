@@ -243,7 +243,7 @@ def test_an_unrecorded_run_makes_nothing(tmp_path):
     agent = looking_agent()
     with agent.stream("Look.") as stream:
         next(stream)
-        run = agent._stage.run
+        run = agent._conversation.run
         assert run.recording is None
         assert run.on_event == ()
         list(stream)

@@ -18,7 +18,7 @@ from syncagent import (
     AuthRequest,
     AwaitingInput,
     CancellableSession,
-    Cancelled,
+    CancelledLine,
     CancelPolicy,
     CancelReason,
     CancelToken,
@@ -66,7 +66,7 @@ from syncagent.testing import (
 )
 from syncagent.timeline import Timeline, read_timeline, render_html, render_text
 from syncagent.transcript import Transcript
-from syncagent.transport import CancellableAdapter, EventStream, Reply
+from syncagent.transport import CancellableAdapter, EventStream, WholeResponse
 
 
 def tokens() -> None:
@@ -87,7 +87,7 @@ def blocking(token: CancelToken) -> str:
     try:
         token.sleep(1)
         token.checkpoint()
-    except Cancelled as stop:
+    except CancelledLine as stop:
         return f"{stop.origin}: {stop.reason}"
     return "done"
 
@@ -136,7 +136,7 @@ def streams(token: CancelToken) -> None:
 
 def replies() -> str:
     try:
-        reply: Reply = Transport(timeout=(3, 60), retries=0).post(
+        reply: WholeResponse = Transport(timeout=(3, 60), retries=0).post(
             "https://model.example/",
             data=b"{}",
             headers={"X-A": "b"},
@@ -276,7 +276,7 @@ def in_background(agent: Agent, event: threading.Event) -> float:
         if isinstance(news, Lagged):
             print(news.missed)
         elif isinstance(news, InterruptRaised):
-            handle.respond(news.interrupts[0].id, True, remember=True)
+            handle.answer(news.interrupts[0].id, True, remember=True)
     handle.send_input(["more", Image(b"x")])
     handle.interrupt().wait(1)
     print(handle.state.tool, handle.result(5).stop_reason, agent.background())

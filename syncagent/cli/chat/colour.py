@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from .screen import Kind
+from .screen import LineKind
 
 __all__ = ["Colour"]
 
@@ -44,7 +44,7 @@ class Colour:
         self._is_plain = is_plain
         self._is_code = False
 
-    def of_line(self, row: str, kind: Kind) -> str:
+    def of_line(self, row: str, kind: LineKind) -> str:
         """Return a row of a line, with its escape sequences."""
         self._is_code = False
         return self._render(Text(row, style=_KINDS[kind]))

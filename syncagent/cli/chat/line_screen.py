@@ -9,7 +9,7 @@ import termios
 from collections.abc import Callable
 
 from ..plain_text import harmless
-from .screen import Kind, Player
+from .screen import LineKind, Player
 from .ui_loop import UiLoop, hearing
 
 __all__ = ["LineScreen"]
@@ -59,11 +59,11 @@ class LineScreen:
             self._write(sys.stdout, "\n")
             self._is_open = False
 
-    def aside(self, text: str, kind: Kind = "note") -> None:
+    def aside(self, text: str, kind: LineKind = "note") -> None:
         """Show a line; it is no part of what is said, so it may come at any time."""
         self.line(text, kind)
 
-    def line(self, text: str, kind: Kind = "note") -> None:
+    def line(self, text: str, kind: LineKind = "note") -> None:
         """Show a line, or several, where it is no part of what is said."""
         self.pause()
         if kind != "user" and text:

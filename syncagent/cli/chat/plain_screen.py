@@ -22,7 +22,7 @@ from .keys import ESCAPE_SECONDS, Key, KeyReader
 from .prints import printing_to
 from .raw_mode import RawMode, terminal_size, typed_ahead
 from .saying import Saying
-from .screen import Command, Kind, Player
+from .screen import Command, LineKind, Player
 from .ui_loop import UiLoop, hearing
 
 __all__ = ["PlainScreen"]
@@ -85,7 +85,7 @@ class PlainScreen(Saying):
     def _answer_row(self, row: str) -> str:
         return row
 
-    def _line_row(self, row: str, kind: Kind) -> str:
+    def _line_row(self, row: str, kind: LineKind) -> str:
         return self._styled(row, _STYLES[kind])
 
     def _styled(self, row: str, style: str) -> str:

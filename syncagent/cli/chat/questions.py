@@ -278,6 +278,6 @@ class Asking:
     def give_up(self) -> None:
         """Say that nobody is there to answer, which is not a no."""
         try:
-            self.work.handle.respond(self.interrupt.id, TIMED_OUT)
+            self.work.handle.answer(self.interrupt.id, TIMED_OUT)
         except InterruptOver:
             pass

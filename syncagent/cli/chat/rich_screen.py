@@ -47,7 +47,7 @@ from .keys import ESCAPE_SECONDS
 from .prints import printing_to
 from .raw_mode import terminal_size, typed_ahead
 from .saying import Saying
-from .screen import Command, Kind, Player
+from .screen import Command, LineKind, Player
 from .ui_loop import hearing
 
 __all__ = ["RichScreen"]
@@ -106,7 +106,7 @@ class RichScreen(Saying):
     def _answer_row(self, row: str) -> str:
         return self._colour.of_answer(row)
 
-    def _line_row(self, row: str, kind: Kind) -> str:
+    def _line_row(self, row: str, kind: LineKind) -> str:
         return self._colour.of_line(row, kind)
 
     def post(self, work: Callable[[], object]) -> None:

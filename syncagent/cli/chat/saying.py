@@ -7,7 +7,7 @@ from collections import deque
 
 from ..plain_text import harmless
 from .flow import Flow, wrap
-from .screen import Kind
+from .screen import LineKind
 
 __all__ = ["Saying"]
 
@@ -19,7 +19,7 @@ class Saying(ABC):
         self._flow = Flow()
         self._said: list[str] = []
         #: Lines that wait for the end of what the model is saying.
-        self._asides: deque[tuple[str, Kind]] = deque()
+        self._asides: deque[tuple[str, LineKind]] = deque()
 
     @property
     @abstractmethod
@@ -31,7 +31,7 @@ class Saying(ABC):
         """Return a row of the model's as it is written."""
 
     @abstractmethod
-    def _line_row(self, row: str, kind: Kind) -> str:
+    def _line_row(self, row: str, kind: LineKind) -> str:
         """Return another row as it is written."""
 
     def say(self, text: str) -> None:
@@ -45,12 +45,12 @@ class Saying(ABC):
         self._said += map(self._answer_row, self._flow.end())
         self._let_asides_in()
 
-    def line(self, text: str, kind: Kind = "note") -> None:
+    def line(self, text: str, kind: LineKind = "note") -> None:
         """Show a line, or several; what the model was saying ends before it."""
         self.pause()
         self._add(text, kind)
 
-    def aside(self, text: str, kind: Kind = "note") -> None:
+    def aside(self, text: str, kind: LineKind = "note") -> None:
         """Show a line, but not in the middle of one."""
         self._asides.append((text, kind))
         if not self._flow.rest:
@@ -60,7 +60,7 @@ class Saying(ABC):
         while self._asides:
             self._add(*self._asides.popleft())
 
-    def _add(self, text: str, kind: Kind) -> None:
+    def _add(self, text: str, kind: LineKind) -> None:
         for line in harmless(text).replace("\t", "    ").split("\n"):
             for row in wrap(line, self._width):
                 self._said.append(self._line_row(row, kind))

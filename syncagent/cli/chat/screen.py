@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-__all__ = ["Command", "Kind", "Player", "Screen"]
+__all__ = ["Command", "LineKind", "Player", "Screen"]
 
 #: What a line is: said by the user, about a tool, about the session, a question to the
 #: user, or an error.
-Kind = Literal["user", "tool", "note", "question", "error"]
+LineKind = Literal["user", "tool", "note", "question", "error"]
 #: The keys that mean the same everywhere.
 Command = Literal["ctrl-c", "escape", "ctrl-b", "ctrl-d"]
 
@@ -36,11 +36,11 @@ class Screen(Protocol):
         """Show more of what the model says."""
         ...
 
-    def line(self, text: str, kind: Kind = "note") -> None:
+    def line(self, text: str, kind: LineKind = "note") -> None:
         """Show a line, or several; what the model was saying ends before it."""
         ...
 
-    def aside(self, text: str, kind: Kind = "note") -> None:
+    def aside(self, text: str, kind: LineKind = "note") -> None:
         """Show a line, but not in the middle of one of the model's."""
         ...
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from ..._closeable import Closing
+from ..._closeable import Closeable
 
 __all__ = ["UiLoop", "hearing"]
 
 
-class UiLoop(Closing):
+class UiLoop(Closeable):
     """A place to wait that anybody can end."""
 
     def __init__(self) -> None:

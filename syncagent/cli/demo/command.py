@@ -15,7 +15,7 @@ from ...events import TextDelta
 from ...interrupts import ApprovalRequest
 from ...models.dialects import OpenAIChat
 from ...result import RunResult
-from ...testing import FakeServer, Reply, Send, Stall, Status, call, say
+from ...testing import FakeServer, ScriptedResponse, Send, Stall, Status, call, say
 from ...tools.context import ToolContext
 from ...tools.tool import tool
 from ...transport.retries import Retries
@@ -39,7 +39,7 @@ class Scene(msgspec.Struct, frozen=True):
     """One place to be stuck in."""
 
     title: str
-    reply: Reply
+    reply: ScriptedResponse
     #: Seconds for which the agent is stuck before the other thread cancels it.
     seconds: float = 0.4
 

@@ -18,15 +18,15 @@ from ...messages import (
     UserMessage,
 )
 from ...options import ToolSpec
-from ...testing import Reply, call, say
+from ...testing import ScriptedResponse, call, say
 from ...usage import Usage
 from .story import STORY
 from .tools import demo_tools
 
-__all__ = ["LINES", "Line", "Talk", "find_reply"]
+__all__ = ["LINES", "DemoLine", "DemoTalk", "find_reply"]
 
 
-class Talk(msgspec.Struct, frozen=True):
+class DemoTalk(msgspec.Struct, frozen=True):
     """What the model can see when it is its turn."""
 
     messages: list[Message]
@@ -58,7 +58,7 @@ class Talk(msgspec.Struct, frozen=True):
         return any(spec.name == name for spec in self.tools)
 
 
-def find_reply(talk: Talk) -> Reply:
+def find_reply(talk: DemoTalk) -> ScriptedResponse:
     """Return the first line of the table that fits, with what it has cost."""
     last = talk.messages[-1]
     if isinstance(last, ToolMessage):
@@ -74,7 +74,7 @@ def find_reply(talk: Talk) -> Reply:
     return msgspec.structs.replace(reply, usage=used)
 
 
-def _results(results: tuple[ToolResult, ...]) -> Reply:
+def _results(results: tuple[ToolResult, ...]) -> ScriptedResponse:
     """Say what the tools have said."""
     parts = []
     for result in results:
@@ -83,18 +83,18 @@ def _results(results: tuple[ToolResult, ...]) -> Reply:
     return say("\n".join(parts))
 
 
-def _help(match: re.Match[str], talk: Talk) -> Reply:
+def _help(match: re.Match[str], talk: DemoTalk) -> ScriptedResponse:
     known = "\n".join(
         f"  {line.sample:<18} {line.about}" for line in LINES if line.about
     )
     return say(f"Here is what you can try. Say:\n\n{known}\n\n{_OWN_TOOLS}")
 
 
-def _story(match: re.Match[str], talk: Talk) -> Reply:
+def _story(match: re.Match[str], talk: DemoTalk) -> ScriptedResponse:
     return say(STORY)
 
 
-def _go_on(match: re.Match[str], talk: Talk) -> Reply | None:
+def _go_on(match: re.Match[str], talk: DemoTalk) -> ScriptedResponse | None:
     """Go on where the story was cut off."""
     cut = talk.cut_off
     if cut is None:
@@ -107,7 +107,7 @@ def _go_on(match: re.Match[str], talk: Talk) -> Reply | None:
     return say(f"You stopped me after {last!r}, so:\n\n... {rest}")
 
 
-def _said(match: re.Match[str], talk: Talk) -> Reply:
+def _said(match: re.Match[str], talk: DemoTalk) -> ScriptedResponse:
     before = talk.prompts[:-1]
     if not before:
         return say("Nothing yet: this is the first thing that you say.")
@@ -118,7 +118,7 @@ def _said(match: re.Match[str], talk: Talk) -> Reply:
     return say(f"You said:\n\n{lines}{stopped if cuts else ''}")
 
 
-def _named_tool(match: re.Match[str], talk: Talk) -> Reply | None:
+def _named_tool(match: re.Match[str], talk: DemoTalk) -> ScriptedResponse | None:
     """Call a tool whose name is in the prompt, with arguments that might do."""
     prompt = match.string
     for spec in talk.tools:
@@ -135,10 +135,12 @@ def _named_tool(match: re.Match[str], talk: Talk) -> Reply | None:
     return None
 
 
-def _tool(name: str, words: str, **arguments: Any) -> Callable[..., Reply | None]:
+def _tool(
+    name: str, words: str, **arguments: Any
+) -> Callable[..., ScriptedResponse | None]:
     """Return a line that calls a tool; arguments may be groups of the pattern."""
 
-    def answer(match: re.Match[str], talk: Talk) -> Reply | None:
+    def answer(match: re.Match[str], talk: DemoTalk) -> ScriptedResponse | None:
         if not talk.has(name):
             return None
         found = {key: _group(match, value) for key, value in arguments.items()}
@@ -155,16 +157,16 @@ def _group(match: re.Match[str], value: Any) -> Any:
     return default if not found else type(default)(found)
 
 
-def _otherwise(match: re.Match[str], talk: Talk) -> Reply:
+def _otherwise(match: re.Match[str], talk: DemoTalk) -> ScriptedResponse:
     heard = "You stopped me just now, and I have heard it. " if talk.cut_off else ""
     return say(f"{heard}{_ABOUT} You said: {match.string.strip()[:200]}")
 
 
-class Line(msgspec.Struct, frozen=True):
+class DemoLine(msgspec.Struct, frozen=True):
     """What to look for in what the user says, and how to answer."""
 
     pattern: str
-    answer: Callable[[re.Match[str], Talk], Reply | None]
+    answer: Callable[[re.Match[str], DemoTalk], ScriptedResponse | None]
     #: For the list of what one can try.
     sample: str = ""
     about: str = ""
@@ -184,45 +186,47 @@ _KNOWN: Final = frozenset(each.name for each in demo_tools())
 
 #: The first that fits, and has an answer, counts.
 LINES: Final = (
-    Line(r"^\s*(help|\?|what can)", _help),
-    Line(r"", _named_tool),
-    Line(r"\b(story|tale|long)\b", _story, "tell me a story", "long enough for Ctrl+C"),
-    Line(
+    DemoLine(r"^\s*(help|\?|what can)", _help),
+    DemoLine(r"", _named_tool),
+    DemoLine(
+        r"\b(story|tale|long)\b", _story, "tell me a story", "long enough for Ctrl+C"
+    ),
+    DemoLine(
         r"^\s*(go on|continue|and then)\b", _go_on, "go on", "it knows where you cut in"
     ),
-    Line(
+    DemoLine(
         r"what did i say|history", _said, "what did I say?", "the conversation is kept"
     ),
-    Line(
+    DemoLine(
         r"\b(?:wait|work)\b(?:\D*(\d{1,4}))?",
         _tool("work", "I will work on it.", seconds=(1, 20)),
         *("work 20 seconds", "a tool that says how far it is, and stops with you"),
     ),
-    Line(
+    DemoLine(
         r"\b(count|loop|for ?ever)\b",
         _tool("count_for_ever", "I count, and listen to nobody."),
         *("count for ever", "a tool that never looks up; its process is killed"),
     ),
-    Line(
+    DemoLine(
         r"\bdelete\b(?:\s+(?:the|my|all|everything|in|folder))*\s*(\S+)?",
         _tool("delete_files", "I need your approval for that.", folder=(1, "/tmp/old")),
         *("delete /tmp/old", "a tool that has to be approved; it only pretends"),
     ),
-    Line(
+    DemoLine(
         r"\border\b\s*(\d{1,4})?\s*(\w+)?",
         _tool("order", "I will order it.", what=(2, "pizza"), number=(1, 1)),
         *("order 2 pizzas", "the same; yes, no, always, or other arguments"),
     ),
-    Line(
+    DemoLine(
         r"\b(book|table)\b",
         _tool("book_table", "Let me see."),
         *("book a table", "a tool that asks you something"),
     ),
-    Line(r"", _otherwise),
+    DemoLine(r"", _otherwise),
 )
 
 
-def _answer(line: Line, prompt: str, talk: Talk) -> Reply | None:
+def _answer(line: DemoLine, prompt: str, talk: DemoTalk) -> ScriptedResponse | None:
     match = re.search(line.pattern, prompt, re.IGNORECASE)
     return None if match is None else line.answer(match, talk)
 
@@ -242,7 +246,7 @@ def _words(blocks: Sequence[Any]) -> str:
     return " ".join([*(text.text for text in _texts(blocks)), *filter(None, shown)])
 
 
-def _id(talk: Talk) -> str:
+def _id(talk: DemoTalk) -> str:
     """Return an id that no other call of the conversation has."""
     return f"call_{len(talk.messages)}"
 

@@ -9,11 +9,11 @@ from typing import Final
 from ...cancel import CancelToken
 from ...events import TextDelta
 from ...messages import Message, UserMessage
-from ...models.response import Answer, Events
+from ...models.response import Events, ModelResponse
 from ...options import Options, ToolSpec
-from ...testing import Reply, ScriptedModel
+from ...testing import ScriptedModel, ScriptedResponse
 from ...transport.timeouts import Timeouts
-from .lines import Talk, find_reply
+from .lines import DemoTalk, find_reply
 
 __all__ = ["DemoModel", "PACE", "demo_model"]
 
@@ -41,22 +41,22 @@ class DemoModel(ScriptedModel):
         options: Options | None = None,
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
-    ) -> Answer:
+    ) -> ModelResponse:
         """Return what there is to say to *messages*.
 
         Cancellation: ends at once, between two words.
         """
         said = [UserMessage.of(messages)] if isinstance(messages, str) else messages
-        talk = Talk(list(said), tools)
-        answer, reply = Answer(talk.size), find_reply(talk)
+        talk = DemoTalk(list(said), tools)
+        answer, reply = ModelResponse(talk.size), find_reply(talk)
         return answer.follow(
             self._paced(answer, reply, token or CancelToken(), on_phase)
         )
 
     def _paced(
         self,
-        answer: Answer,
-        reply: Reply,
+        answer: ModelResponse,
+        reply: ScriptedResponse,
         token: CancelToken,
         on_phase: Callable[[str], object] | None,
     ) -> Events:

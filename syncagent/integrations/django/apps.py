@@ -6,7 +6,7 @@ from django.apps import AppConfig
 from django.core import checks
 from django.core.signals import setting_changed
 
-from ..._context import add_aftercare
+from ..._context import after_each_call
 from .checks import check_settings
 from .conf import forget_views
 from .databases import close_connections
@@ -24,5 +24,5 @@ class SyncAgentConfig(AppConfig):
     def ready(self) -> None:
         """Register checks, and what tidies up threads of ours."""
         checks.register(check_settings, "syncagent")
-        add_aftercare(close_connections)
+        after_each_call(close_connections)
         setting_changed.connect(forget_views, dispatch_uid="syncagent")

@@ -11,7 +11,7 @@ from django.urls import get_resolver
 
 from ...exceptions import ConfigurationError
 from ..web.settings import SHORTEST_TOKEN
-from .conf import FUNCTIONS, Settings, get_views, read_settings
+from .conf import FUNCTIONS, DjangoSettings, get_views, read_settings
 
 __all__ = ["check_settings"]
 
@@ -87,7 +87,7 @@ def _values() -> Iterator[CheckMessage]:
         yield _error("E005", str(error))
 
 
-def _dangers(found: Settings) -> Iterator[CheckMessage]:
+def _dangers(found: DjangoSettings) -> Iterator[CheckMessage]:
     token = found.operator_token
     if token is not None and len(token) < SHORTEST_TOKEN:
         yield _error(

@@ -21,7 +21,7 @@ from ..web.web_run import WebRun
 __all__ = [
     "FUNCTIONS",
     "OPERATOR",
-    "Settings",
+    "DjangoSettings",
     "forget_views",
     "get_runs",
     "get_views",
@@ -37,7 +37,9 @@ FUNCTIONS: Final = ("AGENT", "AUTHORIZE", "OWNER_OF")
 _Function = Callable[..., Any] | None
 
 
-class Settings(WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DjangoSettings(
+    WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=True
+):
     """What there is to set, in upper case, in ``SYNCAGENT`` or as ``SYNCAGENT_...``."""
 
     #: Returns the agent that a request is for, given it and what is wanted.
@@ -50,7 +52,7 @@ class Settings(WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     url: str = ""
 
 
-def read_settings() -> Settings:
+def read_settings() -> DjangoSettings:
     """Return what the settings say, with functions in place of their names.
 
     :raises ConfigurationError: something in it cannot be.
@@ -59,7 +61,7 @@ def read_settings() -> Settings:
     for name in map(str.lower, FUNCTIONS):
         given[name] = _find_function(name.upper(), given.get(name))
     try:
-        settings = msgspec.convert(given, Settings, strict=True)
+        settings = msgspec.convert(given, DjangoSettings, strict=True)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"SYNCAGENT has what cannot be: {error}") from None
     if isinstance(settings.suggestions, str):
@@ -81,7 +83,7 @@ def _given() -> dict[str, Any]:
         raise ConfigurationError(
             f"{twice[0]} is both in SYNCAGENT and in {PREFIX}{twice[0]}; keep one"
         )
-    known = [name.upper() for name in Settings.__struct_fields__]
+    known = [name.upper() for name in DjangoSettings.__struct_fields__]
     for name in (*given, *single):
         if name not in known:
             near = difflib.get_close_matches(str(name).upper(), known, 1)

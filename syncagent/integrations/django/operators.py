@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from ..web.bodies import CancelRequest, encode_body
 from ..web.refusals import Refused
 from ..web.settings import SHORTEST_TOKEN
-from ..web.views import Call, refusal
+from ..web.views import WebRequest, refusal
 from .conf import OPERATOR, get_views, read_settings
 from .views import make_response
 
@@ -51,7 +51,7 @@ def runs(request: HttpRequest) -> HttpResponseBase:
     """List the runs of this process, everybody's."""
     if not _is_operator(request):
         return _nothing_here(request)
-    return make_response(request, get_views().list(Call(request=OPERATOR)))
+    return make_response(request, get_views().list(WebRequest(request=OPERATOR)))
 
 
 @transaction.non_atomic_requests
@@ -62,5 +62,7 @@ def cancel(request: HttpRequest, id: str) -> HttpResponseBase:
     if not _is_operator(request):
         return _nothing_here(request)
     wanted = encode_body(CancelRequest(reason="an operator has ended it"))
-    call = Call(request=OPERATOR, body=wanted, content_type=_JSON, is_operator=True)
+    call = WebRequest(
+        request=OPERATOR, body=wanted, content_type=_JSON, is_operator=True
+    )
     return make_response(request, get_views().cancel(call, id))

@@ -28,8 +28,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from ..web.asgi import AsyncEventStream
 from ..web.page import ASSETS, PAGE_HEADERS, read_asset, render_page
 from ..web.refusals import Refused
-from ..web.sse import EventStream
-from ..web.views import Call, Reply, refusal, too_large
+from ..web.sse import RunEventStream
+from ..web.views import WebRequest, WebResponse, refusal, too_large
 from .conf import get_views, read_settings
 
 __all__ = [
@@ -135,13 +135,13 @@ def asset(request: HttpRequest, name: str) -> HttpResponseBase:
 
 
 def _answer(
-    request: HttpRequest, view: Callable[..., Reply], *id: str
+    request: HttpRequest, view: Callable[..., WebResponse], *id: str
 ) -> HttpResponseBase:
     try:
         body = _read_body(request) if request.method == "POST" else b""
     except Refused as refused:
         return make_response(request, refusal(refused))
-    return make_response(request, view(Call.of(request.META, body, request), *id))
+    return make_response(request, view(WebRequest.of(request.META, body, request), *id))
 
 
 def _read_body(request: HttpRequest) -> bytes:
@@ -164,14 +164,14 @@ def _read_body(request: HttpRequest) -> bytes:
     return body
 
 
-def make_response(request: HttpRequest, reply: Reply) -> HttpResponseBase:
+def make_response(request: HttpRequest, reply: WebResponse) -> HttpResponseBase:
     """Return the response of Django that a reply is sent as.
 
     :param reply: of :class:`~syncagent.integrations.web.views.Views`; a stream in it is
         closed with the response.
     """
     body = reply.body
-    if not isinstance(body, EventStream):
+    if not isinstance(body, RunEventStream):
         return HttpResponse(body, status=reply.status, headers=dict(reply.headers))
     headers = {**dict(reply.headers), "Content-Encoding": _AS_IT_IS}
     content: Any = body

@@ -17,6 +17,6 @@ except ImportError as error:
     ) from error
 
 from .extension import SyncAgent, cancel_on_disconnect
-from .settings import Settings
+from .settings import FlaskSettings
 
-__all__ = ["Settings", "SyncAgent", "cancel_on_disconnect"]
+__all__ = ["FlaskSettings", "SyncAgent", "cancel_on_disconnect"]

@@ -16,7 +16,7 @@ from ..web.views import MakeAgent, OwnerOf, Views
 from ..web.web_run import WebRun
 from .commands import commands
 from .routes import make_blueprint
-from .settings import NAME, Settings, State, find_state, is_operator
+from .settings import NAME, ExtensionState, FlaskSettings, find_state, is_operator
 
 __all__ = ["SyncAgent", "cancel_on_disconnect"]
 
@@ -62,7 +62,7 @@ class SyncAgent:
         """
         if NAME in app.extensions:
             raise ConfigurationError("this application has a SyncAgent already")
-        settings = Settings.of(app.config)
+        settings = FlaskSettings.of(app.config)
         runs = settings.make_runs(
             _with_operator(self._authorize, settings.operator_token)
         )
@@ -74,7 +74,7 @@ class SyncAgent:
                 owner_of=self._owner_of,
                 max_body=settings.max_body,
             )
-        app.extensions[NAME] = State(
+        app.extensions[NAME] = ExtensionState(
             settings, runs, views, self._csrf_token, self._authorize is not None
         )
         app.cli.add_command(commands)

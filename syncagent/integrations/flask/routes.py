@@ -8,12 +8,12 @@ from typing import Final
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import MethodNotAllowed, RequestEntityTooLarge
 
-from ..._context import surrounded_by
+from ..._context import within_context
 from ...exceptions import ConfigurationError
 from ..web.page import ASSETS, PAGE_HEADERS, read_asset, render_page
 from ..web.refusals import Refused, not_set_up
-from ..web.sse import EventStream
-from ..web.views import Call, Reply, Views, refusal, too_large
+from ..web.sse import RunEventStream
+from ..web.views import Views, WebRequest, WebResponse, refusal, too_large
 from .settings import find_state, is_operator
 
 __all__ = ["list_runs", "make_blueprint"]
@@ -44,7 +44,7 @@ def _views() -> Views:
     return views
 
 
-def _call(max_body: int) -> Call:
+def _call(max_body: int) -> WebRequest:
     """Return what the views want to know of the current request.
 
     :raises Refused: its body is too large.
@@ -61,7 +61,7 @@ def _call(max_body: int) -> Call:
             raise too_large(limit) from None
         if len(body) > limit:
             raise too_large(limit)
-    return Call.of(
+    return WebRequest.of(
         request.environ,
         body,
         request._get_current_object(),  # type: ignore[attr-defined]
@@ -69,7 +69,7 @@ def _call(max_body: int) -> Call:
     )
 
 
-def _answer(view: Callable[..., Reply], *args: str) -> Response:
+def _answer(view: Callable[..., WebResponse], *args: str) -> Response:
     state = find_state()
     try:
         call = _call(state.settings.max_body)
@@ -81,9 +81,9 @@ def _answer(view: Callable[..., Reply], *args: str) -> Response:
     return _response(view(call, *args))
 
 
-def _response(reply: Reply) -> Response:
+def _response(reply: WebResponse) -> Response:
     response = Response(reply.body, reply.status, list(reply.headers))
-    if isinstance(reply.body, EventStream):
+    if isinstance(reply.body, RunEventStream):
         # Also if nobody ever iterates over it.
         response.call_on_close(reply.body.close)
     return response
@@ -92,7 +92,7 @@ def _response(reply: Reply) -> Response:
 def _start_run() -> Response:
     app = current_app._get_current_object()  # type: ignore[attr-defined]
     # The request will be over: tools have a context of the application, each its own.
-    with surrounded_by(app.app_context):
+    with within_context(app.app_context):
         return _answer(_views().start)
 
 

@@ -14,13 +14,13 @@ from ..web.runs import Runs
 from ..web.settings import PREFIX, SHORTEST_TOKEN, WebSettings
 from ..web.views import Views
 
-__all__ = ["NAME", "Settings", "State", "find_state", "is_operator"]
+__all__ = ["NAME", "FlaskSettings", "ExtensionState", "find_state", "is_operator"]
 
 #: Under which an application keeps it in its ``extensions``.
 NAME: Final = "syncagent"
 
 
-class Settings(WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FlaskSettings(WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What there is to set, as ``SYNCAGENT_...`` in ``app.config``, in upper case."""
 
     #: The header in which the page sends the CSRF token of the application.
@@ -29,7 +29,7 @@ class Settings(WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     url: str = "http://127.0.0.1:5000"
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Settings:
+    def of(cls, config: Mapping[str, Any]) -> FlaskSettings:
         """Return what ``app.config`` says.
 
         :raises ConfigurationError: there is no such setting, or it cannot be that.
@@ -56,10 +56,10 @@ class Settings(WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return settings
 
 
-class State(msgspec.Struct, frozen=True):
+class ExtensionState(msgspec.Struct, frozen=True):
     """What one application has of the extension."""
 
-    settings: Settings
+    settings: FlaskSettings
     runs: Runs
     views: Views | None
     csrf_token: Callable[[], str] | None
@@ -75,13 +75,13 @@ def is_operator(request: Any, token: str | None) -> bool:
     return hmac.compare_digest(given, f"Bearer {token}".encode())
 
 
-def find_state() -> State:
+def find_state() -> ExtensionState:
     """Return what the current application has.
 
     :raises ConfigurationError: it has nothing.
     """
     state = current_app.extensions.get(NAME)
-    if not isinstance(state, State):
+    if not isinstance(state, ExtensionState):
         raise ConfigurationError(
             "this application has no SyncAgent: call init_app(app) first"
         )

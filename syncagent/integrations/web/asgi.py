@@ -10,10 +10,10 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from ..._closeable import Closing
+from ..._closeable import Closeable
 from ...cancel.links import Bell
 from ..gunicorn import post_worker_init
-from .sse import BEAT, EventStream
+from .sse import BEAT, RunEventStream
 
 __all__ = ["App", "AsyncEventStream", "end_runs_with_server"]
 
@@ -47,7 +47,7 @@ class _LoopBell(Bell):
             self._rung.set_result(None)
 
 
-class AsyncEventStream(Closing, AsyncIterator[bytes]):
+class AsyncEventStream(Closeable, AsyncIterator[bytes]):
     """The same pieces as those of *stream*, for an event loop.
 
     No thread waits for them, and the loop does not either. It is closed with its task,
@@ -56,7 +56,7 @@ class AsyncEventStream(Closing, AsyncIterator[bytes]):
     :param stream: what is sent; this takes care of its end.
     """
 
-    def __init__(self, stream: EventStream) -> None:
+    def __init__(self, stream: RunEventStream) -> None:
         self._stream = stream
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -95,7 +95,7 @@ class AsyncEventStream(Closing, AsyncIterator[bytes]):
         self.close()
 
 
-def _step(stream: EventStream) -> bytes:
+def _step(stream: RunEventStream) -> bytes:
     """Return what there is.
 
     :raises StopAsyncIteration: there is no more; no coroutine may raise the other one.

@@ -15,7 +15,7 @@ from ...usage import Usage
 from .refusals import Refused
 
 __all__ = [
-    "Answer",
+    "AnswerBody",
     "AnswerFate",
     "AnswersReply",
     "AnswersRequest",
@@ -69,7 +69,7 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _check_length(_LONGEST_REASON, reason=self.reason)
 
 
-class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An answer: exactly one of *allow*, *text* and *credentials*."""
 
     #: To an approval; false is also a "no" to any other question.
@@ -108,7 +108,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class AnswersRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Answer what a run asks, by the ids of its interrupts."""
 
-    answers: dict[str, Answer]
+    answers: dict[str, AnswerBody]
 
 
 # -- responses ---------------------------------------------------------------------

@@ -25,7 +25,7 @@ _WAITRESS: Final = "waitress.client_disconnected"
 #: What leads from the input of a request to its socket, in servers that show no other
 #: way: those of the standard library and of Django.
 _STEPS: Final = ("_sock", "raw", "stream", "_read", "__self__")
-_MOST_STEPS: Final = 6
+_MAX_STEPS: Final = 6
 
 
 class DisconnectProbe:
@@ -114,7 +114,7 @@ def _of_uwsgi() -> Connection | None:
 
 def _behind(source: Any) -> socket.socket | None:
     """Return the socket that a request's input is read from, if it can be found."""
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if isinstance(source, socket.socket) or source is None:
             return source
         found = (getattr(source, step, None) for step in _STEPS)

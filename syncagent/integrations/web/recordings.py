@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 
 from ...events import Lagged, StreamEvent, decode_event, encode_event
-from ...recording import Failure, Line
+from ...recording import Failure, RecordedLine
 from ...timeline import render_html
 from ...timeline.building import build_timeline
 from ...timeline.reading import parse_recording
 from .bodies import RunError
 
-__all__ = ["RECORDING", "Recording", "Shown", "TIMELINE_HEADERS"]
+__all__ = ["RECORDING", "WebRecording", "Shown", "TIMELINE_HEADERS"]
 
 #: Returns an event as it may be seen outside.
 Shown = Callable[[StreamEvent | Lagged], StreamEvent | Lagged]
@@ -35,7 +35,7 @@ TIMELINE_HEADERS: Final = (
 )
 
 
-class Recording:
+class WebRecording:
     """A file in memory that takes so much and no more; for ``record=``.
 
     :param limit: in bytes. What comes later is left away.
@@ -71,7 +71,7 @@ class Recording:
         return render_html(build_timeline(recording)).encode(errors="replace")
 
 
-def _seen(line: Line, shown: Shown, failure: Failure) -> Line:
+def _seen(line: RecordedLine, shown: Shown, failure: Failure) -> RecordedLine:
     """Return a line as it may be seen: errors may name what is nobody's business."""
     if line.error is not None:
         return msgspec.structs.replace(line, error=failure)

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..._closeable import Closing
+from ..._closeable import Closeable
 from ...agent import Agent
 from ...background.runtime import Runtime, ShutdownReport
 from ...cancel import Receipt
@@ -23,10 +23,10 @@ from ...exceptions import (
     Origin,
 )
 from ...messages import Prompt, Text, UserMessage
-from .bodies import Answer, AnswerFate, CancelRequest
-from .recordings import Recording
+from .bodies import AnswerBody, AnswerFate, CancelRequest
+from .recordings import WebRecording
 from .refusals import Refused, not_found, not_set_up, safe_words
-from .sse import HEARTBEAT, EventStream
+from .sse import HEARTBEAT, RunEventStream
 from .web_run import OnDisconnect, WebRun
 
 __all__ = ["Authorize", "Runs", "close_all", "every_runs"]
@@ -46,7 +46,7 @@ _ENDING: Final = "the server ends"
 _SHORTEST_BEAT: Final = 0.01
 
 
-class Runs(Closing):
+class Runs(Closeable):
     """Live runs and those that have just finished, each with an owner.
 
     Everything here may be called from any thread. A forked child begins without runs.
@@ -58,9 +58,9 @@ class Runs(Closing):
     :param grace: seconds that somebody has to come back before that, as after a reload.
     :param timeout: seconds after which a run is cancelled in any case.
     :param keep: seconds for which finished runs can still be asked for.
-    :param most_finished: how many of them.
-    :param most_live: how many may be live at once, and
-    :param most_per_owner: how many of one owner.
+    :param max_finished: how many of them.
+    :param max_live: how many may be live at once, and
+    :param max_per_owner: how many of one owner.
     :param buffer: how many events of each run are kept.
     :param heartbeat: seconds of silence after which a stream sends a comment.
     :param recording: how many bytes of each run are recorded, for its timeline; 0 is
@@ -77,9 +77,9 @@ class Runs(Closing):
         grace: float = 0.0,
         timeout: float | None = _TIMEOUT,
         keep: float = 300.0,
-        most_finished: int = 100,
-        most_live: int = 200,
-        most_per_owner: int = 20,
+        max_finished: int = 100,
+        max_live: int = 200,
+        max_per_owner: int = 20,
         buffer: int = 1024,
         heartbeat: float = HEARTBEAT,
         recording: int = 0,
@@ -94,18 +94,18 @@ class Runs(Closing):
                 f"on_disconnect= is 'cancel' or 'detach'; got {on_disconnect!r:.80}"
             )
         check_timeout(timeout)
-        _check_number(0, grace=grace, keep=keep, most_finished=most_finished)
+        _check_number(0, grace=grace, keep=keep, max_finished=max_finished)
         _check_number(0, recording=recording)
-        _check_number(1, most_live=most_live, most_per_owner=most_per_owner)
+        _check_number(1, max_live=max_live, max_per_owner=max_per_owner)
         _check_number(_SHORTEST_BEAT, heartbeat=heartbeat)
         self._authorize = authorize
         self._on_disconnect = on_disconnect
         self._grace = grace
         self._timeout = timeout
         self._keep = keep
-        self._most_finished = most_finished
-        self._most_live = most_live
-        self._most_per_owner = most_per_owner
+        self._max_finished = max_finished
+        self._max_live = max_live
+        self._max_per_owner = max_per_owner
         self._buffer = buffer
         self._heartbeat = heartbeat
         self._recording = recording
@@ -175,7 +175,7 @@ class Runs(Closing):
         given = {"timeout": self._timeout, "buffer": self._buffer, **settings}
         recording = None
         if self._recording and given.get("record") is None:
-            recording = given["record"] = Recording(self._recording)
+            recording = given["record"] = WebRecording(self._recording)
         try:
             handle = self._runtime.start(agent, prompt, **given)
         except (AgentBusy, InterruptPending) as error:
@@ -204,7 +204,7 @@ class Runs(Closing):
             owners = [run.owner for run in list(self._runs.values()) if run.is_live]
             owners += list(self._places.values())
             own = owners.count(owner)
-            if len(owners) < self._most_live and own < self._most_per_owner:
+            if len(owners) < self._max_live and own < self._max_per_owner:
                 self._places[place] = owner
                 return place
         raise Refused(
@@ -221,7 +221,7 @@ class Runs(Closing):
         newest_first = sorted(ended, key=_end_of, reverse=True)
         limit = time.time() - self._keep
         for place, run in enumerate(newest_first):
-            if place >= self._most_finished or _end_of(run) < limit:
+            if place >= self._max_finished or _end_of(run) < limit:
                 self._runs.pop(run.id, None)
 
     # -- finding -------------------------------------------------------------------
@@ -259,13 +259,15 @@ class Runs(Closing):
 
     def follow(
         self, run: WebRun, *, after: int = 0, environ: Mapping[str, Any] | None = None
-    ) -> EventStream:
+    ) -> RunEventStream:
         """Return the events of a run, to be sent to one client.
 
         :param after: how many the client has seen.
         :param environ: of the request, so that a client that goes is noticed at once.
         """
-        return EventStream(run, after=after, environ=environ, heartbeat=self._heartbeat)
+        return RunEventStream(
+            run, after=after, environ=environ, heartbeat=self._heartbeat
+        )
 
     def cancel(
         self,
@@ -283,7 +285,7 @@ class Runs(Closing):
         return run.handle.cancel(wanted.reason, origin, mode=wanted.mode)
 
     def answer(
-        self, run: WebRun, answers: Mapping[str, Answer]
+        self, run: WebRun, answers: Mapping[str, AnswerBody]
     ) -> dict[str, AnswerFate]:
         """Answer what a run asks; return what became of each answer.
 
@@ -353,7 +355,7 @@ def _end_of(run: WebRun) -> float:
 
 def _respond(run: WebRun, id: str, value: Any) -> AnswerFate:
     try:
-        return "taken" if run.handle.respond(id, value) else "over"
+        return "taken" if run.handle.answer(id, value) else "over"
     except InterruptOver:
         return "over"
     except ConfigurationError:

@@ -22,8 +22,8 @@ PREFIX: Final = "SYNCAGENT_"
 SHORTEST_TOKEN: Final = 16
 #: Those that are arguments of ``Runs``.
 _OF_RUNS: Final = (
-    *("on_disconnect", "grace", "timeout", "keep", "most_finished", "most_live"),
-    *("most_per_owner", "buffer", "heartbeat", "recording", "show_tool_errors"),
+    *("on_disconnect", "grace", "timeout", "keep", "max_finished", "max_live"),
+    *("max_per_owner", "buffer", "heartbeat", "recording", "show_tool_errors"),
 )
 
 
@@ -40,10 +40,10 @@ class WebSettings(
     timeout: float | None = 600.0
     #: Seconds for which finished runs can still be asked for, and how many of them.
     keep: float = 300.0
-    most_finished: int = 100
+    max_finished: int = 100
     #: How many runs may be live at once, in all and of one owner.
-    most_live: int = 200
-    most_per_owner: int = 20
+    max_live: int = 200
+    max_per_owner: int = 20
     #: How many events of each run are kept for whoever comes back.
     buffer: int = 4096
     #: Seconds of silence after which a stream sends a comment.

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from ..._closeable import Closing
+from ..._closeable import Closeable
 from ...cancel import Watch
 from ...cancel.deadlines import check_timeout
 from ...events import Lagged, StreamEvent, encode_event
@@ -24,7 +24,7 @@ from .web_run import WebRun
 
 __all__ = [
     "BEAT",
-    "EventStream",
+    "RunEventStream",
     "HEADERS",
     "HEARTBEAT",
     "format_event",
@@ -47,8 +47,8 @@ BEAT: Final = b": still here\n\n"
 #: Milliseconds after which a client comes back whose connection broke.
 _RETRY: Final = b"retry: 1000\n"
 #: How much is sent at once, if that much is there.
-_MOST_EVENTS: Final = 64
-_MOST_BYTES: Final = 64 * 1024
+_MAX_EVENTS: Final = 64
+_MAX_BYTES: Final = 64 * 1024
 #: No run has so many events that its number is longer.
 _LONGEST_ID: Final = 15
 
@@ -66,7 +66,7 @@ def parse_event_id(text: str | None) -> int:
     return int(text) if is_number else 0
 
 
-class EventStream(Closing, Iterator[bytes]):
+class RunEventStream(Closeable, Iterator[bytes]):
     """What is sent to one client who follows a run: iterate over it, and close it.
 
     It is an object and no generator, as a generator that was never begun cleans up
@@ -154,7 +154,7 @@ class EventStream(Closing, Iterator[bytes]):
             piece = self._piece(event)
             pieces.append(piece)
             size += len(piece)
-            if len(pieces) == _MOST_EVENTS or size >= _MOST_BYTES:
+            if len(pieces) == _MAX_EVENTS or size >= _MAX_BYTES:
                 break
             has_more = self._subscription.position < self._run.handle.event_count
             event = self._subscription.get(0) if has_more else None
@@ -194,7 +194,7 @@ class EventStream(Closing, Iterator[bytes]):
             self.close()
 
 
-def _closer(stream: EventStream) -> Callable[[], None]:
+def _closer(stream: RunEventStream) -> Callable[[], None]:
     """Return what closes *stream*, without keeping it."""
     found = weakref.ref(stream)
 

@@ -36,15 +36,15 @@ from .bodies import (
 from .recordings import TIMELINE_HEADERS
 from .refusals import Refused
 from .runs import Runs
-from .sse import HEADERS, EventStream, parse_event_id
+from .sse import HEADERS, RunEventStream, parse_event_id
 from .web_run import WebRun
 
 __all__ = [
-    "Call",
+    "WebRequest",
     "MAX_BODY",
     "MakeAgent",
     "OwnerOf",
-    "Reply",
+    "WebResponse",
     "Views",
     "refusal",
     "too_large",
@@ -69,7 +69,7 @@ MAX_BODY: Final = 256 * 1024
 _LONGEST_ID: Final = 64
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a framework takes out of its request."""
 
     #: The framework's own, for ``authorize`` and the others.
@@ -93,7 +93,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         request: Any = None,
         *,
         is_operator: bool = False,
-    ) -> Call:
+    ) -> WebRequest:
         """Return the call that a WSGI request makes.
 
         :param request: the framework's own; else it is *environ*.
@@ -110,13 +110,13 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Reply(msgspec.Struct, frozen=True):
+class WebResponse(msgspec.Struct, frozen=True):
     """What a framework makes a response of."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     #: A stream has to be closed, whatever happens to it.
-    body: bytes | EventStream = b""
+    body: bytes | RunEventStream = b""
 
 
 class Views:
@@ -147,14 +147,14 @@ class Views:
 
     # -- endpoints -----------------------------------------------------------------
 
-    def start(self, call: Call) -> Reply:
+    def start(self, call: WebRequest) -> WebResponse:
         """Begin a run: 202 and where it is, or its events if that is what is accepted.
 
         Refused with 403, 413, 415, 422, 429 or 503.
         """
         return _replied(lambda: self._start(call))
 
-    def list(self, call: Call) -> Reply:
+    def list(self, call: WebRequest) -> WebResponse:
         """Show the runs that this caller may see."""
         return _replied(
             lambda: _json(
@@ -162,11 +162,11 @@ class Views:
             )
         )
 
-    def show(self, call: Call, id: str) -> Reply:
+    def show(self, call: WebRequest, id: str) -> WebResponse:
         """Show a run, or 404."""
         return _replied(lambda: _json(200, self._find(call, id).view()))
 
-    def events(self, call: Call, id: str) -> Reply:
+    def events(self, call: WebRequest, id: str) -> WebResponse:
         """Stream the events of a run after ``Last-Event-ID``.
 
         204 if there are none left and never will be, upon which browsers stop to ask.
@@ -175,24 +175,24 @@ class Views:
             lambda: self._stream(self._find(call, id), call, call.last_event_id)
         )
 
-    def cancel(self, call: Call, id: str) -> Reply:
+    def cancel(self, call: WebRequest, id: str) -> WebResponse:
         """End a run: 202 if it was live, 409 if it had ended before, or 404."""
         return _replied(lambda: self._cancel(call, id))
 
-    def answer(self, call: Call, id: str) -> Reply:
+    def answer(self, call: WebRequest, id: str) -> WebResponse:
         """Answer what a run asks, and say what became of each answer.
 
         200 if all were taken, 409 if one came too late, 422 if one makes no sense.
         """
         return _replied(lambda: self._answer(call, id))
 
-    def timeline(self, call: Call, id: str) -> Reply:
+    def timeline(self, call: WebRequest, id: str) -> WebResponse:
         """Show the timeline of a run as a page, or 404 if none was recorded."""
         return _replied(lambda: self._timeline(call, id))
 
     # -- how -----------------------------------------------------------------------
 
-    def _start(self, call: Call) -> Reply:
+    def _start(self, call: WebRequest) -> WebResponse:
         self._check_post(call, needs_body=True)
         owner = self._owner(call)
         wanted = decode_body(call.body, StartRequest)
@@ -206,7 +206,7 @@ class Views:
             return self._stream(run, call, "")
         return _json(202, run.view())
 
-    def _owner(self, call: Call) -> str:
+    def _owner(self, call: WebRequest) -> str:
         if self._owner_of is None:
             _log.error("a request was refused, as Views() has no owner_of=")
             raise Refused(
@@ -220,24 +220,26 @@ class Views:
             raise Refused(403, "forbidden", "You may not begin a run.")
         return owner
 
-    def _stream(self, run: WebRun, call: Call, last_event_id: str) -> Reply:
+    def _stream(self, run: WebRun, call: WebRequest, last_event_id: str) -> WebResponse:
         stream = self.runs.follow(
             run, after=parse_event_id(last_event_id), environ=call.environ
         )
         if stream.is_empty:
-            return Reply(204, ())
-        return Reply(200, (*HEADERS, ("X-Run-Id", run.id)), stream)
+            return WebResponse(204, ())
+        return WebResponse(200, (*HEADERS, ("X-Run-Id", run.id)), stream)
 
-    def _find(self, call: Call, id: str) -> WebRun:
+    def _find(self, call: WebRequest, id: str) -> WebRun:
         return self.runs.get(id if len(id) <= _LONGEST_ID else "", call.request)
 
-    def _timeline(self, call: Call, id: str) -> Reply:
+    def _timeline(self, call: WebRequest, id: str) -> WebResponse:
         run = self._find(call, id)
         if run.recording is None:
             raise Refused(404, "not_recorded", "This run is not recorded.")
-        return Reply(200, TIMELINE_HEADERS, run.recording.render(run.shown, run.error))
+        return WebResponse(
+            200, TIMELINE_HEADERS, run.recording.render(run.shown, run.error)
+        )
 
-    def _cancel(self, call: Call, id: str) -> Reply:
+    def _cancel(self, call: WebRequest, id: str) -> WebResponse:
         self._check_post(call)
         run = self._find(call, id)
         receipt = self.runs.cancel(
@@ -248,7 +250,7 @@ class Views:
         reply = CancelReply(run.id, bool(receipt), str(run.handle.state))
         return _json(202 if receipt else 409, reply)
 
-    def _answer(self, call: Call, id: str) -> Reply:
+    def _answer(self, call: WebRequest, id: str) -> WebResponse:
         self._check_post(call, needs_body=True)
         run = self._find(call, id)
         answers = decode_body(call.body, AnswersRequest).answers
@@ -260,7 +262,7 @@ class Views:
             status = 422
         return _json(status, AnswersReply(fates))
 
-    def _check_post(self, call: Call, *, needs_body: bool = False) -> None:
+    def _check_post(self, call: WebRequest, *, needs_body: bool = False) -> None:
         """Refuse what is too large, what is no JSON, and what another site sends."""
         if call.fetch_site.strip().lower() == "cross-site":
             raise Refused(403, "cross_site", "Another site may not do this.")
@@ -279,7 +281,7 @@ def too_large(limit: int) -> Refused:
     return Refused(413, "too_large", f"The body is larger than {limit} bytes.")
 
 
-def _replied(work: Callable[[], Reply]) -> Reply:
+def _replied(work: Callable[[], WebResponse]) -> WebResponse:
     """Do it, or say why not."""
     try:
         return work()
@@ -287,7 +289,7 @@ def _replied(work: Callable[[], Reply]) -> Reply:
         return refusal(refused)
 
 
-def refusal(refused: Refused) -> Reply:
+def refusal(refused: Refused) -> WebResponse:
     """Return the reply that says why not."""
     reply = _json(refused.status, ErrorReply(RunError(refused.code, refused.message)))
     if refused.retry_after is None:
@@ -296,5 +298,5 @@ def refusal(refused: Refused) -> Reply:
     return msgspec.structs.replace(reply, headers=(*reply.headers, wait))
 
 
-def _json(status: int, body: msgspec.Struct) -> Reply:
-    return Reply(status, _JSON, encode_body(body))
+def _json(status: int, body: msgspec.Struct) -> WebResponse:
+    return WebResponse(status, _JSON, encode_body(body))

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from ..._closeable import Closing
+from ..._closeable import Closeable
 from ...cancel import clock
 from ...cancel.once import start_thread
 
@@ -87,7 +87,7 @@ class Connection:
             return True
 
 
-class Watched(Closing):
+class Watched(Closeable):
     """A connection whose end somebody wants to know of.
 
     :param on_lost: called once, on the thread that watches; it must not block.

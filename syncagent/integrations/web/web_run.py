@@ -16,7 +16,7 @@ from ...messages import Text, ToolOutcome
 from ...result import RunResult
 from .bodies import RunError, RunView
 from .disconnect import GONE
-from .recordings import Recording
+from .recordings import WebRecording
 from .refusals import safe_words
 
 __all__ = ["OnDisconnect", "WebRun"]
@@ -54,7 +54,7 @@ class WebRun:
         agent: str = "",
         conversation: str = "",
         prompt: str = "",
-        recording: Recording | None = None,
+        recording: WebRecording | None = None,
         on_disconnect: OnDisconnect = "cancel",
         grace: float = 0.0,
         show_tool_errors: bool = False,

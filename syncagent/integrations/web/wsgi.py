@@ -13,12 +13,12 @@ import msgspec
 from .disconnect import DisconnectProbe, cancel_on_disconnect, disconnect_probe
 from .refusals import Refused, not_found
 from .runs import Runs
-from .sse import EventStream
-from .views import MAX_BODY, Call, Reply, Views, refusal, too_large
+from .sse import RunEventStream
+from .views import MAX_BODY, Views, WebRequest, WebResponse, refusal, too_large
 
 __all__ = [
     "DisconnectProbe",
-    "EventStream",
+    "RunEventStream",
     "Runs",
     "RunsApp",
     "Views",
@@ -70,7 +70,7 @@ class RunsApp:
             reply = refusal(Refused(500, "failed", "Something went wrong."))
         return respond(reply, start_response)
 
-    def _reply(self, environ: Mapping[str, Any]) -> Reply:
+    def _reply(self, environ: Mapping[str, Any]) -> WebResponse:
         match = _PATH.fullmatch(environ.get("PATH_INFO") or "/")
         if match is None:
             raise not_found()
@@ -81,19 +81,19 @@ class RunsApp:
             return _not_so(ways)
         body = read_body(environ, self._views.max_body) if method == "POST" else b""
         view = getattr(self._views, ways[method])
-        call = Call.of(environ, body)
-        reply: Reply = view(call) if id is None else view(call, id)
+        call = WebRequest.of(environ, body)
+        reply: WebResponse = view(call) if id is None else view(call, id)
         return reply
 
 
-def _not_so(ways: Mapping[str, str]) -> Reply:
+def _not_so(ways: Mapping[str, str]) -> WebResponse:
     words = f"Only {' and '.join(ways)} can be done here."
     reply = refusal(Refused(405, "method", words))
     allow = ("Allow", ", ".join(ways))
     return msgspec.structs.replace(reply, headers=(*reply.headers, allow))
 
 
-def respond(reply: Reply, start_response: StartResponse) -> Iterable[bytes]:
+def respond(reply: WebResponse, start_response: StartResponse) -> Iterable[bytes]:
     """Begin the response to a WSGI request, and return its body.
 
     :param start_response: the server's.
@@ -110,7 +110,7 @@ def respond(reply: Reply, start_response: StartResponse) -> Iterable[bytes]:
             return [body]
         start_response(status, headers)
     except BaseException:
-        if isinstance(body, EventStream):
+        if isinstance(body, RunEventStream):
             body.close()
         raise
     return body

@@ -39,7 +39,7 @@ from ..schemas import closed, parts
 from .response import (
     NAME,
     Blocks,
-    Reply,
+    MessageBody,
     count,
     kind_of,
     read_event,
@@ -59,7 +59,7 @@ _WITHOUT_FORMS: Final = re.compile(r"claude-(?:instant|[123]\b|\w+-4-(?:0\b|20))
 
 
 #: How many places of a form may have a choice of types.
-_MOST_CHOICES: Final = 16
+_MAX_CHOICES: Final = 16
 
 
 class AnthropicDialect(Dialect):
@@ -101,7 +101,7 @@ class AnthropicDialect(Dialect):
         each = list(parts(form))
         choices = ["anyOf" in one or isinstance(one.get("type"), list) for one in each]
         # Nothing that contains itself, and not too much of that.
-        return sum(choices) <= _MOST_CHOICES and not any("$ref" in one for one in each)
+        return sum(choices) <= _MAX_CHOICES and not any("$ref" in one for one in each)
 
     def _head(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
@@ -180,7 +180,7 @@ class AnthropicDialect(Dialect):
                 raise error_in_answer(said.error or {})
             elif kind == "message_start" and not has_begun:
                 has_begun = True
-                start = said.message or Reply()
+                start = said.message or MessageBody()
                 draft.model = start.model or ""
                 yield MessageStarted(draft.model, start.id or "")
                 yield from count(draft, counts, start.usage)

@@ -10,9 +10,9 @@ import msgspec
 from ...events import Event, TextDelta, ThinkingDelta, UsageUpdated
 from ...messages import (
     Citation,
+    MessageStop,
     ProviderBlock,
     RedactedThinking,
-    StopReason,
     Text,
     Thinking,
 )
@@ -21,7 +21,7 @@ from ...usage import Usage
 from ..dialect import read
 from ..draft import Draft, OpenText
 
-_STOPS: Final[dict[str, StopReason]] = {
+_STOPS: Final[dict[str, MessageStop]] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",
     "model_context_window_exceeded": "max_tokens",
@@ -33,7 +33,7 @@ _STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class Delta(msgspec.Struct):
+class BlockDelta(msgspec.Struct):
     """More of a block, or of the message."""
 
     type: str | None = None
@@ -45,7 +45,7 @@ class Delta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-class Reply(msgspec.Struct):
+class MessageBody(msgspec.Struct):
     """An answer, or the beginning of one."""
 
     type: str | None = None
@@ -57,26 +57,26 @@ class Reply(msgspec.Struct):
     error: Any = None
 
 
-class Said(msgspec.Struct):
+class AnthropicEvent(msgspec.Struct):
     """Any event of a stream."""
 
     type: str | None = None
     #: A number; some imitators write it as a string.
     index: int | str | None = None
-    delta: Delta | None = None
+    delta: BlockDelta | None = None
     content_block: dict[str, Any] | None = None
-    message: Reply | None = None
+    message: MessageBody | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
 
-_events: Final = msgspec.json.Decoder(Said)
+_events: Final = msgspec.json.Decoder(AnthropicEvent)
 
 
-replies: Final = msgspec.json.Decoder(Reply)
+replies: Final = msgspec.json.Decoder(MessageBody)
 
 
-_nothing: Final = Said(type="")
+_nothing: Final = AnthropicEvent(type="")
 
 
 _KINDS: Final = frozenset(
@@ -98,7 +98,7 @@ _DELTAS: Final = frozenset(
 )
 
 
-def read_event(event: ServerSentEvent) -> Said:
+def read_event(event: ServerSentEvent) -> AnthropicEvent:
     """Return what an event says.
 
     :raises ProtocolError: it is not what the provider should say.
@@ -108,7 +108,7 @@ def read_event(event: ServerSentEvent) -> Said:
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         # What is new, or from an imitator, may have any form.
         if event.event == "error":
-            return Said(type="error", error=event.data)
+            return AnthropicEvent(type="error", error=event.data)
         if event.data.strip() == "[DONE]" or kind_of(event) not in _KINDS:
             return _nothing
         return read(_events, event.data)
@@ -176,7 +176,7 @@ class Blocks:
             self._open[index] = _ServerBlock(block, [])
             draft.add(ProviderBlock(NAME, block))
 
-    def delta(self, index: int | str | None, delta: Delta) -> Event | None:
+    def delta(self, index: int | str | None, delta: BlockDelta) -> Event | None:
         """Add to a block."""
         block = self._open.get(self._last if index is None else index)
         kind = delta.type
@@ -243,7 +243,7 @@ def _cite(words: OpenText, citations: Any) -> None:
             words.citations.append(quoted)
 
 
-def stop_reason(draft: Draft, finish: str) -> StopReason:
+def stop_reason(draft: Draft, finish: str) -> MessageStop:
     """Return our word for why it stopped."""
     stop = _STOPS.get(finish, "other")
     # Imitators may say that they are at the end, though there are calls.

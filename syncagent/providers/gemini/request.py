@@ -35,7 +35,7 @@ from ..dialect import Dialect, given, read
 from ..draft import Draft
 from ..refusals import retold
 from ..schemas import described
-from .response import NAME, SIGNATURE, Answer, chunks, is_last, split
+from .response import NAME, SIGNATURE, GeminiReader, chunks, is_last, split
 
 #: What models that cannot do without thinking take for next to none.
 _LEAST_BUDGET: Final = 128
@@ -105,7 +105,7 @@ class GeminiDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        answer = Answer(draft)
+        answer = GeminiReader(draft)
         for event in stream:
             if event.data.startswith("["):
                 for piece in split(event.data):
@@ -115,7 +115,7 @@ class GeminiDialect(Dialect):
         yield from answer.finish()
 
     def decode_reply(self, body: bytes) -> Iterator[Event]:
-        answer = Answer()
+        answer = GeminiReader()
         for piece in split(body.strip()):
             yield from answer.take(piece)
         yield from answer.finish()

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ...events import Event, MessageStarted, UsageUpdated
-from ...messages import Citation, Image, ProviderBlock, StopReason, Text, Thinking
+from ...messages import Citation, Image, MessageStop, ProviderBlock, Text, Thinking
 from ...usage import Usage
 from ..dialect import cut_off, read
 from ..draft import Draft, OpenText
@@ -22,7 +22,7 @@ _REFUSALS: Final = (
 )
 
 
-_STOPS: Final[dict[str, StopReason]] = {
+_STOPS: Final[dict[str, MessageStop]] = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
     **dict.fromkeys(_REFUSALS, "refusal"),
@@ -75,7 +75,7 @@ class _Tokens(_Wire):
     tool_use_prompt_token_count: Any = None
 
 
-class Chunk(_Wire):
+class GeminiChunk(_Wire):
     """An answer, or more of one."""
 
     candidates: list[_Candidate] | None = None
@@ -87,7 +87,7 @@ class Chunk(_Wire):
 
 
 #: Reads an answer, or more of one.
-chunks: Final = msgspec.json.Decoder(Chunk)
+chunks: Final = msgspec.json.Decoder(GeminiChunk)
 
 
 _lists: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -111,14 +111,14 @@ def _end(word: str | None) -> str:
     return "" if word is None or word in _UNSAID else word
 
 
-def is_last(chunk: Chunk) -> bool:
+def is_last(chunk: GeminiChunk) -> bool:
     """Tell whether the answer is complete with *chunk*."""
     feedback = chunk.prompt_feedback
     words = [c.finish_reason for c in chunk.candidates or () if not c.index]
     return any(map(_end, [*words, feedback.block_reason if feedback else ""]))
 
 
-class Answer:
+class GeminiReader:
     """An answer of which there is more with every chunk."""
 
     def __init__(self, draft: Draft | None = None) -> None:

@@ -11,14 +11,14 @@ import msgspec
 
 from ...events import Event
 from ...exceptions import ProtocolError
-from ...messages import Refusal, StopReason, Text, Thinking
+from ...messages import MessageStop, Refusal, Text, Thinking
 from ...usage import Usage
 from ..dialect import read
 from ..draft import Draft, OpenText
 from ..refusals import error_in_answer
 from ..values import at, dicts, integer, string
 
-_STOPS: Final[dict[str, StopReason]] = {
+_STOPS: Final[dict[str, MessageStop]] = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_calls",
@@ -39,7 +39,7 @@ class Function(msgspec.Struct):
     arguments: Any = None
 
 
-class Call(msgspec.Struct):
+class CallDelta(msgspec.Struct):
     """A tool call, or more of it."""
 
     index: int | None = None
@@ -47,14 +47,14 @@ class Call(msgspec.Struct):
     function: Function | None = None
 
 
-class Delta(msgspec.Struct):
+class ChoiceDelta(msgspec.Struct):
     """More of a message, or all of it."""
 
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
     refusal: str | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[CallDelta] | None = None
     function_call: Function | None = None
 
 
@@ -62,13 +62,13 @@ class Choice(msgspec.Struct):
     """One of the answers; there is but one if no more are asked for."""
 
     index: int | None = None
-    delta: Delta | None = None
-    message: Delta | None = None
+    delta: ChoiceDelta | None = None
+    message: ChoiceDelta | None = None
     finish_reason: str | None = None
     error: Any = None
 
 
-class Chunk(msgspec.Struct):
+class ChatChunk(msgspec.Struct):
     """An event of a stream, or an answer that is none."""
 
     id: str | None = None
@@ -78,11 +78,11 @@ class Chunk(msgspec.Struct):
     error: Any = None
 
 
-_chunks: Final = msgspec.json.Decoder(Chunk)
+_chunks: Final = msgspec.json.Decoder(ChatChunk)
 _LONE: Final = re.compile("[\ud800-\udfff]")
 
 
-def read_event(data: str) -> Chunk:
+def read_event(data: str) -> ChatChunk:
     """Return what an event of a stream says.
 
     :raises ProtocolError: it is not what a provider should say.
@@ -91,11 +91,11 @@ def read_event(data: str) -> Chunk:
         return _chunks.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         if data.strip() in ("", "[DONE]"):
-            return Chunk()
+            return ChatChunk()
         return read_reply(data)
 
 
-def read_reply(data: str | bytes) -> Chunk:
+def read_reply(data: str | bytes) -> ChatChunk:
     """Return what an answer says.
 
     :raises ProtocolError: it is not what a provider should say.
@@ -109,7 +109,7 @@ def read_reply(data: str | bytes) -> Chunk:
         return said
 
 
-def _patiently(data: str | bytes) -> Chunk | None:
+def _patiently(data: str | bytes) -> ChatChunk | None:
     """Return what makes sense of *data*, None if nothing does."""
     try:
         # Half a character, escaped, is JSON to some; nobody could write it again.
@@ -122,7 +122,7 @@ def _patiently(data: str | bytes) -> Chunk | None:
     if not is_ours and not error:
         return None
     usage = at(said, "usage")
-    return Chunk(
+    return ChatChunk(
         _id(at(said, "id")),
         string(at(said, "model")),
         [_choice(choice) for choice in dicts(choices)],
@@ -141,14 +141,16 @@ def _choice(choice: dict[str, Any]) -> Choice:
     )
 
 
-def _delta(delta: Any) -> Delta | None:
+def _delta(delta: Any) -> ChoiceDelta | None:
     if not isinstance(delta, dict):
         return None
     calls = [
-        Call(_index(d.get("index")), _id(d.get("id")), _function(d.get("function")))
+        CallDelta(
+            _index(d.get("index")), _id(d.get("id")), _function(d.get("function"))
+        )
         for d in dicts(delta.get("tool_calls"))
     ]
-    return Delta(
+    return ChoiceDelta(
         delta.get("content"),
         delta.get("reasoning_content"),
         delta.get("reasoning"),
@@ -179,7 +181,7 @@ def _index(value: Any) -> int | None:
 # -- words -----------------------------------------------------------------------------
 
 
-def more(draft: Draft, calls: Calls, delta: Delta) -> Iterator[Event]:
+def more(draft: Draft, calls: Calls, delta: ChoiceDelta) -> Iterator[Event]:
     """Add what a delta brings."""
     thinking = delta.reasoning_content or delta.reasoning
     if thinking:
@@ -199,10 +201,10 @@ def more(draft: Draft, calls: Calls, delta: Delta) -> Iterator[Event]:
         for call in delta.tool_calls:
             yield from calls.more(call)
     elif delta.function_call is not None:
-        yield from calls.more(Call(0, None, delta.function_call))
+        yield from calls.more(CallDelta(0, None, delta.function_call))
 
 
-def rest(draft: Draft, calls: Calls, message: Delta) -> Iterator[Event]:
+def rest(draft: Draft, calls: Calls, message: ChoiceDelta) -> Iterator[Event]:
     """Add what a whole message says that has not come before."""
     parts = _parts(message.content)
     thinking = words_in(message.reasoning_content) or words_in(message.reasoning)
@@ -278,7 +280,7 @@ class Calls:
         """Is there any?"""
         return bool(self._slots)
 
-    def more(self, call: Call) -> Iterator[Event]:
+    def more(self, call: CallDelta) -> Iterator[Event]:
         """Add what has come of a call."""
         function = call.function or Function()
         slot = self._find(call, function.name or "")
@@ -289,11 +291,11 @@ class Calls:
             self._known.setdefault((None, call.id), slot)
         yield from self._write(slot, call.id or "", function)
 
-    def whole(self, message: Delta) -> Iterator[Event]:
+    def whole(self, message: ChoiceDelta) -> Iterator[Event]:
         """Add calls that are complete: each is one, whatever it goes by."""
         calls = message.tool_calls or ()
         if not calls and message.function_call is not None:
-            calls = [Call(function=message.function_call)]
+            calls = [CallDelta(function=message.function_call)]
         for call in calls:
             slot = self._begin(None)
             yield from self._write(slot, call.id or "", call.function or Function())
@@ -304,7 +306,7 @@ class Calls:
             if not slot.name and "".join(slot.pieces).strip():
                 yield from self._write(slot, "", Function("unnamed"))
 
-    def _find(self, call: Call, name: str) -> _Slot | None:
+    def _find(self, call: CallDelta, name: str) -> _Slot | None:
         """Return what *call* goes on with, None if it is new."""
         if call.id:
             known = self._known.get((call.index, call.id))
@@ -359,7 +361,7 @@ def check(choice: Choice) -> None:
         raise error_in_answer(choice.error or "without a word")
 
 
-def stop_reason(draft: Draft, finish: str) -> StopReason:
+def stop_reason(draft: Draft, finish: str) -> MessageStop:
     """Return our word for why it stopped."""
     stop = _STOPS.get(finish, "other")
     if stop not in ("end_turn", "other"):

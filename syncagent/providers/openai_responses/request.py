@@ -27,7 +27,7 @@ from ..dialect import Dialect, cut_off, given, read
 from ..draft import Draft
 from ..refusals import error_in_answer
 from ..schemas import enforceable
-from .response import ENDS, NAME, Answer, said_in
+from .response import ENDS, NAME, ResponsesReader, said_in
 
 # Inside of a string quotes are escaped, so this is the key itself.
 _END: Final = re.compile(r'"type"\s*:\s*"response\.(?:completed|incomplete|failed)"')
@@ -90,7 +90,7 @@ class OpenAIResponsesDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        answer = Answer(draft)
+        answer = ResponsesReader(draft)
         for event in stream:
             if event.data == "[DONE]":  # some imitators say so
                 continue
@@ -108,7 +108,7 @@ class OpenAIResponsesDialect(Dialect):
         raise cut_off()
 
     def decode_reply(self, body: bytes) -> Iterator[Event]:
-        reply, answer = read(said_in, body), Answer()
+        reply, answer = read(said_in, body), ResponsesReader()
         if reply.error or not isinstance(reply.output, list):
             raise error_in_answer(reply.error) if reply.error else cut_off()
         yield from answer.begin(reply)

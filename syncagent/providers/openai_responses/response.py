@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ...events import Event, MessageStarted, TextDelta, ThinkingDelta, UsageUpdated
-from ...messages import Citation, ProviderBlock, Refusal, StopReason, Text, Thinking
+from ...messages import Citation, MessageStop, ProviderBlock, Refusal, Text, Thinking
 from ...usage import Usage
 from ..dialect import cut_off, read
 from ..draft import Draft, OpenText
@@ -21,7 +21,7 @@ _Data = dict[str, Any]
 _Words = type[Text | Thinking | Refusal]
 
 
-_STOPS: Final[dict[object, StopReason]] = {
+_STOPS: Final[dict[object, MessageStop]] = {
     "max_output_tokens": "max_tokens",
     "content_filter": "refusal",
 }
@@ -31,7 +31,7 @@ _STOPS: Final[dict[object, StopReason]] = {
 ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 
 
-class Said(msgspec.Struct):
+class ResponsesEvent(msgspec.Struct):
     """An event or a response; what is unknown in it is no reason to break off."""
 
     type: Any = None
@@ -55,13 +55,13 @@ class Said(msgspec.Struct):
 
 
 #: Reads an event, or a whole response.
-said_in: Final = msgspec.json.Decoder(Said)
+said_in: Final = msgspec.json.Decoder(ResponsesEvent)
 
 
 _MESSAGE: Final = {"type": "message"}
 
 
-_responses: Final = msgspec.json.Decoder(Said | None)
+_responses: Final = msgspec.json.Decoder(ResponsesEvent | None)
 
 
 class _Item:
@@ -85,7 +85,7 @@ class _Item:
         return not self.call_id or data.get("call_id") in (None, "", self.call_id)
 
 
-class Answer:
+class ResponsesReader:
     """Collect the items of an answer, and say them in events."""
 
     def __init__(self, draft: Draft | None = None) -> None:
@@ -95,17 +95,17 @@ class Answer:
         #: Which of them an index means now; some hosts use one again.
         self.slots: dict[int, _Item] = {}
 
-    def begin(self, response: Said) -> Iterator[Event]:
+    def begin(self, response: ResponsesEvent) -> Iterator[Event]:
         """Say who answers."""
         self.has_begun = True
         self.draft.model = string(response.model)
         yield MessageStarted(self.draft.model, string(response.id))
 
-    def take(self, kind: str, said: Said) -> Iterator[Event]:
+    def take(self, kind: str, said: ResponsesEvent) -> Iterator[Event]:
         """Say what is new with an event of any kind."""
         if not kind.startswith("response."):
             return
-        response = read(_responses, said.response) or Said()
+        response = read(_responses, said.response) or ResponsesEvent()
         if not self.has_begun and kind != "response.failed":
             yield from self.begin(response)
         if kind in ENDS:
@@ -115,14 +115,14 @@ class Answer:
         elif kind in _TAKES:
             yield from _TAKES[kind](self, said)
 
-    def text(self, said: Said) -> Iterable[Event]:
+    def text(self, said: ResponsesEvent) -> Iterable[Event]:
         """Add words."""
         if delta := string(said.delta):
             item = self._item(said.output_index, _MESSAGE)
             self._words(item, said.content_index, Text).add(delta)
         return (TextDelta(delta),) if delta else ()
 
-    def aside(self, said: Said) -> Iterable[Event]:
+    def aside(self, said: ResponsesEvent) -> Iterable[Event]:
         """Add what has no event of ours: a refusal, a citation."""
         item = self._item(said.output_index, _MESSAGE)
         kind = Refusal if said.annotation is None else Text
@@ -131,7 +131,7 @@ class Answer:
         words.citations += _citations([said.annotation])
         return ()
 
-    def thinking(self, said: Said) -> Iterator[Event]:
+    def thinking(self, said: ResponsesEvent) -> Iterator[Event]:
         """Add thinking."""
         item = self._item(said.output_index, {"type": "reasoning"})
         words = self._words(item, 0, Thinking)
@@ -142,7 +142,7 @@ class Answer:
             words.add(delta := "\n\n" * is_next + delta)
             yield ThinkingDelta(delta)
 
-    def arguments(self, said: Said) -> Iterator[Event]:
+    def arguments(self, said: ResponsesEvent) -> Iterator[Event]:
         """Add to the arguments of a call, or have all of them."""
         item = self._item(said.output_index, {"type": "function_call"})
         # Without a name they have to wait for the whole item, which has them, too.
@@ -151,19 +151,19 @@ class Answer:
                 yield self.draft.arguments(item, delta)
             yield from self._rest_of_call(item, said.arguments)
 
-    def added(self, said: Said) -> Iterator[Event]:
+    def added(self, said: ResponsesEvent) -> Iterator[Event]:
         """Begin an item."""
         data = said.item if isinstance(said.item, dict) else {}
         item = self._item(said.output_index, data, is_new=True)
         if item.kind == "function_call" and not self.draft.has_call(item):
             yield self._start(item, data)
 
-    def done(self, said: Said) -> Iterator[Event]:
+    def done(self, said: ResponsesEvent) -> Iterator[Event]:
         """End an item."""
         data = said.item if isinstance(said.item, dict) else {}
         yield from self._complete(self._item(said.output_index, data), data)
 
-    def finish(self, response: Said, status: object) -> Iterator[Event]:
+    def finish(self, response: ResponsesEvent, status: object) -> Iterator[Event]:
         """Say what has not come yet, and that this is all."""
         if status == "failed" or response.error:
             raise error_in_answer(response.error or {})
@@ -175,7 +175,7 @@ class Answer:
         if isinstance(response.usage, dict):
             draft.usage = _usage(response.usage)
             yield UsageUpdated(draft.usage)
-        stop: StopReason = "tool_calls" if draft.has_calls else "end_turn"
+        stop: MessageStop = "tool_calls" if draft.has_calls else "end_turn"
         if status == "incomplete":
             why = at(response.incomplete_details, "reason")
             stop = _STOPS.get(string(why), "other")
@@ -276,16 +276,18 @@ class Answer:
             yield self.draft.arguments(item, whole[len(come) :])
 
 
-_TAKES: Final[dict[str, Callable[[Answer, Said], Iterable[Event]]]] = {
-    "response.output_item.added": Answer.added,
-    "response.output_item.done": Answer.done,
-    "response.output_text.delta": Answer.text,
-    "response.output_text.annotation.added": Answer.aside,
-    "response.refusal.delta": Answer.aside,
-    "response.reasoning_summary_text.delta": Answer.thinking,
-    "response.reasoning_text.delta": Answer.thinking,
-    "response.function_call_arguments.delta": Answer.arguments,
-    "response.function_call_arguments.done": Answer.arguments,
+_TAKES: Final[
+    dict[str, Callable[[ResponsesReader, ResponsesEvent], Iterable[Event]]]
+] = {
+    "response.output_item.added": ResponsesReader.added,
+    "response.output_item.done": ResponsesReader.done,
+    "response.output_text.delta": ResponsesReader.text,
+    "response.output_text.annotation.added": ResponsesReader.aside,
+    "response.refusal.delta": ResponsesReader.aside,
+    "response.reasoning_summary_text.delta": ResponsesReader.thinking,
+    "response.reasoning_text.delta": ResponsesReader.thinking,
+    "response.function_call_arguments.delta": ResponsesReader.arguments,
+    "response.function_call_arguments.done": ResponsesReader.arguments,
 }
 
 

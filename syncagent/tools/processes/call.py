@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ...cancel import CancelToken
-from ...cancel.once import until_done
+from ...cancel.once import finish_despite_signals
 from ...exceptions import Cancelled, ConfigurationError, ToolError
 from . import pool, worker
 from .groups import check_system, describe_end
@@ -199,10 +199,10 @@ def call(
             done = leased.exchange(request, kill_on, _reply_by(target, serve))
             outcome = None if done.frame is None else _read(target, *done.frame)
         except BaseException:
-            until_done(leased.end)
+            finish_despite_signals(leased.end)
             raise
         if outcome is None or done.was_killed:
-            until_done(leased.end)
+            finish_despite_signals(leased.end)
         else:
             pool.current.give_back(leased)
         if outcome is not None:  # the call was over before a kill could end it

@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 
 from ...cancel import CancelToken, clock
 from ...cancel import threads as services
-from ...cancel.once import until_done
+from ...cancel.once import finish_despite_signals
 from ...exceptions import ConfigurationError
 from .groups import Lifeline, ProcessGroup, add_pidfd, has_ended, signal_group
 from .worker import ANSWER, ASK, CALL, PROGRESS, Channel
 
 __all__ = [
-    "Exchange",
+    "WorkerExchange",
     "IDLE_SECONDS",
     "MAX_IDLE",
     "Pool",
@@ -55,7 +55,7 @@ _PROGRAM: Final = (
 )
 
 
-class Exchange(NamedTuple):
+class WorkerExchange(NamedTuple):
     """What became of one call."""
 
     #: How it ended; ``None`` if the worker is gone.
@@ -126,7 +126,7 @@ class WorkerProcess:
         request: bytes,
         kill_on: Sequence[CancelToken],
         reply: Callable[[bytes, bytearray], bytes | None],
-    ) -> Exchange:
+    ) -> WorkerExchange:
         """Send a call and wait for its end.
 
         Cancellation: of a token in *kill_on* kills the group at once.
@@ -146,7 +146,7 @@ class WorkerProcess:
             was_killed = not group.settle(*kill_on) or self._is_forgotten
         if frame is None and not was_killed:
             self.wait_gone(clock.now() + _LEAVING)  # so that it can say how it ended
-        return Exchange(frame, was_sent, was_killed)
+        return WorkerExchange(frame, was_sent, was_killed)
 
     def _listen(
         self, reply: Callable[[bytes, bytearray], bytes | None]
@@ -292,7 +292,7 @@ class Pool:
         try:
             new.start()
         except BaseException:
-            until_done(new.end)
+            finish_despite_signals(new.end)
             raise
         return new, True
 

@@ -16,7 +16,7 @@ from typing import IO, Final
 import msgspec
 
 from ...cancel import CancelToken, clock
-from ...cancel.once import until_done
+from ...cancel.once import finish_despite_signals
 from ...exceptions import Cancelled, ConfigurationError
 from .groups import (
     Lifeline,
@@ -130,9 +130,9 @@ def run_process(
                 running.stop(forced, grace, is_told=was_cancelled)
             result = running.collect(timed_out=timed_out)
         finally:
-            until_done(running.clean_up)
+            finish_despite_signals(running.clean_up)
     except BaseException:  # a signal handler may have raised just before that
-        until_done(running.clean_up)
+        finish_despite_signals(running.clean_up)
         raise
     if was_cancelled:
         raise _cancelled(token, result)

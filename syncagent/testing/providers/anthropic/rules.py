@@ -27,7 +27,7 @@ _USER_BLOCKS: Final = frozenset(
 )
 _RESULT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result"})
 _FORMAT_TYPES: Final = frozenset({"json_schema"})
-_MOST_UNIONS: Final = 16
+_MAX_UNIONS: Final = 16
 #: Words of JSON schemas that cannot be enforced.
 _UNENFORCED: Final = frozenset(
     {
@@ -181,8 +181,8 @@ def _format(payload: dict[str, Any]) -> Iterator[str]:
 def _unenforceable(where: str, schema: dict[str, Any]) -> Iterator[str]:
     each = list(parts(schema))
     unions = sum("anyOf" in one or isinstance(one.get("type"), list) for one in each)
-    if unions > _MOST_UNIONS:
-        yield f"{where}: too many parameters with union types (limit: {_MOST_UNIONS})"
+    if unions > _MAX_UNIONS:
+        yield f"{where}: too many parameters with union types (limit: {_MAX_UNIONS})"
     for one in each:
         if "$ref" in one:
             yield f"{where}: Circular reference detected"
