@@ -111,7 +111,7 @@ class Driver(Closeable):
     def _is_ending(stream: RunStream) -> bool:
         """Is it cancelled? After the tools is now, as it stands still."""
         claim = stream.claim
-        return claim.token.cancelled or claim.later.due(["after_tools"]) is not None
+        return claim.token.cancelled or claim.deferred.due(["after_tools"]) is not None
 
     def _begin(self) -> RunStream | None:
         """Begin a run if there is something to be said, or to be gone on with."""

@@ -128,13 +128,14 @@ def take_turn(
         if finished is None:
             raise
     finally:
-        run.claim.later.answered()
+        run.claim.deferred.operation_ended()
     assert finished is not None
     run.enter("turn")
     seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
     wants_another = show(run, "after_model", seen)
     run.token.checkpoint()
-    is_last = run.claim.later.is_asked  # what a hook asks for after that is ignored
+    # A hook's Retry is ignored then.
+    is_last = run.claim.deferred.is_pending
     if wants_another and not is_last and run.meter.reached() is None:
         run.discard(finished.message)
         return None

@@ -165,9 +165,9 @@ class Answering:
         if handler is None and self.desk is None:
             return None
         # No tool runs meanwhile: what is to end after the tools ends now.
-        later = run.claim.later
+        deferred = run.claim.deferred
         answers: Answers = None
-        token = self._token = self._token or later.answering(run.token)
+        token = self._token = self._token or deferred.operation_token(run.token)
         try:
             if handler is not None:
                 answers = self._by_handler(handler, questions, run, token)
@@ -178,7 +178,7 @@ class Answering:
             raise
         finally:
             if answers is not NOT_YET:
-                later.answered()
+                deferred.operation_ended()
                 self._token = None
         return answers
 

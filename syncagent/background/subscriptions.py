@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .._closeable import Closeable
 from ..cancel import CancelToken, Watch, clock
-from ..cancel.signal_event import Following
+from ..cancel.signal_event import EventRegistration
 from ..events import Lagged, StreamEvent
 from ..exceptions import ConfigurationError
 
@@ -97,7 +97,7 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
         log: EventLog,
         begin: int,
         token: CancelToken,
-        following: Following | None = None,
+        following: EventRegistration | None = None,
     ) -> None:
         self._log = log
         self._next = begin

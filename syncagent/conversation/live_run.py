@@ -11,7 +11,7 @@ import msgspec
 from .._context import run_id
 from ..asking.answering import NOT_YET, Answering
 from ..cancel.once import Once, finish_despite_signals
-from ..cancel.signal_event import Following
+from ..cancel.signal_event import EventRegistration
 from ..events import RunEvent, RunFinished, StreamEvent
 from ..exceptions import Cancelled
 from ..interrupts import Interrupt
@@ -68,12 +68,12 @@ def answered(pump: Pump) -> Generator[RunEvent, None, StopReason]:
     """
     run, loop, answering = pump.run, pump.loop, pump.answering
     lending, on_event = run.services, run.on_event
-    life, may_leave = run.token.life(), run.may_leave
+    generation, may_leave = run.token.generation(), run.may_leave
     answers: Answers = None
     has_left = False
     try:
         while True:
-            if life.background_asked and may_leave:
+            if generation.background_requested and may_leave:
                 has_left = True
                 return "backgrounded"
             # No reset(): a signal handler may raise before its token is in our hands.
@@ -140,7 +140,7 @@ class RunEnd:
         pause: Callable[[Run], object],
         release: Callable[[Run, RunResult | None, BaseException | None], object],
         move: Callable[[RunEnd, Pump], object] | None = None,
-        following: Following | None = None,
+        following: EventRegistration | None = None,
     ) -> None:
         self.run = run
         #: By whom it was begun: who drives it, or who closes it before that.

@@ -11,9 +11,9 @@ import msgspec
 from ..asking.answering import Answering
 from ..asking.inbox import Inbox
 from ..asking.questions import OpenQuestions
-from ..cancel import CancelSignal, CancelToken, RunClaim, follow
+from ..cancel import CancelSignal, CancelToken, RunClaim, cancel_on_event
 from ..cancel.deadlines import check_timeout
-from ..cancel.signal_event import Following
+from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import UserMessage
 from ..recording import Part, Recorded
@@ -77,7 +77,7 @@ class AdmittedRun(NamedTuple):
     claim: RunClaim
     output: Output | None
     #: Its hold on somebody's event.
-    following: Following | None
+    following: EventRegistration | None
 
 
 #: What else may cancel a run.
@@ -89,7 +89,7 @@ def compose(
     seconds: float | None,
     cancel: Cancel | None,
     stopping: CancelToken | None = None,
-) -> tuple[CancelToken, Following | None]:
+) -> tuple[CancelToken, EventRegistration | None]:
     """Return the token of a run, and its hold on somebody's event.
 
     :param stopping: of whatever the run is a part of.
@@ -113,7 +113,7 @@ def compose(
         raise ConfigurationError(
             f"cancel takes a CancelToken or a threading.Event; got {cancel!r:.80}"
         )
-    return token, follow(cancel, token)
+    return token, cancel_on_event(cancel, token)
 
 
 def check_run(timeout: Any, cancel: Any, output: Any) -> None:

@@ -243,7 +243,7 @@ class Run:
         self.answer = setup.model.ask(
             self.transcript,
             setup.specs,
-            token=self.claim.later.answering(self.token),
+            token=self.claim.deferred.operation_token(self.token),
             options=options,
             timeouts=setup.timeouts,
             on_phase=self.enter,

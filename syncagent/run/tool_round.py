@@ -315,7 +315,7 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
         if isinstance(wish, Skip):
             _replace(invocation, wish.result)
         elif isinstance(wish, Retry):
-            wants_again = not run.claim.later.is_asked
+            wants_again = not run.claim.deferred.is_pending
         elif wish is not None:
             raise unknown_answer("after_tool", wish)
     may = invocation.outcome in ("done", "failed") or invocation.has_timed_out
