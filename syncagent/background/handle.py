@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from .._checks import check_number, check_timeout
 from .._closeable import Closeable
 from ..cancel import CancelMode, CancelToken, Receipt, clock
-from ..cancel.deadlines import check_timeout
 from ..cancel.deferred import check_mode
 from ..cancel.reason import make_cause
 from ..conversation.conversation import Background, check_background
@@ -289,14 +289,11 @@ class Handle(Serving, Closeable):
         return f"<Handle of run {self.run_id}: {self.state}>"
 
 
-def _begin(count: int, replay: bool, after: Any) -> int:
+def _begin(count: int, replay: bool, after: int | None) -> int:
     """Return the number of the first event that is to be seen, of *count*."""
     if after is None:
         return 0 if replay else count
-    if not isinstance(after, int) or isinstance(after, bool) or after < 0:
-        raise ConfigurationError(
-            f"subscribe(after=...) is a number of events, from 0 on; got {after!r:.80}"
-        )
+    check_number("after", after, is_integer=True, unit="events")
     return min(after, count)
 
 

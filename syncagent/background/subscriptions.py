@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from .._checks import check_number
 from .._closeable import Closeable
 from ..cancel import CancelToken, Watch, clock
 from ..cancel.signal_event import EventRegistration
 from ..events import Lagged, StreamEvent
-from ..exceptions import ConfigurationError
 
 __all__ = ["EventLog", "LoggedEvent", "Subscription"]
 
@@ -26,14 +26,6 @@ SIZE: Final = 1024
 LoggedEvent = StreamEvent | Lagged
 
 
-def _check_size(size: Any) -> None:
-    is_number = isinstance(size, int) and not isinstance(size, bool)
-    if not is_number or size < 1:
-        raise ConfigurationError(
-            f"the buffer for events is a number from 1 on; got {size!r:.80}"
-        )
-
-
 class EventLog:
     """What has happened, as far as it is remembered. One thread writes, any may read.
 
@@ -42,7 +34,7 @@ class EventLog:
     """
 
     def __init__(self, size: int = SIZE) -> None:
-        _check_size(size)
+        check_number("buffer", size, minimum=1, is_integer=True, unit="events")
         self.size: Final = size
         #: How many events there were.
         self.count = 0

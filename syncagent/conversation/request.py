@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from .._checks import check_timeout
 from ..asking.answering import Answering
 from ..asking.inbox import Inbox
 from ..asking.questions import OpenQuestions
 from ..cancel import CancelSignal, CancelToken, RunClaim, cancel_on_event
-from ..cancel.deadlines import check_timeout
 from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import UserMessage

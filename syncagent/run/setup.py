@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..cancel.deadlines import check_timeout
+from .._checks import check_number, check_timeout
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
 from ..models.model import Model
@@ -90,11 +90,7 @@ def check_settings(model: Any, limits: Any, policy: Any, parallel_tools: Any) ->
         raise ConfigurationError(
             f"cancel_policy takes CancelPolicy(...); got {policy!r:.80}"
         )
-    is_number = isinstance(parallel_tools, int) and not isinstance(parallel_tools, bool)
-    if not is_number or parallel_tools < 1:
-        raise ConfigurationError(
-            f"parallel_tools is a number from 1 on; got {parallel_tools!r}"
-        )
+    check_number("parallel_tools", parallel_tools, minimum=1, is_integer=True)
     _check_price(model, limits)
 
 

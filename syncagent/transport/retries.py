@@ -11,7 +11,8 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from ..exceptions import ConfigurationError, ProviderError, TransportError
+from .._checks import check_number
+from ..exceptions import ProviderError, TransportError
 
 __all__ = ["Retries", "parse_retry_after"]
 
@@ -38,12 +39,7 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            kinds = int if name == "limit" else (int, float)
-            is_number = isinstance(value, kinds) and not isinstance(value, bool)
-            if not is_number or not 0 <= value < math.inf:
-                raise ConfigurationError(
-                    f"retries: {name} must be a number, zero or more; got {value!r}"
-                )
+            check_number(f"retries: {name}", value, is_integer=name == "limit")
 
     @classmethod
     def of(cls, retries: int | Retries) -> Retries:

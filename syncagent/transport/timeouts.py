@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from .._checks import check_number
 from ..exceptions import ConfigurationError
 
 __all__ = ["Timeout", "Timeouts"]
@@ -13,6 +14,9 @@ __all__ = ["Timeout", "Timeouts"]
 #: What a ``timeout=`` may be: seconds for every wait, a pair of seconds for connecting
 #: and for every other wait as :mod:`requests` has it, or the whole list.
 Timeout = float | tuple[float | None, float | None] | None
+
+#: Ten years: more is a mistake, and more than some systems can wait for.
+_LONGEST: Final = 10 * 365 * 86400.0
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +43,14 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            _check(name, getattr(self, name))
+            check_number(
+                f"timeout {name}",
+                getattr(self, name),
+                is_positive=True,
+                maximum=_LONGEST,
+                allow_none=True,
+                unit="seconds",
+            )
 
     @classmethod
     def of(cls, timeout: Timeout | Timeouts) -> Timeouts:
@@ -62,18 +73,4 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
             first_event=read,
             stall=read,
             total=None,
-        )
-
-
-_LONGEST: Final = 10 * 365 * 86400.0
-
-
-def _check(name: str, seconds: object) -> None:
-    if seconds is None:
-        return
-    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or not 0 < seconds <= _LONGEST:  # type: ignore[operator]
-        raise ConfigurationError(
-            f"timeout {name} must be a positive number of seconds, or None for no "
-            f"limit; got {seconds!r}"
         )

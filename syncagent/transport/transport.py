@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 import requests
 
+from .._checks import check_number
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
@@ -74,8 +75,13 @@ class Transport:
         max_event_bytes: int = MAX_EVENT_BYTES,
         max_event_lines: int = MAX_EVENT_LINES,
     ) -> None:
-        sizes = (max_response_bytes, max_event_bytes, max_event_lines)
-        _check(session, proxies, cert, sizes)
+        for name, size in (
+            ("max_response_bytes", max_response_bytes),
+            ("max_event_bytes", max_event_bytes),
+            ("max_event_lines", max_event_lines),
+        ):
+            check_number(name, size, minimum=1, is_integer=True)
+        _check_session(session, proxies, cert)
         self.timeouts = Timeouts.of(timeout)
         self._retries = Retries.of(retries)
         self._resolver = resolver
@@ -228,8 +234,8 @@ def _body(json: Any, data: bytes | None) -> bytes:
     return data
 
 
-def _check(session: Any, proxies: Any, cert: Any, sizes: tuple[Any, ...]) -> None:
-    """Refuse what could only be misunderstood later."""
+def _check_session(session: Any, proxies: Any, cert: Any) -> None:
+    """Refuse arguments of a wrong type now, where the message can name them."""
     if not (session is None or isinstance(session, requests.Session)):
         raise TypeError(f"session must be a requests.Session, got {session!r}")
     if not (proxies is None or isinstance(proxies, Mapping)):
@@ -237,12 +243,6 @@ def _check(session: Any, proxies: Any, cert: Any, sizes: tuple[Any, ...]) -> Non
     is_pair = isinstance(cert, tuple) and len(cert) == 2
     if not (cert is None or isinstance(cert, str) or is_pair):
         raise TypeError(f"cert must be a path, or a pair of paths, got {cert!r}")
-    for size in sizes:
-        if not isinstance(size, int) or size <= 0:
-            raise ConfigurationError(
-                "max_response_bytes, max_event_bytes and max_event_lines must be "
-                f"positive whole numbers; got {size!r}"
-            )
 
 
 @cache

@@ -20,7 +20,8 @@ NOT_RUN = {
 #: Names that are public for other parts of the package, and not for its users.
 NOT_SHOWN = {
     "syncagent.cancel.Mailbox",
-    "syncagent.cancel.follow",
+    "syncagent.cancel.CancelsRun",
+    "syncagent.cancel.cancel_on_event",
     "syncagent.cancel.Watch",
 }
 

@@ -10,11 +10,11 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ..._checks import check_number, check_timeout
 from ..._closeable import Closeable
 from ...agent import Agent
 from ...background.runtime import Runtime, ShutdownReport
 from ...cancel import Receipt
-from ...cancel.deadlines import check_timeout
 from ...exceptions import (
     AgentBusy,
     ConfigurationError,
@@ -94,10 +94,19 @@ class Runs(Closeable):
                 f"on_disconnect= is 'cancel' or 'detach'; got {on_disconnect!r:.80}"
             )
         check_timeout(timeout)
-        _check_number(0, grace=grace, keep=keep, max_finished=max_finished)
-        _check_number(0, recording=recording)
-        _check_number(1, max_live=max_live, max_per_owner=max_per_owner)
-        _check_number(_SHORTEST_BEAT, heartbeat=heartbeat)
+        check_number("grace", grace, allow_infinity=True, unit="seconds")
+        check_number("keep", keep, allow_infinity=True, unit="seconds")
+        check_number("max_finished", max_finished, allow_infinity=True)
+        check_number("recording", recording, allow_infinity=True)
+        check_number("max_live", max_live, minimum=1, allow_infinity=True)
+        check_number("max_per_owner", max_per_owner, minimum=1, allow_infinity=True)
+        check_number(
+            "heartbeat",
+            heartbeat,
+            minimum=_SHORTEST_BEAT,
+            allow_infinity=True,
+            unit="seconds",
+        )
         self._authorize = authorize
         self._on_disconnect = on_disconnect
         self._grace = grace
@@ -325,15 +334,6 @@ class Runs(Closeable):
     def __repr__(self) -> str:
         live = sum(run.is_live for run in list(self._runs.values()))
         return f"<Runs: {live} live of {len(self._runs)}>"
-
-
-def _check_number(least: float, **given: Any) -> None:
-    for name, number in given.items():
-        is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-        if not is_number or not number >= least:
-            raise ConfigurationError(
-                f"{name}= is a number from {least:g} on; got {number!r:.80}"
-            )
 
 
 def _check_owner(owner: Any) -> None:
