@@ -70,7 +70,10 @@ class CancelToken:
         #: Links to children that have been freed.
         self._dead_links: list[Link] = []
         for parent in parents:
-            parent._adopt(self)
+            while parent._dead_links:
+                with suppress(IndexError):  # another thread was faster
+                    parent._unlink(parent._dead_links.pop())
+            parent._link(ChildLink(self, parent))
 
     def _new_generation(self, own_deadline: float | None) -> Generation:
         """Return one with the earliest of *own_deadline* and the parents' deadlines."""
@@ -386,12 +389,6 @@ class CancelToken:
             # A reset may have copied the links before ours was there: once more.
             if not generation.successor:
                 return
-
-    def _adopt(self, child: CancelToken) -> None:
-        while self._dead_links:
-            with suppress(IndexError):  # another thread was faster
-                self._unlink(self._dead_links.pop())
-        self._link(ChildLink(child, self))
 
     def _unlink(self, link: Link) -> None:
         generation = self._generation

@@ -22,7 +22,6 @@ import socket
 import ssl
 import sys
 from collections import deque
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
@@ -39,7 +38,7 @@ from urllib3.util.connection import allowed_gai_family
 from .body import Body, Response
 from .exchange import Exchange, UserCodeError, current
 from .resolver import resolve
-from .sockets import FOREVER, Address, HeldConnection, connect
+from .sockets import FOREVER, HeldConnection, connect
 from .tls import use_shared_context
 
 if TYPE_CHECKING:
@@ -88,7 +87,22 @@ class _Armed(_Connection):
 
     def _connect_for(self, exchange: Exchange) -> socket.socket:
         exchange.enter("resolve")
-        addresses = self._resolve_for(exchange)
+        host = self._dns_host.strip("[]")
+        try:
+            addresses = resolve(
+                host,
+                self.port,
+                exchange.token,
+                family=allowed_gai_family(),
+                resolver=exchange.resolver,
+            )
+        except UnicodeError:
+            message = f"{host!r}, label empty or too long"
+            raise LocationParseError(message) from None
+        except OSError:
+            raise
+        except Exception as error:  # only a user's resolver raises others
+            raise UserCodeError(error) from None
         exchange.enter("connect")
         sock, held = connect(
             addresses,
@@ -103,24 +117,6 @@ class _Armed(_Connection):
         self._exchange, self._held = exchange, held
         sock.settimeout(self.timeout)
         return sock
-
-    def _resolve_for(self, exchange: Exchange) -> Sequence[Address]:
-        host = self._dns_host.strip("[]")
-        try:
-            return resolve(
-                host,
-                self.port,
-                exchange.token,
-                family=allowed_gai_family(),
-                resolver=exchange.resolver,
-            )
-        except UnicodeError:
-            message = f"{host!r}, label empty or too long"
-            raise LocationParseError(message) from None
-        except OSError:
-            raise
-        except Exception as error:  # only a user's resolver raises others
-            raise UserCodeError(error) from None
 
     def connect(self) -> None:
         super().connect()

@@ -214,15 +214,23 @@ def _explain(cause: BaseException | None) -> tuple[str, bool]:
     if isinstance(cause, socket.gaierror):
         message = f"the name cannot be looked up ({cause.strerror or cause})"
         return message, cause.errno == socket.EAI_AGAIN
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({cause.verify_message}); pass the "
+            "authority's certificate as verify= or in REQUESTS_CA_BUNDLE"
+        ), False
     if isinstance(cause, ssl.SSLError):
-        return _explain_tls(cause)
+        if "CERTIFICATE_REQUIRED" in str(cause.reason):
+            return "it requires a client certificate; pass it as cert=", False
+        is_cut = isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
+        return f"TLS failed ({cause.reason or cause}); is this an https server?", is_cut
     if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
         advice = "raise the limit (ulimit -n), or close files and connections"
         return f"{cause.strerror}; {advice}", False
     tunnel = _TUNNEL.match(str(cause))
     if tunnel is not None:
         status = int(tunnel[1])
-        advice = "; give it credentials: http://user:password@..." * (status == 407)
+        advice = "; add credentials: http://user:password@..." * (status == 407)
         return f"{cause}{advice}", status in (408, 429) or status >= 500
     if isinstance(cause, http.client.UnknownProtocol):
         return f"the server speaks {cause}, not HTTP/1", False
@@ -231,18 +239,6 @@ def _explain(cause: BaseException | None) -> tuple[str, bool]:
     if cause is None:
         return "it ended too early", True
     return str(cause) or type(cause).__name__, True
-
-
-def _explain_tls(cause: ssl.SSLError) -> tuple[str, bool]:
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not trusted ({cause.verify_message}); pass the "
-            "authority's certificate as verify= or in REQUESTS_CA_BUNDLE"
-        ), False
-    if "CERTIFICATE_REQUIRED" in str(cause.reason):
-        return "it requires a client certificate; pass it as cert=", False
-    is_cut = isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
-    return f"TLS failed ({cause.reason or cause}); is this an https server?", is_cut
 
 
 def _chain(

@@ -41,26 +41,21 @@ class Request:
 
     def secrets(self) -> Iterator[str]:
         """Yield the values that must not be shown: all that credentials have added."""
-        candidates = [*self._in_headers(), *self._in_url()]
-        for proxy in self.route["proxies"].values():
-            candidates += _passwords(proxy)
-        yield from (value for value in candidates if len(value) >= _SHORTEST_SECRET)
-
-    def _in_headers(self) -> Iterator[str]:
-        for name, value in self.prepared.headers.items():
+        candidates: list[str] = []
+        for name, header in self.prepared.headers.items():
             is_secret = is_secret_name(name) or name.lower().endswith(("key", "cookie"))
-            if self._open_headers.get(name) != value or is_secret:
-                text = value.decode("latin-1") if isinstance(value, bytes) else value
+            if self._open_headers.get(name) != header or is_secret:
+                text = header.decode("latin-1") if isinstance(header, bytes) else header
                 scheme, _, rest = text.partition(" ")  # "Bearer" itself is no secret
-                yield from (text, *(rest if scheme.isalpha() else text).split())
-
-    def _in_url(self) -> Iterator[str]:
+                candidates += (text, *(rest if scheme.isalpha() else text).split())
         url = self.prepared.url or ""
         before = dict(_query(self._open_url))
         for name, value in _query(url):
             if before.get(name) != value or name == "key" or is_secret_name(name):
-                yield value
-        yield from _passwords(url)
+                candidates.append(value)
+        for address in (url, *self.route["proxies"].values()):
+            candidates += _passwords(address)
+        yield from (value for value in candidates if len(value) >= _SHORTEST_SECRET)
 
     def __repr__(self) -> str:
         return "<Request>"  # a tool that shows local variables must not show more

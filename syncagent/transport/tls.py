@@ -81,8 +81,18 @@ def _make(settings: dict[str, Any]) -> ssl.SSLContext:
         ssl_maximum_version=settings["ssl_maximum_version"],
         cert_reqs=resolve_cert_reqs(settings["cert_reqs"]),
     )
-    try:
-        _load(context, settings)
+    authorities = tuple(
+        settings[name] for name in ("ca_certs", "ca_cert_dir", "ca_cert_data")
+    )
+    try:  # reading the files is slow
+        if any(authorities):
+            context.load_verify_locations(*authorities)
+        else:
+            context.load_default_certs()
+        if settings["cert_file"]:
+            context.load_cert_chain(
+                settings["cert_file"], settings["key_file"], settings["key_password"]
+            )
     except OSError as error:
         files = ", ".join(str(settings[name]) for name in _FILES if settings[name])
         raise ConfigurationError(
@@ -96,21 +106,6 @@ def _make(settings: dict[str, Any]) -> ssl.SSLContext:
     context.set_alpn_protocols = lambda _: None  # type: ignore[method-assign,assignment]
     context.sslsocket_class = _TlsSocket
     return context
-
-
-def _load(context: ssl.SSLContext, settings: dict[str, Any]) -> None:
-    """Read the files, which is slow."""
-    authorities = tuple(
-        settings[name] for name in ("ca_certs", "ca_cert_dir", "ca_cert_data")
-    )
-    if any(authorities):
-        context.load_verify_locations(*authorities)
-    else:
-        context.load_default_certs()
-    if settings["cert_file"]:
-        context.load_cert_chain(
-            settings["cert_file"], settings["key_file"], settings["key_password"]
-        )
 
 
 class _TlsSocket(ssl.SSLSocket):
