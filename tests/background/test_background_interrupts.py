@@ -3,9 +3,9 @@
 import threading
 
 import pytest
-from agent.every_line import STORY, Raiser
-from crew import LONG
-from night_shift import late_thread, until
+from support.background import late_thread, until
+from support.every_line import STORY, Raiser
+from support.threads import LONG
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.events import RunFinished

@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from every_line import STORY, Raiser
+from support.every_line import STORY, Raiser
 
 from syncagent import llm_chat, llm_function
 from syncagent.cancel import live_runs
