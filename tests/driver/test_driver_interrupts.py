@@ -2,16 +2,21 @@
 
 import pytest
 from support.background import until
-from support.every_line import STORY, Raiser, _problem
+from support.every_line import (
+    ASKING,
+    STORY,
+    Raiser,
+    line_numbers,
+    problem_with,
+    some_lines,
+)
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.driver import Finished
 from syncagent.interrupts import ApprovalRequest, AuthRequest, AwaitingInput
 from syncagent.testing import ScriptedModel, call, say
 
-PLACES = STORY | {
-    f"{name}.py" for name in ("answers", "desk", "interrupts", "pump", "saved", "stage")
-}
+PLACES = (*STORY, *ASKING)
 
 
 @tool(requires_approval=True)
@@ -77,38 +82,28 @@ def look_and_pull(agent):
 USES = [pull_and_close, pull_and_drop, submit, look_and_pull]
 
 
-@pytest.mark.parametrize("use", USES[:3])
-def test_ctrl_c_at_many_lines_of_a_driver(use):
-    """Promises 4 and 8: settled, or let go of; the next run works."""
-    interrupt(use, step=5)
-
-
-@pytest.mark.stress
+@some_lines(11)
 @pytest.mark.parametrize("use", USES)
-def test_ctrl_c_at_every_line_of_a_driver(use):
+def test_ctrl_c_at_every_line_of_a_driver(use, step):
     """Promises 4 and 8: settled, or let go of; the next run works."""
-    interrupt(use)
-
-
-def interrupt(use, step=1):
-    """Use new agents, each interrupted so many lines later; see that all is well."""
     problems = []
-    for number in range(1, 100_000, step):
+    for number in line_numbers(step):
         agent, raiser = make_agent(), Raiser(number, PLACES)
         went_up = raiser.call(lambda agent=agent: use(agent))
         if raiser.where is None:
             break
-        problem = _problem(agent) if went_up else "it did not go up"
+        problem = problem_with(agent) if went_up else "it did not go up"
         if problem is not None:
             problems.append(f"{raiser.where}: {problem}")
     assert problems == []
     until(lambda: not agent.is_running)
 
 
-def test_ctrl_c_at_every_line_of_next_leaves_the_driver_usable():
+@some_lines(11)
+def test_ctrl_c_at_every_line_of_next_leaves_the_driver_usable(step):
     """A driver that was interrupted goes on with the next run."""
     problems = []
-    for number in range(1, 100_000, 5):
+    for number in line_numbers(step):
         agent, raiser = make_agent(), Raiser(number, PLACES)
         driver = agent.drive("Do it.")
         raiser.call(lambda driver=driver: pull(driver))

@@ -6,7 +6,7 @@ import os
 import sys
 
 import pytest
-from support.interrupting import is_ignored
+from support.every_line import Raiser, line_numbers, some_lines
 from support.recordings import LONG, ending_of, looking_agent, read_lines
 
 from syncagent import Agent, ToolContext, tool
@@ -197,40 +197,17 @@ def looking_agent_for_ever():
     return agent
 
 
-class Raiser:
-    """Raises Ctrl+C at one line of what records, counted from the begin."""
-
-    def __init__(self, at):
-        self.left = at
-
-    def trace(self, frame, event, arg):
-        is_ours = os.sep + "recording" + os.sep in frame.f_code.co_filename
-        if not is_ours or is_ignored(frame):
-            return None
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-        return self.trace
-
-
-def test_ctrl_c_at_any_line_of_it_goes_up(tmp_path):
+@some_lines(7)
+def test_ctrl_c_at_any_line_of_it_goes_up(tmp_path, step):
     """Promise 8: it goes up as it is, the agent is free, and the file has an end."""
     path = tmp_path / "run.jsonl"
-    for number in range(1, 10_000, 7):
-        agent, raiser = looking_agent(), Raiser(number)
-        went_up = False
-        sys.settrace(raiser.trace)
-        try:
-            agent.run("Look.", record=path)
-        except KeyboardInterrupt:
-            went_up = True
-        finally:
-            sys.settrace(None)
+    for number in line_numbers(step):
+        agent, raiser = looking_agent(), Raiser(number, ("recording/",))
+        went_up = raiser.call(lambda agent=agent: agent.run("Look.", record=path))
         assert not agent.is_running
-        if raiser.left > 0:
+        if raiser.where is None:
             break
-        assert went_up, number
+        assert went_up, raiser.where
         said = path.read_bytes() if path.exists() else b""
         if said.count(b"\n") > 2:  # it had begun
             ending_of(read_lines(said))
