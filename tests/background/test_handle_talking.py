@@ -141,7 +141,7 @@ def test_an_answer_that_makes_no_sense_changes_nothing(make, answer, tmp_path):
     handle, (asked,) = scene.handle, scene.handle.interrupts
     with pytest.raises(ConfigurationError):
         handle.answer(asked.id, answer)
-    with pytest.raises(ConfigurationError, match="nobody has asked 'other'"):
+    with pytest.raises(ConfigurationError, match="no open question 'other'"):
         handle.answer("other", scene.answer)
     assert handle.interrupts == (asked,)
     scene.let_go()
