@@ -5,7 +5,8 @@ import sys
 import msgspec
 from front_desk import KEY, do, model, open_door, outcomes, said_to_model, until, wonder
 
-from syncagent import Agent, Finished, Limits, tool
+from syncagent import Agent, Limits, tool
+from syncagent.driver import Finished
 from syncagent.exceptions import SyncAgentError
 
 free = tool(name="free")(do.function)

@@ -21,8 +21,9 @@ from front_desk import (
     until,
 )
 
-from syncagent import Agent, Approval, ConfigurationError, InterruptOver, tool
+from syncagent import Agent, Approval, ConfigurationError, tool
 from syncagent.events import InterruptRaised
+from syncagent.exceptions import InterruptOver
 from syncagent.testing import FakeClock, Gate, call, say
 from syncagent.tools.context import ToolContext
 

@@ -18,11 +18,12 @@ from front_desk import (
 )
 from saved_script import TOOLS
 
-from syncagent import Agent, Approval, Image, Limits, Rule, Usage
+from syncagent import Agent, Approval, Image, Limits, Rule
 from syncagent.messages import RedactedThinking, Thinking
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from syncagent.models.prices import Price
 from syncagent.testing import FakeServer, call, complaints, say
+from syncagent.usage import Usage
 
 FREE = say(call("free", {"what": "it"}))
 FACES = ["resume", "drive", "start"]

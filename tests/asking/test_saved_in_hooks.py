@@ -5,11 +5,12 @@ import pytest
 from crew import LONG
 from front_desk import DO, asking, do, model, outcomes, said_to_model, the_one, until
 
-from syncagent import Agent, AgentBusy, Usage, tool
+from syncagent import Agent, AgentBusy, tool
 from syncagent.events import ToolFinished, TurnFinished
 from syncagent.hooks import Change, Deny
 from syncagent.messages import AssistantMessage, UserMessage
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
+from syncagent.usage import Usage
 
 free = tool(name="do")(do.function)
 

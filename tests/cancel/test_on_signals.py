@@ -11,8 +11,9 @@ import pytest
 from crew import LONG, together
 from interrupting import interrupted
 
-from syncagent import CancelToken, WrongThread, cancel_on_signals
+from syncagent import CancelToken, cancel_on_signals
 from syncagent.cancel import RunClaim, RunSlot
+from syncagent.exceptions import WrongThread
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "pthread_kill"), reason="needs POSIX signals"

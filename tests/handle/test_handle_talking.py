@@ -16,14 +16,8 @@ from crew import LONG, together
 from rehearsal import SUM, add, check_usable, model, outcomes
 from tool_shop import until
 
-from syncagent import (
-    Agent,
-    Approval,
-    ConfigurationError,
-    InterruptOver,
-    ToolContext,
-    tool,
-)
+from syncagent import Agent, Approval, ConfigurationError, ToolContext, tool
+from syncagent.exceptions import InterruptOver
 from syncagent.messages import AssistantMessage, ToolMessage, UserMessage
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 

@@ -10,17 +10,10 @@ from crew import LONG, together
 from rehearsal import check_usable, meanwhile, model
 from tool_shop import until
 
-from syncagent import (
-    Agent,
-    ConfigurationError,
-    Runtime,
-    ToolContext,
-    WrongThread,
-    abandoned,
-    tool,
-)
+from syncagent import Agent, ConfigurationError, Runtime, ToolContext, abandoned, tool
 from syncagent.background import runtime
 from syncagent.background.runtime import ShutdownReport
+from syncagent.exceptions import WrongThread
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
 
