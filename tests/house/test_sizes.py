@@ -2,9 +2,8 @@
 
 import ast
 import statistics
-from collections import Counter
 
-from source import MODULES, listed, nodes, nodes_of, parse, text_of
+from source import MODULES, listed, nodes, parse, text_of
 
 #: The largest share of private functions that are used in one place only. Each hides a
 #: piece of the story behind a name; a few are worth it.

@@ -8,12 +8,9 @@ from source import (
     MODULES,
     PAGES,
     ROOT,
-    comments_of,
     listed,
     nodes,
-    paragraphs_of,
     parse,
-    strings_of,
     text_of,
 )
 
