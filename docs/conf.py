@@ -17,7 +17,7 @@ extensions = [
     "sphinx.ext.doctest",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "changes.d"]
 html_theme = "furo"
 html_title = f"syncagent {version}"
 html_static_path = ["_static"]

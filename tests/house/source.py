@@ -10,9 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "syncagent"
 DOCS = ROOT / "docs"
-PAGES = sorted(
-    page for page in DOCS.rglob("*.rst") if "_build" not in page.relative_to(DOCS).parts
-)
+PAGES = sorted([*DOCS.glob("*.rst"), *DOCS.glob("coming_from/*.rst")])
 
 
 def name_of(path):
