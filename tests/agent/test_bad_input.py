@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from rehearsal import SUM, add, check_usable, model, outcomes
+from support.agents import SUM, add, check_usable, model, outcomes
 
 from syncagent import (
     Agent,

@@ -5,8 +5,7 @@ import pickle
 
 import msgspec
 import pytest
-from crew import LONG
-from front_desk import (
+from support.questions import (
     DO,
     KEY,
     OPEN,
@@ -20,6 +19,7 @@ from front_desk import (
     the_one,
     until,
 )
+from support.threads import LONG
 
 from syncagent import Agent, Approval, ConfigurationError, InterruptOver, tool
 from syncagent.events import InterruptRaised

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crew import LONG
+from support.threads import LONG
 from workbench import model
 
 from syncagent import ConfigurationError, Image, Limits, llm_chat, llm_function
