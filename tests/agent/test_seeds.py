@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from crew import together
-from workshop import AGAIN, LAST, make_agent, told, words
+from support.threads import together
+from support.two_rounds import AGAIN, LAST, make_agent, told, words
 
 from syncagent import Agent, Cancelled, ToolContext, tool
 from syncagent.messages import ToolMessage

@@ -7,7 +7,7 @@ import time
 import weakref
 
 import pytest
-from crew import LONG
+from support.threads import LONG
 
 from syncagent import Cancelled, CancelToken
 from syncagent.cancel import Killable

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 from counting import Counter
-from crew import LONG, together
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import LONG, together
 
 from syncagent import Cancelled, CancelToken
 from syncagent.cancel.generation import spread

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from counting import Counter
-from crew import LONG, together
+from support.threads import LONG, together
 
 from syncagent import Cancelled, CancelToken
 

@@ -7,7 +7,7 @@ import threading
 from decimal import Decimal
 
 import pytest
-from crew import LONG, together
+from support.threads import LONG, together
 
 from syncagent import Cancelled, CancelToken
 from syncagent.cancel import CancelReason

@@ -4,7 +4,7 @@ import pickle
 import threading
 
 import pytest
-from crew import together
+from support.threads import together
 
 from syncagent import Cancelled, CancelToken
 from syncagent.events import TextDelta

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import trustme
-from crew import together
+from support.threads import together
 
 from syncagent import Cancelled, CancelToken, exceptions
 from syncagent.events import MessageFinished, TextDelta, ToolCallReady

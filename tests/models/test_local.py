@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
-from crew import LONG, script_environment
-from forking import in_child
+from support.processes import in_child, script_environment
+from support.threads import LONG
 
 from syncagent import Cancelled, CancelToken, ConfigurationError
 from syncagent.events import MessageFinished, TextDelta
@@ -70,7 +70,7 @@ ENDINGS = {
 }
 
 AT_THE_SAME_TIME = """
-from crew import together
+from support.threads import together
 from syncagent.models.local import local_server
 urls = []
 together(*[lambda: urls.append(local_server())] * 16)

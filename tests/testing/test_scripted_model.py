@@ -1,7 +1,7 @@
 """A model without a network."""
 
 import pytest
-from crew import together
+from support.threads import together
 
 from syncagent import Cancelled, CancelToken
 from syncagent.events import TextDelta, ToolCallReady

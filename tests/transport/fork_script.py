@@ -12,7 +12,7 @@ import sys
 import threading
 
 import requests
-from forking import in_child
+from support.processes import in_child
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import SyncAgentError

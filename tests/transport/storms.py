@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 
-from crew import LONG
+from support.threads import LONG
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import SyncAgentError

@@ -5,8 +5,8 @@ import ssl
 import threading
 
 import pytest
-from crew import LONG, together
 from hostile import SSE, Hostile, framed, head, one_shot
+from support.threads import LONG, together
 
 from syncagent import Cancelled, CancelToken, exceptions
 

@@ -5,8 +5,8 @@ import signal
 import threading
 
 import pytest
-from crew import LONG
 from phases import CASES, Call
+from support.threads import LONG
 
 from syncagent import Cancelled, CancelToken
 from syncagent.testing import FakeClock

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pytest
 import requests
-from crew import LONG
 from harness import new_id
 from hostile import one_shot
+from support.threads import LONG
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConnectionFailed

@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from crew import LONG, together
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import LONG, together
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConnectTimeout

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 import requests
-from crew import LONG, together
 from harness import new_id, send_again
 from requests.adapters import HTTPAdapter
+from support.threads import LONG, together
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConfigurationError

@@ -2,10 +2,10 @@
 
 import pytest
 import requests
-from crew import together
 from harness import new_id, send_again
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
+from support.threads import together
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConfigurationError

@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from crew import LONG, together
 from harness import advance_until, new_id
+from support.threads import LONG, together
 
 from syncagent import Cancelled, CancelToken, exceptions
 from syncagent.testing import FakeClock

@@ -4,9 +4,9 @@ import gc
 import json
 
 import pytest
-from crew import together
 from harness import advance_until, new_id
 from hostile import SSE, Hostile, framed, head, one_shot
+from support.threads import together
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import (
