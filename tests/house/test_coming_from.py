@@ -1,4 +1,4 @@
-"""The pages for those who come from elsewhere are true about what is here."""
+"""The pages about other systems name our classes, methods and settings correctly."""
 
 import inspect
 import re
@@ -22,14 +22,14 @@ _CELL = re.compile(r"    (?:\* |  )- ?(.*)|        (.*)")
 
 
 def _find(name):
-    """Return what a role stands for; Sphinx looks from the same module."""
+    """Return the object that a role names; Sphinx starts from the same module."""
     found, parts = syncagent, name.split(".")
     for number, part in enumerate(parts):
         if hasattr(found, part):
             found = getattr(found, part)
         elif inspect.ismodule(found):
             found = import_module(f"syncagent.{'.'.join(parts[: number + 1])}")
-        else:  # what only the objects have
+        else:  # an attribute that only instances have
             assigned = rf"self\.{part}\b|^    {part}: "
             if not re.search(assigned, inspect.getsource(found), re.M):
                 raise AttributeError(name)
@@ -46,7 +46,7 @@ def _exists(name):
 
 
 def _settings(found):
-    """Return the names of what can be said to a class or a function."""
+    """Return the names of the arguments that a class or a function takes."""
     if found is syncagent.tool:
         found = ToolSettings
     if inspect.isclass(found) and issubclass(found, msgspec.Struct):

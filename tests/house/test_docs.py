@@ -10,7 +10,7 @@ from source import DOCS, MODULES, PAGES, ROOT, listed, nodes, text_of
 from syncagent import exceptions
 from syncagent.events import Lagged, MessageFinished, StreamEvent
 
-#: How much code is shown and not run, and why.
+#: The number of Python blocks that are not run, and why.
 NOT_RUN = {
     "logging.rst": 2,  # files in /var/log, and a handler of the reader's own
     "testing.rst": 1,  # a fixture of pytest
@@ -77,7 +77,7 @@ def test_included_code_is_tested():
 
 
 def documented():
-    """Return what docs/api.rst shows: names, and modules of which it shows all."""
+    """Return the objects in docs/api.rst: single names, and whole modules."""
     text = text_of(DOCS / "api.rst")
     modules = set(re.findall(r"automodule:: (\S+)", text))
     names = set(re.findall(r"auto(?:class|function|data|exception):: (\S+)", text))
@@ -89,7 +89,7 @@ def documented():
 
 
 def _object(name):
-    """Return what *name* stands for, in a form that can be compared."""
+    """Return the identity of the object that *name* refers to."""
     module, _, attribute = name.rpartition(".")
     return id(getattr(importlib.import_module(module), attribute))
 
@@ -116,7 +116,7 @@ def test_public_modules_are_in_the_reference():
 
 
 def test_every_event_is_in_the_table():
-    """docs/streaming.rst has all that a stream may yield."""
+    """docs/streaming.rst lists every event that a stream may yield."""
     page = text_of(DOCS / "streaming.rst")
     listed_events = set(re.findall(r"^    \* - ``(\w+)``$", page, re.M))
     events = (*get_args(StreamEvent), Lagged, MessageFinished)
@@ -124,7 +124,7 @@ def test_every_event_is_in_the_table():
 
 
 def test_every_command_is_in_the_table():
-    """docs/commands.rst has all that the command line takes."""
+    """docs/commands.rst lists every command."""
     page = text_of(DOCS / "commands.rst")
     listed = re.findall(r"^``syncagent (\w+)[^`]*``  ", page, re.MULTILINE)
     commands = importlib.import_module("syncagent.cli.main").COMMANDS

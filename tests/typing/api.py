@@ -10,6 +10,7 @@ from types import FrameType
 
 import requests
 
+import syncagent
 from syncagent import (
     AfterToolResult,
     Agent,
@@ -359,3 +360,8 @@ def recorded(agent: Agent) -> str:
     timeline: Timeline = read_timeline(Path("run.jsonl"))
     print(render_text(timeline, width=80), timeline.rows[0].after_cancel)
     return render_html(timeline)
+
+
+def unknown_names() -> None:
+    # mypy would call the ignore unused if the package accepted every name.
+    print(syncagent.Nonsense)  # type: ignore[attr-defined]
