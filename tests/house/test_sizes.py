@@ -2,8 +2,9 @@
 
 import ast
 import statistics
+from collections import Counter
 
-from source import MODULES, listed, nodes, parse, text_of
+from source import MODULES, listed, nodes, nodes_of, parse, text_of
 
 #: The largest share of private functions that are used in one place only. Each hides a
 #: piece of the story behind a name; a few are worth it.
@@ -30,6 +31,27 @@ def test_functions_are_short():
     assert not found, listed(found)
     assert statistics.quantiles(sizes.values(), n=10)[-1] <= 35
     assert statistics.median(sizes.values()) <= 10
+
+
+def test_few_private_functions_are_used_once():
+    """At most 12 % of the functions are private ones with a single caller."""
+    found = []
+    for name in MODULES:
+        uses = Counter(
+            getattr(node, "id", None) or getattr(node, "attr", None)
+            for node in nodes_of(name)
+            if isinstance(node, (ast.Name, ast.Attribute))
+        )
+        found += [
+            f"{name}:{node.lineno} {node.name}"
+            for node in nodes_of(name)
+            if isinstance(node, ast.FunctionDef)
+            and node.name.startswith("_")
+            and not node.name.startswith("__")
+            and uses[node.name] == 1
+        ]
+    share = len(found) / len(list(functions()))
+    assert share <= MAX_USED_ONCE, f"{share:.1%}{listed(found)}"
 
 
 def test_every_module_says_what_it_is_for():

@@ -8,9 +8,12 @@ from source import (
     MODULES,
     PAGES,
     ROOT,
+    comments_of,
     listed,
     nodes,
+    paragraphs_of,
     parse,
+    strings_of,
     text_of,
 )
 
@@ -25,7 +28,7 @@ CALQUES = re.compile(
     r"(?i:\bleav(?:e|es|ing) (?:\w+ ){0,3}away\b|\bleft away\b|\bto be had\b"
     r"|\bfrom \d+ on\b|\bupon which\b|\bhis\b|\bwhoever\b|\bsomebody\b"
     r"|\bgone on with\b)"
-    r"|\bis none\b"
+    r"|(?<!there )\bis none\b"
 )
 WHAT = re.compile(r"What (?!.*\?)")
 #: Prose outside the package that follows the same rules.
@@ -66,3 +69,58 @@ def test_names_say_something():
         name for name, path in MODULES.items() if "canceled" in text_of(path).lower()
     ]
     assert not found, listed(found)
+
+
+def test_docstrings_name_the_thing():
+    """No docstring and no ``#:`` comment begins with "What"."""
+    found = [
+        f"{place}: {doc.partition(chr(10))[0]}"
+        for place, doc in documented_nodes()
+        if doc and doc.startswith("What ")
+    ]
+    found += [
+        f"{module}:{line}: {comment}"
+        for module in MODULES
+        for line, comment in comments_of(module)
+        if comment.startswith("#: What ")
+    ]
+    assert not found, listed(found)
+
+
+def test_the_package_speaks_english():
+    """Docstrings, comments and messages have none of the phrases in CALQUES."""
+    found = []
+    for module in MODULES:
+        for line, text in (*comments_of(module), *strings_of(module)):
+            found += [f"{module}:{line}: {m[0]}" for m in CALQUES.finditer(text)]
+    assert not found, listed(found)
+
+
+def test_the_documentation_speaks_english():
+    """No page has one of the phrases in CALQUES, or a sentence that begins "What"."""
+    found = []
+    for page in PROSE:
+        place = page.relative_to(ROOT)
+        for number, line in paragraphs_of(page):
+            found += [f"{place}:{number}: {m[0]}" for m in CALQUES.finditer(line)]
+            if WHAT.match(line):
+                found.append(f"{place}:{number}: {line}")
+    assert not found, listed(found)
+
+
+def test_the_rules_can_fail():
+    """CALQUES finds each banned phrase, and leaves plain English alone."""
+    banned = [
+        "Leave the key away",
+        "no key is to be had",
+        "half of a state is none",
+        "an integer, from 0 on",
+        "upon which browsers stop",
+        "on his own thread",
+        "Whoever waits",
+        "somebody's run",
+        "it was gone on with",
+    ]
+    assert [text for text in banned if not CALQUES.search(text)] == []
+    plain = ["if it is None", "when there is none", "this thread", "from 10 onwards"]
+    assert [text for text in plain if CALQUES.search(text)] == []
