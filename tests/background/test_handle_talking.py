@@ -16,14 +16,8 @@ from support.handles import (
 from support.threads import LONG, together
 from support.tools import until
 
-from syncagent import (
-    Agent,
-    Approval,
-    ConfigurationError,
-    InterruptOver,
-    ToolContext,
-    tool,
-)
+from syncagent import Agent, Approval, ConfigurationError, ToolContext, tool
+from syncagent.exceptions import InterruptOver
 from syncagent.messages import AssistantMessage, ToolMessage, UserMessage
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 

@@ -19,7 +19,6 @@ from syncagent import (
     RunFinished,
     RunResult,
     ToolContext,
-    Usage,
     tool,
 )
 from syncagent import events as all_events
@@ -34,6 +33,7 @@ from syncagent.messages import (
     encode_messages,
 )
 from syncagent.testing import Gate, call, say
+from syncagent.usage import Usage
 
 careful = tool(name="add", requires_approval=True)(add)
 
