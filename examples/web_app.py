@@ -17,7 +17,7 @@ from syncagent.testing import Gate, ScriptedModel
 silence = Gate()  # the model says nothing for a long time
 
 
-def make_agent(environ, wanted):
+def make_agent(environ, start):
     return Agent(ScriptedModel([silence, "This is never said."]))
 
 

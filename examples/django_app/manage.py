@@ -22,8 +22,8 @@ from syncagent.cli.demo.tools import demo_tools
 from syncagent.integrations.django.owners import is_of_session, session_of
 
 
-def make_agent(request, wanted):
-    return remembered(session_of(request), wanted.conversation)
+def make_agent(request, start):
+    return remembered(session_of(request), start.conversation)
 
 
 @lru_cache(1000)  # a site has a database for them

@@ -25,9 +25,9 @@ def visitor(request):
     return session.get("visitor")
 
 
-def make_agent(request, wanted):
+def make_agent(request, start):
     """One agent for each conversation: it remembers what was said."""
-    key = (visitor(request), wanted.conversation)
+    key = (visitor(request), start.conversation)
     if key not in conversations:
         conversations[key] = Agent(demo_model(), tools=demo_tools(), name="demo")
     conversations.move_to_end(key)

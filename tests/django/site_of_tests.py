@@ -37,7 +37,7 @@ TOKEN = "the-token-of-these-tests-0123456789"
 ended = []
 
 
-def make_agent(request, wanted=None):
+def make_agent(request, start=None):
     return Agent(
         model(request.headers["X-Provider"]),
         tools=[work, launch, count, count_aside, leave_open],

@@ -39,7 +39,7 @@ def test_what_is_missing(name, id):
     [
         ({"HARTBEAT": 3}, "Did you mean HEARTBEAT?"),
         ({"AGENT": "nowhere.at_all"}, "cannot be imported"),
-        ({"AGENT": 5}, "is a function"),
+        ({"AGENT": 5}, "must be a function"),
         ({"GRACE": "long"}, "Expected `float`"),
         ({"ON_DISCONNECT": "explode"}, "explode"),
         ({"SUGGESTIONS": "one"}, "list"),

@@ -27,7 +27,7 @@ def command(served, name, *arguments):
 
 def test_list_and_cancel(served, fake):
     """A command sees what everybody runs, and ends one of them."""
-    assert "None live" in command(served, "syncagent_runs")
+    assert "no live runs" in command(served, "syncagent_runs")
     id = served.start("stall", fake)["id"]
     listed = command(served, "syncagent_runs")
     assert listed.startswith(id)
@@ -35,11 +35,11 @@ def test_list_and_cancel(served, fake):
     assert json.loads(command(served, "syncagent_runs", "--json"))["id"] == id
     assert "cancelled" in command(served, "syncagent_cancel", id)
     served.wait_until_free()
-    assert "had ended" in command(served, "syncagent_cancel", id)
+    assert "already ended" in command(served, "syncagent_cancel", id)
     assert "cancelled" in command(served, "syncagent_runs", "--all")
     _, body = served.ask("GET", f"/runs/{id}")
     cancellation = json.loads(body)["cancellation"]
-    assert cancellation["reason"] == "an operator has ended it"
+    assert cancellation["reason"] == "cancelled by an operator"
     assert cancellation["origin"] == "remote"  # and not its owner
 
 
@@ -54,7 +54,7 @@ def test_cancel_all(served, fake):
 @pytest.mark.parametrize("arguments", [[], ["some-id", "--all"]])
 def test_which(served, arguments):
     """It is said which, in one way."""
-    with pytest.raises(CommandError, match="Say which"):
+    with pytest.raises(CommandError, match="one or more ids"):
         command(served, "syncagent_cancel", *arguments)
 
 

@@ -36,7 +36,7 @@ def browser(fake):
 
 
 def every_run():
-    return list(get_runs()._runs.values())
+    return list(get_runs()._registry.runs.values())
 
 
 def post(client, path, body=None, **headers):

@@ -45,12 +45,12 @@ def test_runs_and_cancel(site, gate):
     assert code == 0
     assert id in output
     assert "\x1b" not in output
-    assert invoke(site, "cancel", id, "--url", site.url) == (0, "It is cancelled.\n")
+    assert invoke(site, "cancel", id, "--url", site.url) == (0, "Cancelled.\n")
     view = anna.wait(id)
     assert view["stop_reason"] == "cancelled"
     assert view["cancellation"]["origin"] == "remote"  # and not its owner
     again = invoke(site, "cancel", id, "--url", site.url)
-    assert again == (0, "It had ended before.\n")
+    assert again == (0, "The run had already ended.\n")
     assert "no live runs" in invoke(site, "runs", "--url", site.url)[1]
     shown = invoke(site, "runs", "--all", "--url", site.url)[1]
     assert f"{id}  cancelled" in shown
@@ -59,7 +59,7 @@ def test_runs_and_cancel(site, gate):
 def test_what_goes_wrong(site):
     """Unknown runs, no server, and a token on the open road each have their words."""
     assert "no such run" in invoke(site, "cancel", "x", "--url", site.url)[1]
-    assert "which run?" in invoke(site, "cancel", " ", "--url", site.url)[1]
+    assert "the ID is empty" in invoke(site, "cancel", " ", "--url", site.url)[1]
     assert "reached" in invoke(site, "runs", "--url", "http://127.0.0.1:9")[1]
     code, output = invoke(site, "runs", "--url", "http://example.org")
     assert code == 1

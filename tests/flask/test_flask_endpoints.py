@@ -230,7 +230,7 @@ def test_what_is_recorded_is_bounded(recording, status):
 def test_several_applications():
     """One extension serves several applications, and each has its own runs."""
     agents = SyncAgent(
-        make_agent=lambda request, wanted: Agent(ScriptedModel(["Hello."])),
+        make_agent=lambda request, start: Agent(ScriptedModel(["Hello."])),
         owner_of=lambda request: "all",
         authorize=lambda request, run: True,
     )

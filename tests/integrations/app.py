@@ -68,7 +68,7 @@ class Note:
         ended.append(["error", type(error).__name__, ""])
 
 
-def make_agent(environ, wanted=None):
+def make_agent(environ, start=None):
     return Agent(
         model(environ["HTTP_X_PROVIDER"]),
         tools=[work, launch, pay, inquire],
@@ -95,7 +95,7 @@ def state():
     return {
         "pid": os.getpid(),
         "live": len(live_runs()),
-        "runs": len(runs._runs),
+        "runs": len(runs._registry.runs),
         "ended": ended,
         "abandoned": len(abandoned()),
         "ours": [name for name in names if name.startswith("syncagent-run")],

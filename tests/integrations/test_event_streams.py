@@ -81,7 +81,7 @@ def test_what_has_no_json(runs, caplog):
     names = [name for _, name, _ in events]
     assert (names.count("lagged"), names.count("tool_progress")) == (1, 1)
     assert events[-1][2]["text"] == "Done."
-    assert "no JSON" in caplog.text
+    assert "JSON cannot express" in caplog.text
 
 
 def test_headers():

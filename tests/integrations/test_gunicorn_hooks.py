@@ -186,4 +186,4 @@ def test_a_worker_that_has_served_enough(fake):
         fake.wait_for_hang_up()
         check_left(server, before)
         assert server.state()["pid"] != before  # the next one hears signals by now
-        assert "ended by shutdown: the worker ends" in server.log()
+        assert "ended by shutdown: the worker exits" in server.log()

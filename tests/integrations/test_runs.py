@@ -21,7 +21,7 @@ from studio import (
 
 from syncagent import Approval, ConfigurationError, tool
 from syncagent.integrations.web.bodies import AnswerBody, CancelRequest, decode_body
-from syncagent.integrations.web.refusals import Refused
+from syncagent.integrations.web.errors import Refused
 from syncagent.integrations.web.runs import Runs, close_all
 from syncagent.testing import Gate, call, say
 

@@ -325,7 +325,7 @@ def test_a_block_that_is_cancelled(pair):
         client.close()
         assert token.wait(LONG)
         assert other.wait(LONG)
-    assert (token.origin, token.reason) == ("disconnect", "the client has gone away")
+    assert (token.origin, token.reason) == ("disconnect", "the client disconnected")
 
 
 def test_a_block_that_has_ended(pair):
