@@ -51,7 +51,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"syncagent\.agent_view\.AgentView"),
     ("py:.*", r"syncagent\.(chat_)?functions\._\w+|typing\.~_P"),
     ("py:.*", r"syncagent\.function_agents\.\w+"),
-    ("py:.*", r"syncagent\.integrations\.recordings\.Recording"),
+    ("py:.*", r"syncagent\.integrations\.web\.recordings\.WebRecording"),
     ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
 ]
 

@@ -65,7 +65,7 @@ def test_stop_and_ask_again(browser):
 
 
 @pytest.mark.parametrize(
-    ("button", "words"), [("Approve", "on the way"), ("Deny", "denied")]
+    ("button", "words"), [("Allow", "on the way"), ("Deny", "denied")]
 )
 def test_approve_and_deny(browser, button, words):
     """Issue 8: what needs an approval waits for it, and does what is said."""

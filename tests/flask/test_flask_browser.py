@@ -79,7 +79,7 @@ def test_an_operator_ends_it(page, served):
         assert session.post(f"{url}/{id}/cancel", json=body, timeout=20).ok
     page.wait_for(IS_IDLE)
     said = page.evaluate(f"{TURN}.querySelector('.stopped').innerText").splitlines()
-    assert said[0] == "Stopped from elsewhere"
+    assert said[0] == "Stopped by an operator"
     assert said[-1] == "The server is needed."
 
 
@@ -114,7 +114,7 @@ def test_approve(page):
     page.evaluate(f"{ASK}.querySelector('.yes').click()")
     page.wait_for(IS_IDLE)
     said = page.evaluate(f"{TURN}.innerText")
-    assert "You approved order, with other arguments." in said
+    assert "You allowed order with edited arguments." in said
     assert "3 x salads would be on the way" in said
     assert page.evaluate(f"{TURN}.querySelector('.tool').className") == "tool done"
 
@@ -189,7 +189,7 @@ def test_told_all_again(page, served):
     assert "2 x pizzas" in page.evaluate(f"{TURN}.innerText")
     page.switch(first)
     page.wait_for(IS_IDLE)
-    assert "This was answered." in page.evaluate(f"{TURN}.innerText")
+    assert "Already answered." in page.evaluate(f"{TURN}.innerText")
 
 
 def test_two_tabs(page, served):

@@ -140,7 +140,14 @@ class Runs(Closeable):
             agent is busy.
         :raises ConfigurationError: there is no owner.
         """
-        _check_start(agent, owner)
+        if not owner or not isinstance(owner, str):
+            raise ConfigurationError(
+                f"owner must be a non-empty string; got {owner!r:.80}"
+            )
+        if not isinstance(agent, Agent):
+            raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
+        message = UserMessage.of(prompt)  # type: ignore[arg-type]
+        texts = [block.text for block in message.content if isinstance(block, Text)]
         settings = {"timeout": self._timeout, "buffer": self._buffer, **settings}
         recording = None
         if self._recording and settings.get("record") is None:
@@ -156,7 +163,7 @@ class Runs(Closeable):
                 owner,
                 agent=agent.name or "",
                 conversation=conversation,
-                prompt=_text_of(prompt),
+                prompt=" ".join(texts),
                 recording=recording,
                 on_disconnect=on_disconnect or self._on_disconnect,
                 grace=self._grace,
@@ -243,7 +250,15 @@ class Runs(Closeable):
         :raises Refused: one of them is not an answer at all; then none is given.
         """
         values = {id: body.value() for id, body in answers.items()}
-        return {id: _answer_question(run, id, value) for id, value in values.items()}
+        statuses: dict[str, AnswerStatus] = {}
+        for id, value in values.items():
+            try:
+                statuses[id] = "taken" if run.handle.answer(id, value) else "over"
+            except InterruptOver:
+                statuses[id] = "over"
+            except ConfigurationError:
+                statuses[id] = "refused" if run.is_live else "over"
+        return statuses
 
     # -- ending --------------------------------------------------------------------
 
@@ -289,27 +304,6 @@ def _check_number(minimum: float, **values: Any) -> None:
             raise ConfigurationError(
                 f"{name} must be a number of at least {minimum:g}; got {value!r:.80}"
             )
-
-
-def _check_start(agent: Any, owner: Any) -> None:
-    if not isinstance(owner, str) or not owner:
-        raise ConfigurationError(f"owner must be a non-empty string; got {owner!r:.80}")
-    if not isinstance(agent, Agent):
-        raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
-
-
-def _text_of(prompt: Prompt) -> str:
-    blocks = UserMessage.of(prompt).content  # type: ignore[arg-type]
-    return " ".join(block.text for block in blocks if isinstance(block, Text))
-
-
-def _answer_question(run: WebRun, id: str, value: Any) -> AnswerStatus:
-    try:
-        return "taken" if run.handle.answer(id, value) else "over"
-    except InterruptOver:
-        return "over"
-    except ConfigurationError:
-        return "refused" if run.is_live else "over"
 
 
 #: Every ``Runs`` of this process. Only whole-dict operations touch it, so that signal

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ..._closeable import Closeable
@@ -60,7 +60,7 @@ def format_event(name: str, data: bytes, number: int | None = None) -> bytes:
 
 
 def parse_event_id(text: str | None) -> int:
-    """Return the number in a ``Last-Event-ID`` header, 0 if there is none."""
+    """Return the number in a ``Last-Event-ID`` header, or 0."""
     text = (text or "").strip()
     is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_ID
     return int(text) if is_number else 0
@@ -112,7 +112,13 @@ class RunEventStream(Closeable, Iterator[bytes]):
             run.add_follower(self._follower)
             if environ is not None:
                 # A weak reference: the watcher must not keep a dropped stream alive.
-                on_lost = _closer(weakref.ref(self))
+                reference = weakref.ref(self)
+
+                def on_lost() -> None:
+                    stream = reference()
+                    if stream is not None:
+                        stream.close()
+
                 self._watched = disconnect_probe(environ).watch(on_lost)
                 if not self._is_open:  # the client left in between
                     self._stop_watching()
@@ -196,12 +202,3 @@ class RunEventStream(Closeable, Iterator[bytes]):
     def __del__(self) -> None:
         if getattr(self, "_follower", None) is not None and self._is_open:
             self.close()
-
-
-def _closer(reference: weakref.ref[RunEventStream]) -> Callable[[], None]:
-    def close() -> None:
-        stream = reference()
-        if stream is not None:
-            stream.close()
-
-    return close

@@ -184,7 +184,17 @@ class Views:
         Refused with 403, 413, 415, 422, 429 or 503.
         """
         self._check_post(request, needs_body=True)
-        owner = self._find_owner(request)
+        if self._owner_of is None:
+            _log.error("refused a request, because Views() has no owner_of=")
+            raise Refused(
+                403,
+                "not_set_up",
+                "This application starts no runs, because it does not define their "
+                "owners: give Views() a function owner_of(request).",
+            )
+        owner = self._owner_of(request.original)
+        if owner is None or owner == "":
+            raise Refused(403, "forbidden", "You may not start a run.")
         body = decode_body(request.body, StartRequest)
         if not body.prompt.strip():
             raise Refused(422, "invalid", "The prompt is empty.")
@@ -256,20 +266,6 @@ class Views:
         return WebResponse(200, TIMELINE_HEADERS, page)
 
     # -- steps of the endpoints ----------------------------------------------------
-
-    def _find_owner(self, request: WebRequest) -> str:
-        if self._owner_of is None:
-            _log.error("refused a request, because Views() has no owner_of=")
-            raise Refused(
-                403,
-                "not_set_up",
-                "This application starts no runs, because it does not define their "
-                "owners: give Views() a function owner_of(request).",
-            )
-        owner = self._owner_of(request.original)
-        if owner is None or owner == "":
-            raise Refused(403, "forbidden", "You may not start a run.")
-        return owner
 
     def _stream(
         self, run: WebRun, request: WebRequest, last_event_id: str
