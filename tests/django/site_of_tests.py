@@ -177,7 +177,7 @@ def open_databases():
 
 
 def state(request):
-    """Return what there is in this process, for tests to look at."""
+    """Return the state of this process, for the tests."""
     close_idle()
     names = sorted(thread.name for thread in threading.enumerate())
     return JsonResponse(

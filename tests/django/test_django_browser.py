@@ -24,7 +24,7 @@ def example():
 
 @pytest.fixture
 def browser(tmp_path, example):
-    """A browser of somebody new, with the page open."""
+    """A new visitor's browser, with the page open."""
     with Browser(tmp_path / "profile") as opened:
         opened.open(example.url)
         yield opened
@@ -76,7 +76,7 @@ def test_approve_and_deny(browser, button, words):
 
 
 def test_reload_in_the_middle(browser):
-    """Issue 8: a reload goes on with the stream, and Stop still works."""
+    """Issue 8: a reload resumes the stream, and Stop still works."""
     ask(browser, "work 20 seconds")
     browser.wait_for(f"{LAST}.innerText.includes('%')")
     browser.reload()

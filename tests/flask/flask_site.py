@@ -39,7 +39,7 @@ def make_site(model, *, tools=(), hooks=(), functions=None, **config):
 
 
 class Visitor:
-    """Somebody with Flask's own client."""
+    """A visitor with Flask's own client."""
 
     def __init__(self, app, headers=ANNA):
         self.app = app

@@ -19,7 +19,7 @@ BLOCKING = {"wait", "get", "join", "acquire", "result", "select", "communicate"}
 #: Waiting for a token is what a token is for; get() of a context variable is no wait.
 ALLOWED = ("token", "ended", "run_id")
 #: What has a shutdown() and is no socket.
-OURS = {"self", "self._runtime", "handle", "runs"}
+OURS = {"self", "self._registry", "handle", "runs"}
 
 
 def dotted(node):

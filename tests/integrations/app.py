@@ -89,7 +89,7 @@ runs_app = RunsApp(views)
 
 
 def state():
-    """Return what there is in this process, for tests to look at."""
+    """Return the state of this process, for the tests."""
     close_idle()
     names = sorted(thread.name for thread in threading.enumerate())
     return {

@@ -19,9 +19,9 @@ from ..web.views import Views
 from ..web.web_run import WebRun
 
 __all__ = [
+    "DjangoSettings",
     "FUNCTIONS",
     "OPERATOR",
-    "DjangoSettings",
     "forget_views",
     "get_runs",
     "get_views",

@@ -14,7 +14,7 @@ from ..web.runs import Runs
 from ..web.settings import PREFIX, WebSettings
 from ..web.views import Views
 
-__all__ = ["NAME", "ExtensionState", "FlaskSettings", "find_state"]
+__all__ = ["ExtensionState", "FlaskSettings", "NAME", "find_state"]
 
 #: The key in ``app.extensions``.
 NAME: Final = "syncagent"

@@ -86,7 +86,7 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     credentials: Any = UNSET
 
     def value(self) -> Any:
-        """Return the answer in the form that :meth:`Handle.answer` takes.
+        """Return the answer in the form that ``Handle.answer()`` takes.
 
         :raises Refused: the body holds no answer, or more than one.
         """

@@ -14,7 +14,7 @@ from ...timeline.building import build_timeline
 from ...timeline.reading import parse_recording
 from .bodies import RunError
 
-__all__ = ["RECORDING", "TIMELINE_HEADERS", "PublicEvent", "WebRecording"]
+__all__ = ["PublicEvent", "RECORDING", "TIMELINE_HEADERS", "WebRecording"]
 
 #: Returns the form of an event that clients may see.
 PublicEvent = Callable[[StreamEvent | Lagged], StreamEvent | Lagged]

@@ -22,7 +22,6 @@ from contextlib import suppress
 from typing import Final
 
 from ..._closeable import Closeable
-from ...cancel import clock
 from ...cancel.once import start_thread
 
 __all__ = ["Connection", "Watched", "watch"]
@@ -212,10 +211,9 @@ class _Watcher:
                 os.eventfd_write(self._waker, 1)
 
     def _work(self) -> None:
-        # The time to end at, set while there is nothing to watch.
-        end_at: float | None = None
+        is_idle = False
         while True:
-            events = self._wait(end_at)
+            events = self._wait(is_idle)
             with self._lock:
                 if self._thread is not threading.current_thread():
                     return  # this watcher was replaced after a fork
@@ -227,22 +225,20 @@ class _Watcher:
                 except Exception:
                     _log.exception("the callback for a lost connection raised")
             with self._lock:
-                if self._watched:
-                    end_at = None
-                elif end_at is None:
-                    end_at = clock.now() + _LINGER
-                elif end_at <= clock.now():
+                if self._watched or events or not is_idle:
+                    is_idle = not self._watched
+                else:
                     self._thread = None
                     self._close_descriptors()
                     return
 
-    def _wait(self, end_at: float | None) -> list[int]:
+    def _wait(self, is_idle: bool) -> list[int]:
         """Wait for events; return their descriptors."""
         timeout = _POLL_INTERVAL if self._polled or self._epoll is None else _MAX_WAIT
+        if is_idle:
+            timeout = _LINGER
         if self._closed:
             timeout = 0.0
-        if end_at is not None:
-            timeout = min(timeout, max(0.0, end_at - clock.now()))
         epoll = self._epoll
         if epoll is None:
             _never.wait(timeout)
