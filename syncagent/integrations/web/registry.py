@@ -50,7 +50,7 @@ class RunRegistry(Runtime):
         handles = [run.handle for run in list(self.runs.values())]
         return [
             *super()._registered(),
-            *(each for each in handles if not each.callbacks.returned.cancelled),
+            *(each for each in handles if not each.thread.callbacks.returned.cancelled),
         ]
 
     def start_run(self, owner: str, start: Callable[[], WebRun]) -> WebRun:
