@@ -178,7 +178,7 @@ def test_a_slow_client_holds_up_nobody():
         stream = runs.follow(run)
         next(stream)
         assert run.handle.join(LONG)
-        assert len(run.handle._events._ring) == 8
+        assert len(run.handle.thread.events._ring) == 8
         assert "lagged" in [name for _, name, _ in all_of(stream)]
         assert how_it_ended(run) == ("end_turn", None)
 
