@@ -21,7 +21,7 @@ BLOCKING = {"wait", "get", "join", "acquire", "result", "select", "communicate"}
 #: variable does not wait.
 ALLOWED = ("token", "ended", "run_id")
 #: Objects with a shutdown() that are not sockets.
-OURS = {"self", "self._runtime", "handle", "runs"}
+OURS = {"self", "self._registry", "handle", "runs"}
 #: Lines that break a rule, each a different one.
 BAD_LINES = [
     "time.sleep(1)",
