@@ -103,7 +103,7 @@ class Runtime(Closeable):
             self._handles.pop(handle.run_id, None)
 
     def get(self, run_id: str) -> Handle | None:
-        """Return the handle with that id, or None if there is none or it is done.
+        """Return the handle with that id, or None if there is no such handle or it is done.
 
         :raises TypeError: *run_id* is not a string.
         """
