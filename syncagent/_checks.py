@@ -43,7 +43,9 @@ def check_number(
         is_below = maximum is None or value <= maximum
         if value >= minimum and is_finite and is_below and (value or not is_positive):
             return
-    number = "whole number" if is_integer else "number"
+    number = "number"
+    if is_integer:
+        number = "whole number" if unit else "integer"
     counted = f" of {unit}" if unit else ""
     none = " or None" if allow_none else ""
     if is_positive or (is_integer and minimum == 1):
@@ -51,7 +53,8 @@ def check_number(
     elif minimum == 0:
         expected = f"a non-negative {number}{counted}"
     else:
-        expected = f"a {number}{counted}, {minimum:g} or more"
+        article = "an" if number == "integer" else "a"
+        expected = f"{article} {number}{counted}, {minimum:g} or more"
     if maximum is not None:
         expected += f", at most {maximum:g}"
     raise ConfigurationError(f"{name} must be {expected}{none}; got {value!r:.80}")

@@ -30,11 +30,11 @@ def test_numbers_that_are_allowed(value, rules):
     [
         (-1, {"unit": "seconds"}, "n must be a non-negative number of seconds; got -1"),
         (0, {"is_positive": True}, "n must be a positive number; got 0"),
-        (1.0, {"is_integer": True}, "n must be a non-negative whole number; got 1.0"),
+        (1.0, {"is_integer": True}, "n must be a non-negative integer; got 1.0"),
         (
             0,
             {"is_integer": True, "minimum": 1},
-            "n must be a positive whole number; got 0",
+            "n must be a positive integer; got 0",
         ),
         (1, {"minimum": 2.5}, "n must be a number, 2.5 or more; got 1"),
         (6, {"maximum": 5}, "n must be a non-negative number, at most 5; got 6"),

@@ -174,9 +174,9 @@ def test_bodies_that_say_nothing(function):
         ({"limit": Limits()}, "no setting is called limit; there are .*limits"),
         ({"limits": 7}, r"limits takes Limits\(...\)"),
         ({"approve": 7}, "approve is a function"),
-        ({"repairs": -1}, "^repairs must be a non-negative whole number"),
-        ({"repairs": True}, "^repairs must be a non-negative whole number"),
-        ({"repairs": "2"}, "^repairs must be a non-negative whole number"),
+        ({"repairs": -1}, "^repairs must be a non-negative integer"),
+        ({"repairs": True}, "^repairs must be a non-negative integer"),
+        ({"repairs": "2"}, "^repairs must be a non-negative integer"),
     ],
 )
 def test_settings_that_cannot_be(settings, said):

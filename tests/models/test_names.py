@@ -118,7 +118,7 @@ def test_addresses(monkeypatch):
         ({"temprature": 1}, "temprature; known are .*temperature"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature must be a non-negative number"),
-        ({"max_tokens": 0}, "max_tokens must be a positive whole number"),
+        ({"max_tokens": 0}, "max_tokens must be a positive integer"),
         ({"effort": "huge"}, "effort"),
     ],
 )
