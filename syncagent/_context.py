@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from typing import Any, Final, ParamSpec, TypeVar
 
 __all__ = [
-    "NO_RUN",
     "ContextFactory",
+    "NO_RUN",
     "after_each_call",
     "call_in_context",
     "run_id",
