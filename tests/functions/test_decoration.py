@@ -173,7 +173,7 @@ def test_bodies_that_say_nothing(function):
         ({"tools": right}, "tools must be a list"),
         ({"limit": Limits()}, "no setting is called limit; there are .*limits"),
         ({"limits": 7}, r"limits takes Limits\(...\)"),
-        ({"approve": 7}, "approve is a function"),
+        ({"approve": 7}, "approve must be a function"),
         ({"repairs": -1}, "^repairs must be a non-negative integer"),
         ({"repairs": True}, "^repairs must be a non-negative integer"),
         ({"repairs": "2"}, "^repairs must be a non-negative integer"),
