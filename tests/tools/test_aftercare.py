@@ -45,7 +45,7 @@ def test_on_the_thread_of_a_handle(tidied):
     """After each tool, and at the end of the thread."""
     handle = agent_with(here).start("Go.")
     assert handle.result(LONG).text == "It is done."
-    handle._thread.join(LONG)
+    handle.thread._thread.join(LONG)
     assert tidied == ["run", "run"]
 
 
@@ -74,7 +74,7 @@ def test_not_in_the_middle_of_another_call(tidied):
 
     handle = agent_with(outer).start("Go.")
     handle.result(LONG)
-    handle._thread.join(LONG)
+    handle.thread._thread.join(LONG)
     assert during == []
     assert tidied == ["run", "run"]
 
