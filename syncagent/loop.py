@@ -30,7 +30,7 @@ from .events import (
     TurnFinished,
 )
 from .exceptions import Cancelled, SyncAgentError
-from .hooks import AfterModel, BeforeModel, Retry, unknown_answer
+from .hooks import AfterModel, BeforeModel, Retry, invalid_return
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
 from .messages import AssistantMessage, MessageStop, ToolMessage
 from .result import StopReason
@@ -150,7 +150,7 @@ def show(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
         if isinstance(wish, Retry) and method == "after_model":
             wants_again = True
         elif wish is not None:
-            raise unknown_answer(method, wish)
+            raise invalid_return(method, wish)
     return wants_again
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..exceptions import ConfigurationError, ToolError
-from ..hooks import AfterTool, BeforeTool, Change, Deny, Retry, Skip, unknown_answer
+from ..hooks import AfterTool, BeforeTool, Change, Deny, Retry, Skip, invalid_return
 from ..interrupts import (
     AfterToolResult,
     Approval,
@@ -101,7 +101,7 @@ def _show_hooks(run: Run, invocation: Invocation) -> None:
         elif isinstance(wish, Change):
             _rebind(invocation, wish.arguments, "a hook")
         elif wish is not None:
-            raise unknown_answer("before_tool", wish)
+            raise invalid_return("before_tool", wish)
         if not invocation.is_open:
             return
 
@@ -317,7 +317,7 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
         elif isinstance(wish, Retry):
             wants_again = not run.claim.later.is_asked
         elif wish is not None:
-            raise unknown_answer("after_tool", wish)
+            raise invalid_return("after_tool", wish)
     may = invocation.outcome in ("done", "failed") or invocation.has_timed_out
     return wants_again and may and _may_repeat(run)
 
