@@ -221,16 +221,16 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
         if not invocation.is_open and not invocation.is_announced:  # nothing will run
             yield invocation.finished()
     executor = Executor(
-        run.services.host(),
+        run.services,
         run.token,
         width=run.setup.width,
         after=lambda invocation: after_tool(run, invocation),
         leaving=run.token.background if run.may_leave else None,
     )
-    run.services.post = executor.post
+    run.services.begin_round(executor.post)
     run.enter("tool")
     waiting = [call for call in round.invocations if call.is_open]
-    again = {call.call.call_id for call in waiting if call.said}
+    again = {call.call.call_id for call in waiting if call.answers}
     try:
         with closing(executor.run(waiting)) as events:  # what runs ends with it
             for event in events:
@@ -242,9 +242,7 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
                     )
                 yield event
     finally:
-        run.services.post = (
-            None  # it knows the run: without a circle it is gone at once
-        )
+        run.services.end_round()
 
 
 def hear_user(

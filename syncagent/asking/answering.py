@@ -316,5 +316,5 @@ class Answering:
         except TimeoutError:
             answer = TIMED_OUT
         if is_refusal(answer):
-            raise ToolError("nobody has answered")
+            raise ToolError("the user did not answer")
         return str(answer)

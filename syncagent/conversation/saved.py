@@ -188,7 +188,7 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
         is_approved=call.is_approved,
         has_begun=call.is_open and call.began is not None,
         question=call.question,
-        said=tuple(call.said),
+        said=tuple(call.answers),
         times_asked=call.times_asked,
         ending=None
         if ending is None
@@ -344,7 +344,7 @@ def _invocation(
 ) -> Invocation:
     made = Invocation(saved.call, saved.key)
     made.is_approved, made.question = saved.is_approved, saved.question
-    made.said, made.seconds = list(saved.said), saved.seconds
+    made.answers, made.seconds = list(saved.said), saved.seconds
     made.times_asked = saved.times_asked
     made.is_announced = not is_open
     if saved.ending is not None:

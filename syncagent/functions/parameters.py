@@ -13,7 +13,7 @@ from ..messages import File, Image, Text, UserBlock
 from ..schemas import Shape
 from ..schemas.hints import classes_in, fields_of
 from ..schemas.signature import resolve_hint
-from ..tools.results import json_of, words_for
+from ..tools.results import error_text, json_of
 
 __all__ = ["Parameters", "RESERVED", "rendered"]
 
@@ -217,7 +217,7 @@ def _line(name: str, value: Any, attached: list[UserBlock], label: str) -> str:
     except Exception as error:  # whatever somebody's class does
         raise ConfigurationError(
             f"{label}: the argument {name}, of type {type(value).__name__}, cannot be "
-            f"said to a model: {words_for(error)}"
+            f"said to a model: {error_text(error)}"
         ) from error
     # The same in JSON, and the end of the arguments is in one place only.
     return f'"{name}": {text}'.replace("</", "<\\/")

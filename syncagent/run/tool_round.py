@@ -193,8 +193,8 @@ def _needs_approval(run: Run, invocation: Invocation) -> bool | str:
         if not callable(policy):
             needs: bool | str = policy
         else:
-            host = run.services.host()
-            with invocation.context(host, run.token, may_ask=False) as context:
+            services = run.services
+            with invocation.context(services, run.token, may_ask=False) as context:
                 needs = policy(_shown(invocation), context)
         if needs:
             return needs
@@ -258,7 +258,7 @@ def apply_answers(
         elif isinstance(question, AuthRequest):
             _settle_auth(run, invocation, question, answer)
         else:
-            invocation.hear(None if is_refusal(answer) else answer)
+            invocation.add_answer(None if is_refusal(answer) else answer)
 
 
 def _settle_approval(run: Run, invocation: Invocation, approval: Approval) -> None:
@@ -297,7 +297,7 @@ def _settle_auth(
 
 def _refuse_late(invocation: Invocation, why: str) -> None:
     words = f"Not started: {why}. Nobody has denied it."
-    invocation.end(Ending.badly("not_started", words, timed_out=True))
+    invocation.end(Ending.with_message("not_started", words, timed_out=True))
 
 
 def after_tool(run: Run, invocation: Invocation) -> bool:

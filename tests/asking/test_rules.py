@@ -349,7 +349,7 @@ def test_a_function_that_asks_the_user():
         requires_approval=lambda arguments, ctx: ctx.ask("Is it?") == "yes",
         ask=lambda question: "yes",
     )
-    with pytest.raises(Exception, match="nobody who could be asked"):
+    with pytest.raises(Exception, match="no one to ask"):
         agent.run("Do it.")
     check_usable(agent)
 
