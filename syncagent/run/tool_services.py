@@ -46,11 +46,11 @@ class ToolServices:
         #: True if a tool can wait for an answer in place. Fixed for a round: a caller
         #: who is leaving for the background cannot answer before the round has ended.
         self.can_ask = False
-        #: Takes events from any thread while tools run.
+        #: Takes events from other threads while tools run.
         self._post: Callable[[RunEvent], object] | None = None
-        #: Events that hooks saw before they were yielded, and the number of those
-        #: hooks: more may be added before the event is yielded.
-        self.early: deque[tuple[RunEvent, int]] = deque()
+        #: Events of tools on the run's own thread, which they block: observers saw
+        #: them at once, and the stream yields them when the tool returns.
+        self.backlog: deque[RunEvent] = deque()
         #: The states of waiting tools by call id, the newest last.
         self._waits: dict[str, State] = {}
         #: Numbers the questions of tools on all threads.
@@ -93,13 +93,13 @@ class ToolServices:
         return None
 
     def _emit(self, event: RunEvent) -> None:
-        if self._post is not None:
+        run = self._run
+        if threading.get_ident() == self.thread:
+            self.backlog.append(event)
+            for observer in run.on_event:
+                observer(event)
+        elif self._post is not None:
             self._post(event)
-        hooks = self._run.on_event
-        if hooks and threading.get_ident() == self.thread:
-            self.early.append((event, len(hooks)))
-            for hook in hooks:
-                hook(event)
 
     def _pass_on(self, event: Any) -> None:
         """Show the questions of a sub-agent to the subscribers of this run."""
