@@ -80,22 +80,6 @@ class LogSetup:
                 self._handler.use(None)
         return self._writer.stop(timeout)
 
-    def _install(self, former: LogSetup | None, level: int) -> None:
-        """Become the set-up of the logger, in place of *former* if there is one."""
-        logger = self._logger
-        if former is not None:
-            self._writer.start_after(former._writer)
-            if logger.level == former._level_set:
-                self._level_before = former._level_before
-        self._handler.setLevel(level)
-        self._handler.use(self._writer)
-        # Lower the level of the logger if it would hold back records of this level.
-        parent = logger.parent
-        effective = self._level_before or (parent.getEffectiveLevel() if parent else 0)
-        self._level_set = max(level, 1) if level < effective else self._level_before
-        logger.setLevel(self._level_set)
-        logger.addHandler(self._handler)
-
 
 # The live set-ups, by logger name. The lock is held for moments, never while waiting.
 _setups: dict[str, LogSetup] = {}
@@ -160,12 +144,30 @@ def configure(
         keeps_extras=bool(json),
         on_start=_watch_multiprocessing,
     )
+    return _install(file_path, logging.getLogger(logger), writer, threshold)
+
+
+def _install(
+    path: str, logger: logging.Logger, writer: LogWriter, level: int
+) -> LogSetup:
+    """Make a set-up for the logger, in place of the former one if there is one."""
     with _lock:
-        former = _setups.get(logger)
+        former = _setups.get(logger.name)
         handler = LogHandler() if former is None else former._handler
-        setup = LogSetup(file_path, logging.getLogger(logger), handler, writer)
-        setup._install(former, threshold)
-        _setups[logger] = setup
+        setup = LogSetup(path, logger, handler, writer)
+        if former is not None:
+            writer.start_after(former._writer)
+            if logger.level == former._level_set:
+                setup._level_before = former._level_before
+        handler.setLevel(level)
+        handler.use(writer)
+        # Lower the level of the logger if it would hold back records of this level.
+        before, parent = setup._level_before, logger.parent
+        effective = before or (parent.getEffectiveLevel() if parent else 0)
+        setup._level_set = max(level, 1) if level < effective else before
+        logger.setLevel(setup._level_set)
+        logger.addHandler(handler)
+        _setups[logger.name] = setup
     if former is not None:
         former.stop()
     return setup
