@@ -68,8 +68,8 @@ def extras_of(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _run_id_of(record: logging.LogRecord) -> str:
-    given = record.__dict__.get("run_id")
-    return run_id.get() if given is None else str(given)
+    explicit = record.__dict__.get("run_id")
+    return run_id.get() if explicit is None else str(explicit)
 
 
 def _message_of(record: logging.LogRecord) -> str:

@@ -120,7 +120,7 @@ class Executor:
             yield from self._begin_again(invocation)
 
     def _wants_again(self, invocation: Invocation) -> bool:
-        """Show an ended call to the hooks; true if it is to be made again."""
+        """Show an ended call to the hooks; true to make it again."""
         ending = invocation.ending
         if ending is not None and ending.raised is not None:
             raise ending.raised
