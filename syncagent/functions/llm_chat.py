@@ -296,7 +296,7 @@ def llm_chat(
     ``None`` starts a new conversation. The first other parameter is the user's input;
     the rest is sent with it as data. The body is never run: write only the docstring.
 
-    A call returns a :class:`ChatStream`, and also takes ``cancel=`` and ``timeout=``.
+    A call returns a :class:`.ChatStream`, and also takes ``cancel=`` and ``timeout=``.
 
     :param model: a model, or the name of one, such as ``"openai:gpt-5-mini"``.
     :param tools: as for :class:`syncagent.Agent`.

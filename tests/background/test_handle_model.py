@@ -143,7 +143,7 @@ class HandleMachine(RuleBasedStateMachine):
 
     @rule()
     def respond_to_nothing(self):
-        with pytest.raises(ConfigurationError, match="nobody has asked"):
+        with pytest.raises(ConfigurationError, match="no open question"):
             self.handle.answer("nothing", True)
         for name in self.past:
             assert not self.handle.answer(name, True)

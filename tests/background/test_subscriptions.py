@@ -203,7 +203,7 @@ def test_a_slow_one_never_stops_the_run():
 
 
 def waits(handle):
-    return len(handle._events.watch.bells)
+    return len(handle.thread.events.watch.bells)
 
 
 def enders(handle, events, token, event):

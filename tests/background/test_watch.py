@@ -195,7 +195,7 @@ def test_what_was_put_is_taken_or_was_refused():
 
 
 def test_an_answer_at_the_moment_in_which_a_question_is_dropped():
-    """It counts, or it is told that this is over; never that nobody has asked."""
+    """It counts, or it is told that this is over; never that no open question."""
     counted = []
 
     def drop(desk):

@@ -15,9 +15,9 @@ from syncagent import (
     ConfigurationError,
     Rule,
     Runtime,
-    StateInvalid,
     tool,
 )
+from syncagent.exceptions import StateInvalid
 from syncagent.testing import Gate, ScriptedModel, call, say
 
 NO = (ConfigurationError, TypeError, ValueError)

@@ -177,9 +177,9 @@ def test_bodies_that_say_nothing(function):
         ({"limit": Limits()}, "unknown setting: limit; known settings: .*limits"),
         ({"limits": 7}, r"limits takes Limits\(...\)"),
         ({"approve": 7}, "approve must be a function"),
-        ({"repairs": -1}, "^repairs is a number from 0 on"),
-        ({"repairs": True}, "^repairs is a number from 0 on"),
-        ({"repairs": "2"}, "^repairs is a number from 0 on"),
+        ({"repairs": -1}, "^repairs must be a non-negative integer"),
+        ({"repairs": True}, "^repairs must be a non-negative integer"),
+        ({"repairs": "2"}, "^repairs must be a non-negative integer"),
     ],
 )
 def test_settings_that_cannot_be(settings, said):

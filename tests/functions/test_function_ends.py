@@ -12,7 +12,6 @@ from workbench import Point, model
 from syncagent import (
     CancelToken,
     ConfigurationError,
-    InterruptPending,
     LimitReached,
     Limits,
     OutputInvalid,
@@ -22,6 +21,7 @@ from syncagent import (
 )
 from syncagent.cancel import live_runs
 from syncagent.events import TextDelta
+from syncagent.exceptions import InterruptPending
 from syncagent.messages import AssistantMessage, Refusal, Text
 from syncagent.schemas import ShapeError
 from syncagent.testing import Gate, ScriptedModel, call, cancel_everywhere, say
