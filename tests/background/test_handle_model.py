@@ -198,7 +198,7 @@ class HandleMachine(RuleBasedStateMachine):
     def check_result(self):
         last = self.ends[-1] if self.ends else None
         if last is None:
-            with pytest.raises(ConfigurationError, match="nothing was said"):
+            with pytest.raises(ConfigurationError, match="there was no prompt"):
                 self.handle.result(LONG)
         elif last == "error":
             with pytest.raises(ValueError, match="no"):

@@ -289,7 +289,7 @@ def test_a_call_is_cancelled_everywhere(way):
         if getattr(last, "name", "") == "look":
             return "no JSON"
         text = getattr(last, "text", "")
-        return '{"x": 1}' if "form that was asked for" in text else CALL
+        return '{"x": 1}' if "fit the requested schema" in text else CALL
 
     seen = []
 
