@@ -1,4 +1,4 @@
-"""How a tool is to be called."""
+"""The settings of a tool."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Isolation", "NeedsApproval", "OnCancel", "ToolSettings", "checked_na
 
 OnCancel = Literal["wait", "abandon", "kill"]
 Isolation = Literal["thread", "process"]
-#: Is it to be approved? Given the arguments and the context, or known beforehand. Words
-#: are a yes, and tell whoever is asked why.
+#: Whether a call needs approval: a boolean, or a function of the arguments and the
+#: context. A string means yes, and is the reason shown in the question.
 NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], bool | str]
 
-#: What every provider takes for the name of a tool.
+#: The names of tools that every provider accepts.
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
 
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tool is to be called; :func:`syncagent.tool` says what each of it means.
+    """The settings of a tool; :func:`syncagent.tool` documents them.
 
-    :raises ConfigurationError: something of it cannot be.
+    :raises ConfigurationError: a setting has an invalid value.
     """
 
     name: str | None = None
@@ -52,7 +52,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise _wrong("isolation", "None, 'thread' or 'process'", self.isolation)
         if self.on_cancel == "kill" and self.isolation == "thread":
             raise ConfigurationError(
-                "a thread cannot be killed; use isolation='process', or "
+                "on_cancel='kill' cannot stop a thread; use isolation='process', or "
                 "on_cancel='abandon'"
             )
         for name in ("name", "description", "requires_auth"):
@@ -73,31 +73,31 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked_name(name: str) -> str:
-    """Return *name*, if providers take it for that of a tool.
+    """Return *name* if every provider accepts it as the name of a tool.
 
-    :raises ConfigurationError: they do not.
+    :raises ConfigurationError: it is not accepted.
     """
     if not _NAME.match(name):
         raise ConfigurationError(
-            f"no provider takes {name!r} for the name of a tool; use letters, digits, "
-            "_ and -, at most 64, for example with name='...'"
+            f"{name!r} is not a valid name for a tool; use at most 64 letters, digits, "
+            "_ and -, for example with name='...'"
         )
     return name
 
 
-def _check_approval(needs: Any) -> None:
-    if isinstance(needs, bool):
+def _check_approval(policy: Any) -> None:
+    if isinstance(policy, bool):
         return
-    if not callable(needs):
-        raise _wrong("requires_approval", "True, False or a function", needs)
+    if not callable(policy):
+        raise _wrong("requires_approval", "True, False or a function", policy)
     try:
-        inspect.signature(needs).bind({}, None)
+        inspect.signature(policy).bind({}, None)
     except TypeError:
-        what = "a function of the arguments and the context"
-        raise _wrong("requires_approval", what, needs) from None
-    except ValueError:  # a builtin: nobody knows
+        kind = "a function of the arguments and the context"
+        raise _wrong("requires_approval", kind, policy) from None
+    except ValueError:  # a builtin without a signature
         pass
 
 
-def _wrong(name: str, what: str, value: object) -> ConfigurationError:
-    return ConfigurationError(f"{name} is {what}; got {value!r:.80}")
+def _wrong(name: str, kind: str, value: object) -> ConfigurationError:
+    return ConfigurationError(f"{name} must be {kind}; got {value!r:.80}")
