@@ -21,12 +21,13 @@ from typing import (
 
 from .._closeable import Closeable
 from ..agent import Agent
-from ..cancel import CancelMode, Receipt
+from ..cancel import RunClaim
+from ..cancel.claim import CancelsRun
 from ..cancel.once import finish_despite_signals
 from ..conversation.request import Cancel
 from ..conversation.run_stream import RunStream
 from ..events import RunFinished, StreamEvent
-from ..exceptions import AgentBusy, ConfigurationError, Origin
+from ..exceptions import AgentBusy, ConfigurationError
 from ..messages import Message
 from ..models.model import Model
 from ..result import RunResult
@@ -45,7 +46,7 @@ _HISTORIES: Final = ("history", "chat_history")
 _ITERATORS: Final = (Iterator, Iterable, Generator)
 
 
-class ChatStream(Closeable, Iterator[StreamEvent]):
+class ChatStream(CancelsRun, Closeable, Iterator[StreamEvent]):
     """The events of one turn of a chat; iterate over it, best in a ``with`` block.
 
     When it ends, however it ends, the new messages are added to the list that was
@@ -78,16 +79,8 @@ class ChatStream(Closeable, Iterator[StreamEvent]):
         """
         return self._update.messages
 
-    def cancel(
-        self,
-        reason: str = "",
-        origin: Origin = "user",
-        *,
-        mode: CancelMode = "now",
-        force: bool = False,
-    ) -> Receipt:
-        """Cancel the run; as safe as :meth:`syncagent.Agent.cancel` on any thread."""
-        return self._stream.cancel(reason, origin, mode=mode, force=force)
+    def _find_claim(self) -> RunClaim:
+        return self._stream.claim
 
     def close(self) -> None:
         """End the run if it has not ended, and update the history."""
