@@ -215,7 +215,7 @@ class Model(ABC):
         url = self._url()
         answer.draft = Draft(self.dialect.name)
         if not self.stream:
-            yield from self.dialect.decode_reply(self._transport.post(url, **how).body)
+            yield from self.dialect.decode_body(self._transport.post(url, **how).body)
             return
         with self._transport.stream(url, is_end=self.dialect.is_end, **how) as events:
             yield from self.dialect.decode(events, answer.draft)
