@@ -23,6 +23,7 @@ EXTRAS = {
         "pyte>=0.8.2",  # a terminal whose screen a test can read
         "pytest>=8",
         "pytest-timeout>=2.3,!=2.5.0",
+        "pytest-xdist>=3.6.1",  # before, tests were not on the main thread
         "rich>=13",
         "trustme>=1.2",
         "uvicorn>=0.30",

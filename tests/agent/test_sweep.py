@@ -4,7 +4,7 @@ import threading
 from typing import get_args
 
 import pytest
-from workshop import AGAIN, CLASSES, LAST, change, make_agent, on_server
+from support.two_rounds import AGAIN, CLASSES, LAST, change, make_agent, on_server
 
 from syncagent import Agent, CancelPolicy, CancelToken, Origin, tool
 from syncagent.exceptions import ProviderUnavailable

@@ -1,7 +1,7 @@
 """A tool asks, nobody can answer now: it is called again with the answer."""
 
 import pytest
-from front_desk import (
+from support.questions import (
     KEY,
     WONDER,
     asked_in_process,

@@ -1,8 +1,7 @@
 """background() while somebody is asked: nobody else says yes for them."""
 
 import pytest
-from crew import LONG
-from night_shift import (
+from support.background import (
     DIALECTS,
     FACES,
     Caller,
@@ -14,6 +13,7 @@ from night_shift import (
     said_after,
     until,
 )
+from support.threads import LONG
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.events import InterruptRaised

@@ -8,8 +8,8 @@ import threading
 from concurrent.futures import Future
 
 import pytest
-from crew import LONG, together
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import LONG, together
 
 from syncagent import CancelToken, WrongThread, cancel_on_signals
 from syncagent.cancel import RunClaim, RunSlot

@@ -5,8 +5,8 @@ import threading
 from copy import copy
 
 import pytest
-from crew import LONG, together
-from rehearsal import meanwhile
+from support.agents import meanwhile
+from support.threads import LONG, together
 from workbench import Point, model
 
 from syncagent import (

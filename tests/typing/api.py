@@ -18,7 +18,7 @@ from syncagent import (
     AuthRequest,
     AwaitingInput,
     CancellableSession,
-    CancelledLine,
+    Cancelled,
     CancelPolicy,
     CancelReason,
     CancelToken,
@@ -87,7 +87,7 @@ def blocking(token: CancelToken) -> str:
     try:
         token.sleep(1)
         token.checkpoint()
-    except CancelledLine as stop:
+    except Cancelled as stop:
         return f"{stop.origin}: {stop.reason}"
     return "done"
 
