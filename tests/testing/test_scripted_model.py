@@ -83,7 +83,7 @@ def test_a_string_is_a_whole_script():
 @pytest.mark.parametrize("wrong", [42, RateLimited, None, Text("hi")])
 def test_an_entry_that_is_nothing_of_the_kind(wrong):
     """The error names it, before anybody asks."""
-    with pytest.raises(ConfigurationError, match="number 2") as raised:
+    with pytest.raises(ConfigurationError, match="entry 2") as raised:
         ScriptedModel(["ok", wrong])
     assert repr(wrong) in str(raised.value)
 
@@ -116,5 +116,5 @@ def test_a_cancel_ends_the_wait_at_a_gate():
 
 def test_a_script_that_is_over():
     """The error says which answer is missing."""
-    with pytest.raises(ConfigurationError, match="answer number 1"):
+    with pytest.raises(ConfigurationError, match="no response 1"):
         ScriptedModel().reply(HELLO)
