@@ -18,16 +18,18 @@ __all__ = ["Anthropic", "Gemini", "OpenAIChat", "OpenAIResponses"]
 
 
 class OpenAIChat(Model):
-    """A model behind Chat Completions, OpenAI's or anybody's who imitates it."""
+    """A model behind Chat Completions, at OpenAI or a compatible provider."""
 
     dialect: Dialect = OpenAIChatDialect()
     default_endpoint: ClassVar[str] = "openai-chat"
 
     def _choose_dialect(self) -> Dialect:
-        words, is_short = self.endpoint.words, self.endpoint.has_short_ids
-        if not words:
+        endpoint = self.endpoint
+        if not endpoint.field_names:
             return self.dialect
-        return OpenAIChatDialect(words, has_short_ids=is_short)
+        return OpenAIChatDialect(
+            endpoint.field_names, has_short_ids=endpoint.has_short_ids
+        )
 
     def _url(self) -> str:
         return f"{self.base_url}/chat/completions"

@@ -60,7 +60,7 @@ def test_what_was_said_can_be_read(path):
     model, wait, tool = rows_of(path)[1:4]
     assert "I publish it." in details(model)["Response"]
     assert details(model)["Tokens"] == "10 in, 5 out"
-    assert "publish" in details(wait)["Asked"]
+    assert "publish" in details(wait)["Questions"]
     assert '"news"' in details(tool)["Arguments"]
     assert details(tool)["Result"] == "published: news"
     assert tool.outcome == "done"
@@ -149,7 +149,7 @@ def test_a_tool_that_asks_shows_its_wait(path):
     tool_row, wait = rows_of(path)[2:4]
     assert (wait.title, wait.depth) == ("waiting for an answer", 2)
     assert tool_row.begin <= wait.begin <= wait.end <= tool_row.end
-    assert "Tea or coffee?" in details(wait)["Asked"]
+    assert "Tea or coffee?" in details(wait)["Questions"]
     assert details(tool_row)["Result"] == "tea"
 
 
