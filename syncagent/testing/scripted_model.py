@@ -63,7 +63,7 @@ class ScriptedModel(OpenAIChat):
                     )
         self._piece = piece
         #: The messages of each request, in order.
-        self.asked: list[list[Message]] = []
+        self.requests: list[list[Message]] = []
 
     def ask(
         self,
@@ -90,7 +90,7 @@ class ScriptedModel(OpenAIChat):
         token: CancelToken,
         on_phase: Callable[[str], object] | None,
     ) -> Events:
-        self.asked.append(messages)
+        self.requests.append(messages)
         token.checkpoint()
         entry = self._next_entry(messages, token)
         if isinstance(entry, BaseException):
@@ -117,7 +117,7 @@ class ScriptedModel(OpenAIChat):
                 return entry
             entry.stop_here(token=token)
         raise ConfigurationError(
-            f"the script has no response {len(self.asked)}; give ScriptedModel one for "
+            f"the script has no response {len(self.requests)}; give ScriptedModel one for "
             "every request"
         )
 

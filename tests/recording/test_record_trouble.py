@@ -53,7 +53,7 @@ def test_what_cannot_be_written_is_refused_at_once(tmp_path, make, face):
     with pytest.raises(ConfigurationError, match="record"):
         getattr(agent, face)("Look.", record=make(tmp_path))
     assert agent.messages == ()
-    assert agent.model.asked == []
+    assert agent.model.requests == []
 
 
 def test_a_pipe_is_refused(tmp_path):

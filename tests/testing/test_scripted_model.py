@@ -31,7 +31,7 @@ def test_it_says_what_is_in_the_script():
     ]
     second = model.respond(HELLO).message
     assert (second.thinking, second.text) == ("hm", "yes")
-    assert model.asked == [HELLO, HELLO]
+    assert model.requests == [HELLO, HELLO]
 
 
 def test_it_calls_tools_and_refuses():
@@ -77,7 +77,7 @@ def test_a_string_is_a_whole_script():
     """And a string is what the user says."""
     model = ScriptedModel("Hello")
     assert model.respond("hello").message.text == "Hello"
-    assert model.asked == [HELLO]
+    assert model.requests == [HELLO]
 
 
 @pytest.mark.parametrize("wrong", [42, RateLimited, None, Text("hi")])
