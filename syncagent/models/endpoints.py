@@ -12,7 +12,12 @@ import msgspec
 
 from ..exceptions import ConfigurationError
 
-__all__ = ["ENDPOINTS", "Endpoint", "COMPATIBLE", "find_endpoint"]
+__all__ = [
+    "COMPATIBLE",
+    "ENDPOINTS",
+    "Endpoint",
+    "find_endpoint",
+]
 
 
 class Endpoint(msgspec.Struct, frozen=True):

@@ -22,7 +22,10 @@ from ..messages import AssistantMessage, Text
 from ..providers.draft import Draft
 from ..usage import Usage
 
-__all__ = ["ModelResponse", "Events"]
+__all__ = [
+    "Events",
+    "ModelResponse",
+]
 
 #: The events of a response.
 Events = Generator[Event, None, None]

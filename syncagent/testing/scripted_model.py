@@ -117,8 +117,8 @@ class ScriptedModel(OpenAIChat):
                 return entry
             entry.stop_here(token=token)
         raise ConfigurationError(
-            f"the script has no response {len(self.requests)}; give ScriptedModel one for "
-            "every request"
+            f"the script has no response {len(self.requests)}; give ScriptedModel one "
+            "for every request"
         )
 
     def _play(

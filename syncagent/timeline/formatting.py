@@ -10,14 +10,14 @@ import msgspec
 
 __all__ = [
     "MAX_TEXT",
+    "blocks_text",
     "cut",
     "cut_line",
     "duration",
     "hint_of",
     "moment",
-    "blocks_text",
-    "value_text",
     "tokens",
+    "value_text",
 ]
 
 #: Number of characters of a text that are shown.

@@ -8,7 +8,15 @@ import msgspec
 
 from ..usage import Usage
 
-__all__ = ["Detail", "SpanKind", "Mark", "Row", "Segment", "Summary", "Timeline"]
+__all__ = [
+    "Detail",
+    "Mark",
+    "Row",
+    "Segment",
+    "SpanKind",
+    "Summary",
+    "Timeline",
+]
 
 #: The kinds of rows.
 SpanKind = Literal["run", "model", "tool", "wait", "thread"]
