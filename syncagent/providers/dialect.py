@@ -60,15 +60,15 @@ class Dialect(ABC):
             raise ConfigurationError(
                 f"tool_choice is {options.tool_choice!r}, but there are no tools"
             )
-        if options.output is not None and not self._can_enforce(
+        if options.output is not None and not self.can_enforce(
             model, tools, options.output
         ):
             options = with_format_in_system(options)
         transcript = (
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
-        fields = self._fields(model, tools, options, stream=stream)
-        conversation, pieces = self._conversation(transcript, options)
+        fields = self.fields(model, tools, options, stream=stream)
+        conversation, pieces = self.conversation(transcript, options)
         for name, value in options.extra.items():
             known = fields.get(name)
             if known and isinstance(known, dict) and isinstance(value, dict):
@@ -82,20 +82,20 @@ class Dialect(ABC):
         start = json_bytes(fields, "the request")[:-1] + (b"," if fields else b"")
         return b"".join([start, b'"%s":[' % conversation.encode(), *pieces, b"]}"])
 
-    def _can_enforce(
+    def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
         """Return whether the provider enforces *output*; else the model is told it."""
         return True
 
     @abstractmethod
-    def _fields(
+    def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
         """Return all fields of the request except the conversation."""
 
     @abstractmethod
-    def _conversation(
+    def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         """Return the name of the field with the conversation, and its encoded items."""

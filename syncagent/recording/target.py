@@ -31,17 +31,19 @@ def check_record(record: Any) -> None:
     """
     if record is None:
         return
-    if is_path(record):
-        _check_path(os.fspath(record))
-    else:
-        _check_file(record)
-
-
-def _check_path(path: Any) -> None:
+    path = os.fspath(record) if is_path(record) else None
+    if path is None and callable(getattr(record, "write", None)):
+        try:
+            takes_text(record)
+        except (OSError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"record={record!r:.80} cannot be written to: {error}"
+            ) from None
+        return
     if not isinstance(path, str) or not path:
         raise ConfigurationError(
             "record must be a path such as 'run.jsonl', or an open file; got "
-            f"{path!r:.80}"
+            f"{record!r:.80}"
         )
     folder = os.path.dirname(path) or os.curdir
     try:
@@ -60,20 +62,6 @@ def _check_path(path: Any) -> None:
         )
     if not os.access(folder if mode is None else path, os.W_OK):
         raise ConfigurationError(f"record={path!r:.200}: permission denied")
-
-
-def _check_file(file: Any) -> None:
-    if not callable(getattr(file, "write", None)):
-        raise ConfigurationError(
-            "record must be a path such as 'run.jsonl', or an open file; got "
-            f"{file!r:.80}"
-        )
-    try:
-        takes_text(file)
-    except (OSError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"record={file!r:.80} cannot be written to: {error}"
-        ) from None
 
 
 def takes_text(file: Any) -> bool:

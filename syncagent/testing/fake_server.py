@@ -249,7 +249,11 @@ class _Exchange:
         if dialect is None:
             return self._whole(404, {"error": {"message": f"no such path: {path}"}})
         self._speech, rules, key = dialect
-        if not _has_key(self._request, key):
+        value = self._request.headers.get(key, "")
+        if key == "authorization":
+            scheme, _, value = value.partition(" ")
+            value = value.strip() if scheme.lower() == "bearer" else ""
+        if not value:
             return self._error(401, f"no API key; it belongs in the header {key!r}")
         if key == "x-api-key" and not self._request.headers.get("anthropic-version"):
             return self._error(400, "anthropic-version: header is required")
@@ -377,14 +381,6 @@ class _Exchange:
     def _hang_up(self) -> NoReturn:
         self._server._note_hang_up()
         raise _HungUp
-
-
-def _has_key(request: SeenRequest, header: str) -> bool:
-    value = request.headers.get(header, "")
-    if header == "authorization":
-        scheme, _, key = value.partition(" ")
-        return scheme.lower() == "bearer" and bool(key.strip())
-    return bool(value)
 
 
 def _head(status: int, kind: str, headers: Mapping[str, str]) -> bytes:

@@ -175,8 +175,17 @@ class _Attempt:
         if kind is None or self._where is not None or not self._is_ours(frame):
             return
         self._count += 1
-        if self._count == self._number:
-            self._fire(kind)
+        if self._count != self._number:
+            return
+        live = self.agent._conversation.slot.live
+        self._where = (kind, "" if live is None else live.phase)
+        if self._way == "inside":
+            self._do_cancel()
+            return
+        self._canceller = threading.Thread(target=self._do_cancel, daemon=True)
+        self._canceller.start()
+        if self._way == "thread":
+            self._canceller.join(_LIMIT)
 
     def _is_ours(self, frame: FrameType) -> bool:
         """Return whether the token is that of the live run, or a descendant of it."""
@@ -190,17 +199,6 @@ class _Attempt:
                 return True
             tokens += token._parents
         return False
-
-    def _fire(self, kind: str) -> None:
-        live = self.agent._conversation.slot.live
-        self._where = (kind, "" if live is None else live.phase)
-        if self._way == "inside":
-            self._do_cancel()
-            return
-        self._canceller = threading.Thread(target=self._do_cancel, daemon=True)
-        self._canceller.start()
-        if self._way == "thread":
-            self._canceller.join(_LIMIT)
 
     def _do_cancel(self) -> None:
         sys.setprofile(None)

@@ -160,10 +160,14 @@ class _Page:
         yield f'{self._cut}</svg><span class="took"></span></div>\n'
 
     def _row(self, row: Row) -> Iterator[str]:
+        where = ""
+        if row.is_elsewhere or row.in_process:  # not on the thread of its run
+            place = "process" if row.in_process else "thread"
+            where = f' <small class="where">{place}</small>'
         yield (
             f'<details class="{row.kind} d{min(row.depth, 6)}"><summary>'
             f'<span class="label" title="{_text(f"{row.title} {row.hint}")}">'
-            f"{_text(row.title)}{_where(row)} <small>{_text(row.hint)}</small>"
+            f"{_text(row.title)}{where} <small>{_text(row.hint)}</small>"
             f'</span><svg height="24" aria-hidden="true">{self._grid}'
         )
         yield from self._bars(row)
@@ -272,13 +276,6 @@ def _swatch(look: str) -> str:
         '<svg class="swatch" aria-hidden="true"><rect class="'
         f'{look}" width="100%" height="100%" rx="2"/></svg>'
     )
-
-
-def _where(row: Row) -> str:
-    """Return the place of a tool that did not run on the thread of its run."""
-    if not row.is_elsewhere and not row.in_process:
-        return ""
-    return f' <small class="where">{"process" if row.in_process else "thread"}</small>'
 
 
 def _class_name(text: str) -> str:

@@ -85,7 +85,7 @@ class AnthropicDialect(Dialect):
             )
         return super().build_payload(model, transcript, tools, options, stream=stream)
 
-    def _can_enforce(
+    def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
         schema = None if _WITHOUT_OUTPUT.search(model) else closed(output.schema)
@@ -96,7 +96,7 @@ class AnthropicDialect(Dialect):
         # The provider rejects recursive schemas, and those with many choices.
         return sum(choices) <= _MAX_CHOICES and not any("$ref" in one for one in each)
 
-    def _fields(
+    def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
         thinking = _thinking(options)
@@ -136,16 +136,16 @@ class AnthropicDialect(Dialect):
             }
         return fields
 
-    def _conversation(
+    def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         encode_last: Callable[[Turn], bytes] | None = None
         if options.cache:
-            encode_last = _encode_marked
+            encode_last = encode_marked
         if not options.prefill and _is_paused(transcript):
-            encode_last = _encode_results
+            encode_last = encode_results
         # The last turn is not remembered, so no mark gets into the remembered ones.
-        *settled, last = transcript.encode(self.name, _encode, encode_last)
+        *settled, last = transcript.encode(self.name, encode, encode_last)
         pieces = [*settled, last.removesuffix(b",")]
         if options.prefill:
             content = [{"type": "text", "text": options.prefill}]
@@ -269,11 +269,12 @@ def _may_think(transcript: Transcript) -> bool:
 # -- turns -----------------------------------------------------------------------------
 
 
-def _encode(turn: Turn) -> bytes:
+def encode(turn: Turn) -> bytes:
+    """Return a turn as JSON, or several values with commas between them."""
     return json_bytes(_user(turn) if isinstance(turn, UserTurn) else _assistant(turn))
 
 
-def _encode_marked(turn: Turn) -> bytes:
+def encode_marked(turn: Turn) -> bytes:
     """Return the last turn, marked for the provider's cache."""
     assert isinstance(turn, UserTurn)
     message = _user(turn)
@@ -281,9 +282,9 @@ def _encode_marked(turn: Turn) -> bytes:
     return json_bytes(message)
 
 
-def _encode_results(turn: Turn) -> bytes:
+def encode_results(turn: Turn) -> bytes:
     """Return the last turn if it has tool results, else nothing."""
-    return _encode(turn) if isinstance(turn, UserTurn) and turn.results else b""
+    return encode(turn) if isinstance(turn, UserTurn) and turn.results else b""
 
 
 def _user(turn: UserTurn) -> dict[str, Any]:

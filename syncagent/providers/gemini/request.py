@@ -51,14 +51,14 @@ class GeminiDialect(Dialect):
 
     name: ClassVar[str] = NAME
 
-    def _can_enforce(
+    def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
         version = _VERSION.search(model)
         # Before version 3, a response schema and tools exclude each other.
         return not tools or (version is not None and int(version[1]) >= 3)
 
-    def _fields(
+    def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
         if options.parallel_tool_calls is False:
@@ -89,10 +89,10 @@ class GeminiDialect(Dialect):
             fields["generationConfig"] = config
         return fields
 
-    def _conversation(
+    def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        pieces = transcript.encode(self.name, _encode)
+        pieces = transcript.encode(self.name, encode)
         if options.prefill:
             prefill = {"role": "model", "parts": [{"text": options.prefill}]}
             pieces += [b",", json_bytes(prefill)]
@@ -144,7 +144,8 @@ def _generation_config(model: str, options: Options) -> dict[str, Any]:
 # -- turns -----------------------------------------------------------------------------
 
 
-def _encode(turn: Turn) -> bytes:
+def encode(turn: Turn) -> bytes:
+    """Return a turn as JSON, or several values with commas between them."""
     if isinstance(turn, UserTurn):
         return json_bytes({"role": "user", "parts": _user(turn)})
     return json_bytes({"role": "model", "parts": _model(turn)})

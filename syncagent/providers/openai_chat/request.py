@@ -48,12 +48,12 @@ class OpenAIChatDialect(Dialect):
         if self._field_names:  # OpenAI answers a prefill, other servers continue it
             self.unknown_options = self.unknown_options - {"prefill"}  # type: ignore[misc]
 
-    def _can_enforce(
+    def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
         return self._field_names.get("response_format", "") is not None
 
-    def _fields(
+    def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
         fields = without_none(
@@ -92,13 +92,13 @@ class OpenAIChatDialect(Dialect):
                 fields[name] = value
         return fields
 
-    def _conversation(
+    def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         if self._has_short_ids:
-            pieces = transcript.encode(f"{self.name}, short ids", _encode_short)
+            pieces = transcript.encode(f"{self.name}, short ids", encode_short)
         else:
-            pieces = transcript.encode(self.name, _encode)
+            pieces = transcript.encode(self.name, encode)
         if options.system:
             system = {"role": "system", "content": options.system}
             pieces = [json_bytes(system), b",", *pieces]
@@ -122,12 +122,14 @@ class OpenAIChatDialect(Dialect):
 # -- turns -----------------------------------------------------------------------------
 
 
-def _encode(turn: Turn) -> bytes:
+def encode(turn: Turn) -> bytes:
+    """Return a turn as JSON, or several values with commas between them."""
     messages = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
     return b",".join(map(json_bytes, messages))
 
 
-def _encode_short(turn: Turn) -> bytes:
+def encode_short(turn: Turn) -> bytes:
+    """Return a turn with short ids of its calls."""
     messages = list(_user(turn) if isinstance(turn, UserTurn) else _assistant(turn))
     for message in messages:
         if "tool_call_id" in message:

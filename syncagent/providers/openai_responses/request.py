@@ -44,7 +44,7 @@ class OpenAIResponsesDialect(Dialect):
         {"stop", "prefill", "thinking_tokens"}
     )
 
-    def _fields(
+    def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> _Data:
         fields: _Data = {"model": model, "stream": stream, "store": False}
@@ -83,10 +83,10 @@ class OpenAIResponsesDialect(Dialect):
             fields["text"] = {"format": {"type": "json_schema", **output}}
         return fields
 
-    def _conversation(
+    def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        return "input", transcript.encode(self.name, _encode)
+        return "input", transcript.encode(self.name, encode)
 
     def is_end(self, event: ServerSentEvent) -> bool:
         return response.is_end(event)
@@ -103,7 +103,8 @@ class OpenAIResponsesDialect(Dialect):
 # -- turns -----------------------------------------------------------------------------
 
 
-def _encode(turn: Turn) -> bytes:
+def encode(turn: Turn) -> bytes:
+    """Return a turn as JSON, or several values with commas between them."""
     items = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
     return b",".join(map(json_bytes, items))
 

@@ -255,7 +255,7 @@ def _text(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}: text content blocks must contain non-whitespace text"
 
 
-def _attachment(block: dict[str, Any], where: str) -> Iterator[str]:
+def check_attachment(block: dict[str, Any], where: str) -> Iterator[str]:
     where = f"{where}.source"
     source, is_image = block.get("source"), block["type"] == "image"
     kind = source.get("type") if isinstance(source, dict) else None
@@ -281,7 +281,7 @@ def _attachment(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}: Input tag {kind!r} does not match any of the expected tags"
 
 
-def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
+def check_tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
     if not _CALL_ID.fullmatch(str(block.get("id", ""))):
         yield f"{where}.id: String should match pattern '{_CALL_ID.pattern}'"
     if not _NAME.fullmatch(str(block.get("name", ""))):
@@ -290,7 +290,7 @@ def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}.input: Input should be a valid dictionary"
 
 
-def _tool_result(block: dict[str, Any], where: str) -> Iterator[str]:
+def check_tool_result(block: dict[str, Any], where: str) -> Iterator[str]:
     if not _CALL_ID.fullmatch(str(block.get("tool_use_id", ""))):
         yield f"{where}.tool_use_id: String should match pattern '{_CALL_ID.pattern}'"
     content = block.get("content", [])
@@ -309,10 +309,10 @@ def _tool_result(block: dict[str, Any], where: str) -> Iterator[str]:
 
 
 _BLOCK_RULES: Final[dict[str, Callable[[dict[str, Any], str], Iterator[str]]]] = {
-    "image": _attachment,
-    "document": _attachment,
-    "tool_use": _tool_use,
-    "tool_result": _tool_result,
+    "image": check_attachment,
+    "document": check_attachment,
+    "tool_use": check_tool_use,
+    "tool_result": check_tool_result,
 }
 
 

@@ -101,11 +101,7 @@ def check_config(payload: dict[str, Any], path: str) -> str | None:
     if not isinstance(stops, list) or len(stops) > 5 or not all(stops):
         what = "the number of stop_sequences must be at most 5, none of them empty"
         return _invalid("generation_config.stop_sequences", what)
-    return (
-        _unknown(config, _CONFIG_FIELDS, "generation_config")
-        or _thinking(config.get("thinkingConfig", {}))
-        or _format(config)
-    )
+    return _unknown(config, _CONFIG_FIELDS, "generation_config")
 
 
 def _is_number(value: object, *, is_integer: bool = False) -> bool:
@@ -113,7 +109,8 @@ def _is_number(value: object, *, is_integer: bool = False) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool)
 
 
-def _thinking(thinking: Any) -> str | None:
+def check_thinking(payload: dict[str, Any], path: str) -> str | None:
+    thinking = payload.get("generationConfig", {}).get("thinkingConfig", {})
     where = "generation_config.thinking_config"
     if not isinstance(thinking, dict):
         return f"Invalid value at '{where}'"
@@ -133,7 +130,8 @@ def _thinking(thinking: Any) -> str | None:
     return _unknown(thinking, known, where)
 
 
-def _format(config: dict[str, Any]) -> str | None:
+def check_format(payload: dict[str, Any], path: str) -> str | None:
+    config = payload.get("generationConfig", {})
     where = "generation_config.response_schema"
     schema = config.get("responseJsonSchema", config.get("responseSchema"))
     if schema is None:
@@ -196,7 +194,7 @@ def check_tools(payload: dict[str, Any], path: str) -> str | None:
     for name in names:
         if names.count(name) > 1:
             return f"Duplicate function declaration found: {name}"
-    return _choice(payload.get("toolConfig"), names)
+    return None
 
 
 def _function(function: Any, where: str) -> str | None:
@@ -219,9 +217,14 @@ def _function(function: Any, where: str) -> str | None:
     return _unknown(function, known, where)
 
 
-def _choice(config: Any, names: list[str]) -> str | None:
+def check_tool_choice(payload: dict[str, Any], path: str) -> str | None:
+    config = payload.get("toolConfig")
     if config is None:
         return None
+    declared = (
+        tool.get("functionDeclarations", []) for tool in payload.get("tools", [])
+    )
+    names = [function["name"] for functions in declared for function in functions]
     calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
     where = "tool_config.function_calling_config"
     mode = calling.get("mode", "AUTO") if isinstance(calling, dict) else None
@@ -380,7 +383,10 @@ def _is_base64(text: str) -> bool:
 RULES: Final[tuple[Callable[[dict[str, Any], str], str | None], ...]] = (
     check_fields,
     check_config,
+    check_thinking,
+    check_format,
     check_tools,
+    check_tool_choice,
     check_tools_and_schema,
     check_system,
     check_contents,

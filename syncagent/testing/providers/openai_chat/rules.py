@@ -90,9 +90,6 @@ def check_messages(payload: dict[str, Any]) -> str | None:
                 "An assistant message with 'tool_calls' must be followed by tool "
                 f"messages responding to each 'tool_call_id'; missing: {open_calls}"
             )
-        problem = _content(message)
-        if problem is not None:
-            return problem
         if role == "assistant":
             open_calls = [call["id"] for call in message.get("tool_calls", ())]
             if len(set(open_calls)) < len(open_calls):
@@ -102,9 +99,10 @@ def check_messages(payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _content(message: dict[str, Any]) -> str | None:
-    content, role = message.get("content"), message["role"]
-    if role == "assistant":
+def check_assistant_content(payload: dict[str, Any]) -> str | None:
+    for message in payload["messages"]:
+        if message["role"] != "assistant":
+            continue
         if "tool_calls" in message and not message["tool_calls"]:
             return "[] is too short - 'messages[].tool_calls'"
         for call in message.get("tool_calls", ()):
@@ -112,21 +110,32 @@ def _content(message: dict[str, Any]) -> str | None:
                 return f"Invalid 'messages[].tool_calls[].function.name': {call}"
             if not isinstance(call["function"].get("arguments"), str):
                 return "Invalid type for 'messages[].tool_calls[].function.arguments'"
-        if content is None and not (message.get("tool_calls") or "refusal" in message):
+        has_content = message.get("tool_calls") or "refusal" in message
+        if message.get("content") is None and not has_content:
             return "Invalid value for 'content': expected a string, got null"
-        return None
-    if isinstance(content, str):
-        return None if content or role == "tool" else "empty 'content'"
-    if role == "tool" or not isinstance(content, list) or not content:
-        return f"Invalid type for 'messages[].content' of role {role!r}"
-    for part in content:
-        if part.get("type") not in _PARTS:
-            return f"Invalid value: {part.get('type')!r} - 'messages[].content[].type'"
-        if part["type"] == "text" and not part["text"]:
-            return "empty text part"
-        url = part.get("image_url", {}).get("url", "https://")
-        if not url.startswith(("https://", "http://", "data:image/")):
-            return f"Invalid image_url: {url[:40]!r}"
+    return None
+
+
+def check_other_content(payload: dict[str, Any]) -> str | None:
+    for message in payload["messages"]:
+        content, role = message.get("content"), message["role"]
+        if role == "assistant":
+            continue
+        if isinstance(content, str):
+            if not content and role != "tool":
+                return "empty 'content'"
+            continue
+        if role == "tool" or not isinstance(content, list) or not content:
+            return f"Invalid type for 'messages[].content' of role {role!r}"
+        for part in content:
+            kind = part.get("type")
+            if kind not in _PARTS:
+                return f"Invalid value: {kind!r} - 'messages[].content[].type'"
+            if kind == "text" and not part["text"]:
+                return "empty text part"
+            url = part.get("image_url", {}).get("url", "https://")
+            if not url.startswith(("https://", "http://", "data:image/")):
+                return f"Invalid image_url: {url[:40]!r}"
     return None
 
 
@@ -146,5 +155,7 @@ RULES: Final[tuple[Callable[[dict[str, Any]], str | None], ...]] = (
     check_fields,
     check_tools,
     check_messages,
+    check_assistant_content,
+    check_other_content,
     check_format,
 )

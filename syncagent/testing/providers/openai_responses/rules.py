@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 from ..strict_schemas import schema_complaint
@@ -101,32 +102,56 @@ def check_input(payload: dict[str, Any]) -> str | None:
         return None
     if not isinstance(items, list) or not items:
         return "Missing required parameter: 'input'."
-    is_stored = payload.get("store") is not False
-    for number, item in enumerate(items):
-        kind = item.get("type", "message")
-        problem = None
-        if kind == "message":
-            problem = _message(item)
-        elif kind == "function_call":
-            problem = _call(item)
-        elif kind == "reasoning":
-            after = items[number + 1] if number + 1 < len(items) else {"role": "user"}
-            problem = _reasoning(item, after, is_stored=is_stored)
+    return None
+
+
+def check_messages(payload: dict[str, Any]) -> str | None:
+    for item in _items(payload, "message"):
+        role, content = item.get("role"), item.get("content")
+        if role not in ("user", "assistant", "system", "developer"):
+            return f"Invalid value: {role!r} - 'input[].role'."
+        if isinstance(content, str) and content:
+            continue
+        if not isinstance(content, list) or not content:
+            return "Invalid 'input[].content': expected a string or parts."
+        known = _ASSISTANT_PARTS if role == "assistant" else _USER_PARTS
+        problem = _parts(content, known)
         if problem is not None:
             return problem
     return None
 
 
-def _message(item: dict[str, Any]) -> str | None:
-    role, content = item.get("role"), item.get("content")
-    if role not in ("user", "assistant", "system", "developer"):
-        return f"Invalid value: {role!r} - 'input[].role'."
-    if isinstance(content, str) and content:
-        return None
-    if not isinstance(content, list) or not content:
-        return "Invalid 'input[].content': expected a string or parts."
-    known = _ASSISTANT_PARTS if role == "assistant" else _USER_PARTS
-    return _parts(content, known)
+def check_calls(payload: dict[str, Any]) -> str | None:
+    for item in _items(payload, "function_call"):
+        if not 1 <= len(item.get("call_id") or "") <= 64:
+            return "Invalid 'input[].call_id': expected 1 to 64 characters."
+        if not _NAME.fullmatch(item.get("name") or ""):
+            return f"Invalid 'input[].name': {item.get('name')!r}."
+        if not isinstance(item.get("arguments"), str):
+            return "Invalid type for 'input[].arguments': expected a string."
+    return None
+
+
+def check_reasoning(payload: dict[str, Any]) -> str | None:
+    items = _items(payload)
+    is_stored = payload.get("store") is not False
+    for item, after in pairwise([*items, {"role": "user"}]):
+        if item.get("type") != "reasoning":
+            continue
+        name = item.get("id")
+        if not isinstance(item.get("summary"), list):
+            return "Missing required parameter: 'input[].summary'."
+        if not is_stored and not (item.get("encrypted_content") or item.get("content")):
+            return f"Item with id {name!r} not found: 'store' is set to false."
+        is_assistants = after.get("role", "assistant") == "assistant"
+        if not is_assistants or after.get("type") == "function_call_output":
+            return f"Item {name!r} of type 'reasoning' is without its following item."
+    return None
+
+
+def _items(payload: dict[str, Any], kind: str = "") -> list[dict[str, Any]]:
+    items = payload["input"] if isinstance(payload["input"], list) else []
+    return [i for i in items if not kind or i.get("type", "message") == kind]
 
 
 def _parts(parts: list[dict[str, Any]], known: frozenset[str]) -> str | None:
@@ -147,32 +172,9 @@ def _parts(parts: list[dict[str, Any]], known: frozenset[str]) -> str | None:
     return None
 
 
-def _call(item: dict[str, Any]) -> str | None:
-    if not 1 <= len(item.get("call_id") or "") <= 64:
-        return "Invalid 'input[].call_id': expected 1 to 64 characters."
-    if not _NAME.fullmatch(item.get("name") or ""):
-        return f"Invalid 'input[].name': {item.get('name')!r}."
-    if not isinstance(item.get("arguments"), str):
-        return "Invalid type for 'input[].arguments': expected a string."
-    return None
-
-
-def _reasoning(item: Any, after: Any, *, is_stored: bool) -> str | None:
-    name = item.get("id")
-    if not isinstance(item.get("summary"), list):
-        return "Missing required parameter: 'input[].summary'."
-    if not is_stored and not (item.get("encrypted_content") or item.get("content")):
-        return f"Item with id {name!r} not found: 'store' is set to false."
-    is_assistants = after.get("role", "assistant") == "assistant"
-    if not is_assistants or after.get("type") == "function_call_output":
-        return f"Item {name!r} of type 'reasoning' is without its following item."
-    return None
-
-
 def check_results(payload: dict[str, Any]) -> str | None:
-    items = payload["input"] if isinstance(payload["input"], list) else []
     waiting: list[str] = []
-    for item in items:
+    for item in _items(payload):
         kind = item.get("type", "message")
         if kind == "function_call":
             if item["call_id"] in waiting:
@@ -212,6 +214,9 @@ RULES: Final[tuple[Callable[[dict[str, Any]], str | None], ...]] = (
     check_numbers,
     check_tools,
     check_input,
+    check_messages,
+    check_calls,
+    check_reasoning,
     check_results,
     check_format,
 )
