@@ -64,8 +64,8 @@ class Model(ABC):
     :param name: the provider's name for it.
     :param base_url: its address, if not the usual one.
     :param api_key: its key, if not that of the environment.
-    :param timeout: as for :class:`~syncagent.Transport`.
-    :param retries: as for :class:`~syncagent.Transport`.
+    :param timeout: as for :class:`~syncagent.transport.Transport`.
+    :param retries: as for :class:`~syncagent.transport.Transport`.
     :param stream: False to get each response in one piece.
     :param transport: in place of *timeout*: one with proxies, certificates or a
         session; it does its own retries.

@@ -6,13 +6,12 @@ from support.agents import SUM, add, check_usable, meanwhile, model, outcomes
 from syncagent import (
     Agent,
     ConfigurationError,
-    FirstEventTimeout,
     LimitReached,
     Limits,
     RunCancelled,
-    StallTimeout,
     ToolContext,
 )
+from syncagent.exceptions import FirstEventTimeout, StallTimeout
 from syncagent.hooks import Retry
 from syncagent.messages import AssistantMessage, Text, UserMessage
 from syncagent.models import OpenAIChat

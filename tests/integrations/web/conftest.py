@@ -1,4 +1,4 @@
-"""What the tests with real servers share."""
+"""Fixtures with real servers."""
 
 import pytest
 from support.web.servers import SERVERS, Server
