@@ -203,9 +203,7 @@ class Agent:
         request = RunRequest(
             prompt=user_message(prompt),
             outer=outer,
-            record=record
-            if isinstance(record, SubAgentRecorder)
-            else Recorder.at(record),
+            record=Recorder.at(record),
             **settings,
         )
         return run_to_end(self._conversation, request, observer)

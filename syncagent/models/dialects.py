@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import quote
-
-from requests.auth import AuthBase
 
 from ..providers.anthropic.request import AnthropicDialect
 from ..providers.dialect import Dialect
 from ..providers.gemini.request import GeminiDialect
 from ..providers.openai_chat.request import OpenAIChatDialect
 from ..providers.openai_responses.request import OpenAIResponsesDialect
-from .model import Credentials, Model
+from .model import Model
 
 __all__ = ["Anthropic", "Gemini", "OpenAIChat", "OpenAIResponses"]
 
@@ -50,15 +49,12 @@ class Anthropic(Model):
 
     dialect: Dialect = AnthropicDialect()
     default_endpoint: ClassVar[str] = "anthropic"
+    key_header: ClassVar[str] = "x-api-key"
+    key_scheme: ClassVar[str] = ""
+    extra_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
 
     def _url(self) -> str:
         return f"{self.base_url}/messages"
-
-    def _headers(self) -> dict[str, str]:
-        return {"anthropic-version": "2023-06-01"}
-
-    def _credentials(self, key: str) -> AuthBase:
-        return Credentials(key, "x-api-key", "")
 
 
 class Gemini(Model):
@@ -66,11 +62,10 @@ class Gemini(Model):
 
     dialect: Dialect = GeminiDialect()
     default_endpoint: ClassVar[str] = "gemini"
+    key_header: ClassVar[str] = "x-goog-api-key"
+    key_scheme: ClassVar[str] = ""
 
     def _url(self) -> str:
         method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
         name = quote(self.name.removeprefix("models/"), safe="")
         return f"{self.base_url}/models/{name}:{method}"
-
-    def _credentials(self, key: str) -> AuthBase:
-        return Credentials(key, "x-goog-api-key", "")

@@ -194,18 +194,9 @@ def _serve(weights: str) -> None:
     """
     announcements = os.dup(1)
     os.dup2(2, 1)  # output of a library must not mix with the address
-    server = import_module("xllamacpp").Server(_parameters(weights))
-    with suppress(BrokenPipeError):  # the parent is gone: the input ends, too
-        os.write(announcements, f"{server.listening_address}\n".encode())
-    os.close(announcements)
-    while os.read(0, 1):
-        pass
-    os._exit(0)  # its destructor would wait for open requests
-
-
-def _parameters(weights: str) -> Any:
-    """Return the settings: one request at a time, on one thread, without output."""
-    parameters = import_module("xllamacpp").CommonParams()
+    # One request at a time, on one thread, without output.
+    llama = import_module("xllamacpp")
+    parameters = llama.CommonParams()
     parameters.model.path = weights
     parameters.model_alias = {_NAME}
     parameters.hostnames = ["127.0.0.1"]
@@ -220,7 +211,13 @@ def _parameters(weights: str) -> Any:
     # No page in a browser on this machine may read the conversation.
     parameters.ui = parameters.endpoint_slots = False
     parameters.cors_origins = "http://127.0.0.1"
-    return parameters
+    server = llama.Server(parameters)
+    with suppress(BrokenPipeError):  # the parent is gone: the input ends, too
+        os.write(announcements, f"{server.listening_address}\n".encode())
+    os.close(announcements)
+    while os.read(0, 1):
+        pass
+    os._exit(0)  # its destructor would wait for open requests
 
 
 _PROGRAM: Final = f"import sys; from {__name__} import _serve; _serve(sys.argv[1])"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from typing import Any, ClassVar, NoReturn
@@ -78,6 +78,11 @@ class Model(ABC):
     dialect: Dialect
     #: The name of its provider, unless another endpoint is given.
     default_endpoint: ClassVar[str]
+    #: The header with the key, and the scheme before the key.
+    key_header: ClassVar[str] = "Authorization"
+    key_scheme: ClassVar[str] = "Bearer"
+    #: More headers of every request.
+    extra_headers: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
         self,
@@ -105,7 +110,9 @@ class Model(ABC):
         key = (api_key or "").strip() or self.endpoint.find_key()
         if key is None and self.endpoint.needs_key:
             raise self.endpoint.missing_key()
-        self._auth = None if key is None else self._credentials(key)
+        self._auth: AuthBase | None = None
+        if key is not None:
+            self._auth = Credentials(key, self.key_header, self.key_scheme)
         self.dialect = self._choose_dialect()
         self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
@@ -144,7 +151,7 @@ class Model(ABC):
             "token": token or CancelToken(),
             "data": payload,
             "auth": self._auth,
-            "headers": self._headers(),
+            "headers": dict(self.extra_headers),
             "timeouts": timeouts,
             "on_phase": on_phase,
         }
@@ -233,12 +240,6 @@ class Model(ABC):
         """Values that must not appear in logs or recordings, such as its key."""
         key = getattr(getattr(self, "_auth", None), "_key", None)
         return () if key is None else (key,)
-
-    def _credentials(self, key: str) -> AuthBase:
-        return Credentials(key)
-
-    def _headers(self) -> dict[str, str]:
-        return {}
 
     @abstractmethod
     def _url(self) -> str:

@@ -97,28 +97,22 @@ class ModelResponse(Closeable, Iterator[Event]):
                 for event in events:
                     if isinstance(event, (TextDelta, ThinkingDelta)):
                         self._received += len(event.text)
-                        yield event
-                    else:
-                        yield from self._note(event)
+                    elif isinstance(event, UsageUpdated):
+                        self._usage = event.usage
+                    elif isinstance(event, ToolCallDelta):
+                        self._received += len(event.arguments)
+                    elif isinstance(event, MessageFinished):
+                        usage = event.usage if event.usage.total_tokens else self.usage
+                        message = self._with_prefill(event.message)
+                        event = MessageFinished(message, usage)
+                    yield event
+                    if isinstance(event, MessageStarted):
+                        self._has_begun = True
+                        if self._prefill:
+                            yield TextDelta(self._prefill)
         except (Cancelled, SyncAgentError) as error:
             error.usage = self.usage
             raise
-
-    def _note(self, event: Event) -> Events:
-        """Yield an event, changed where necessary, and keep its figures."""
-        if isinstance(event, UsageUpdated):
-            self._usage = event.usage
-        elif isinstance(event, ToolCallDelta):
-            self._received += len(event.arguments)
-        elif isinstance(event, MessageFinished):
-            usage = event.usage if event.usage.total_tokens else self.usage
-            yield MessageFinished(self._with_prefill(event.message), usage)
-            return
-        yield event
-        if isinstance(event, MessageStarted):
-            self._has_begun = True
-            if self._prefill:
-                yield TextDelta(self._prefill)
 
     def _with_prefill(self, message: AssistantMessage) -> AssistantMessage:
         """Return *message* with the prefill before it."""

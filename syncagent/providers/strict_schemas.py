@@ -78,12 +78,14 @@ def closed(
 
     :param keywords: keywords that can be enforced, beside the common ones.
     """
-    return _closed(_ById(schema), keywords)
+    return _cached(_ById(schema), keywords, is_closed=True)
 
 
 def gemini_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return *schema* in the keywords that Gemini knows; this is cached, too."""
-    return _gemini_schema(_ById(schema))
+    made = _cached(_ById(schema), _GEMINI, is_closed=False)
+    assert made is not None
+    return made
 
 
 class _ById:
@@ -105,15 +107,14 @@ class _ById:
 
 
 @functools.lru_cache(_CACHE_SIZE)
-def _closed(key: _ById, keywords: frozenset[str]) -> dict[str, Any] | None:
+def _cached(
+    key: _ById, keywords: frozenset[str], *, is_closed: bool
+) -> dict[str, Any] | None:
+    if not is_closed:
+        return reduced(key.schema, keywords)
     if any(map(_is_open, subschemas(key.schema))):
         return None
     return reduced(strict(key.schema), keywords)
-
-
-@functools.lru_cache(_CACHE_SIZE)
-def _gemini_schema(key: _ById) -> dict[str, Any]:
-    return reduced(key.schema, _GEMINI)
 
 
 def with_format_in_system(options: Options) -> Options:

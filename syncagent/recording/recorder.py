@@ -58,9 +58,13 @@ class Recorder:
         self._is_new = is_new
 
     @classmethod
-    def at(cls, target: Record | None, *, is_new: bool = True) -> Recorder | None:
-        """Return a recorder, or None without a target."""
-        return None if target is None else cls(target, is_new=is_new)
+    def at(
+        cls, target: Record | SubAgentRecorder | None, *, is_new: bool = True
+    ) -> Recorder | SubAgentRecorder | None:
+        """Return a recorder for *target*, or None; a sub-agent brings its own."""
+        if target is None or isinstance(target, SubAgentRecorder):
+            return target
+        return cls(target, is_new=is_new)
 
     def begin(
         self, run: Run, prompt: UserMessage | None, since: float, *, has_queued: bool

@@ -65,6 +65,14 @@ class Shape:
 
         :raises ShapeError: it is not of the type.
         """
+
+        def problems_of(value: Any) -> list[Problem]:
+            try:
+                self._convert(value)
+            except Exception as error:
+                return read_problems(error)
+            return []
+
         problems: list[Problem] = []
         for _ in range(_MAX_REPAIRS):
             try:
@@ -72,7 +80,7 @@ class Shape:
             except Exception as raised:
                 error = raised
             problems = [
-                located(each, value, self._problems) for each in read_problems(error)
+                located(each, value, problems_of) for each in read_problems(error)
             ]
             better = repaired(problems[0], value, self.schema)
             if better is ABSENT:
@@ -85,13 +93,6 @@ class Shape:
             {"value": value}, self._holder, str_keys=True, dec_hook=check
         )
         return holder.value
-
-    def _problems(self, value: Any) -> list[Problem]:
-        try:
-            self._convert(value)
-        except Exception as error:
-            return read_problems(error)
-        return []
 
     def __repr__(self) -> str:
         return f"Shape({self.hint!r})"

@@ -212,12 +212,6 @@ class FakeServer(Closeable):
             self._turn += 1
             return self._script[self._turn - 1]
 
-    def _note_hang_up(self) -> None:
-        with self._changed:
-            if not self._is_closed:
-                self.hang_ups.append(time.monotonic())
-            self._changed.notify_all()
-
 
 class _Exchange:
     """One request of one client, and the response to it."""
@@ -379,7 +373,11 @@ class _Exchange:
             self._hang_up()
 
     def _hang_up(self) -> NoReturn:
-        self._server._note_hang_up()
+        server = self._server
+        with server._changed:
+            if not server._is_closed:
+                server.hang_ups.append(time.monotonic())
+            server._changed.notify_all()
         raise _HungUp
 
 

@@ -106,9 +106,11 @@ class _Page:
         summary = self._timeline.summary
         stop = summary.stop_reason
         look = "good" if is_fine(stop) else stop
+        if not (look.replace("_", "").isalpha() and look.isascii()):
+            look = ""  # a stop reason of a newer version, which is no class name
         yield (
             f"<header><h1>Run {_text(summary.run_id[:8])}</h1>"
-            f'<span class="badge {_class_name(look)}">'
+            f'<span class="badge {look}">'
             f"{_text(stop.replace('_', ' '))}</span>"
             f'<span class="quiet">{_text(summary.model)}</span></header>\n'
             '<dl class="facts">'
@@ -160,6 +162,12 @@ class _Page:
         yield f'{self._cut}</svg><span class="took"></span></div>\n'
 
     def _row(self, row: Row) -> Iterator[str]:
+        took = formatting.duration(row.seconds)
+        is_plain = row.outcome in ("", "done")
+        if row.is_open:
+            took += " <em>still running</em>"
+        elif not is_plain and not (row.kind == "run" and is_fine(row.outcome)):
+            took += f" <em>{_text(row.outcome.replace('_', ' '))}</em>"
         where = ""
         if row.is_elsewhere or row.in_process:  # not on the thread of its run
             place = "process" if row.in_process else "thread"
@@ -171,7 +179,7 @@ class _Page:
             f'</span><svg height="24" aria-hidden="true">{self._grid}'
         )
         yield from self._bars(row)
-        yield f'{self._cut}</svg><span class="took">{self._took(row)}</span></summary>'
+        yield f'{self._cut}</svg><span class="took">{took}</span></summary>'
         yield '<div class="body">'
         yield from self._facts_of(row)
         for detail in row.details:
@@ -224,14 +232,6 @@ class _Page:
             f"{formatting.duration(end - begin)}</title></rect>"
         )
 
-    def _took(self, row: Row) -> str:
-        duration = formatting.duration(row.seconds)
-        if row.is_open:
-            return f"{duration} <em>still running</em>"
-        if row.outcome in ("", "done") or (row.kind == "run" and is_fine(row.outcome)):
-            return duration
-        return f"{duration} <em>{_text(row.outcome.replace('_', ' '))}</em>"
-
     def _facts_of(self, row: Row) -> Iterator[str]:
         yield "<h3>When and where</h3><table>"
         yield f"<tr><th>start</th><td>{formatting.duration(row.begin)}</td></tr>"
@@ -276,11 +276,6 @@ def _swatch(look: str) -> str:
         '<svg class="swatch" aria-hidden="true"><rect class="'
         f'{look}" width="100%" height="100%" rx="2"/></svg>'
     )
-
-
-def _class_name(text: str) -> str:
-    """Return *text* if it can be a class name."""
-    return text if text.replace("_", "").isalpha() and text.isascii() else ""
 
 
 def _text(text: str, *, keep_lines: bool = False) -> str:

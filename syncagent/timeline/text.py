@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
+from itertools import groupby
 from typing import Final
 
 from . import formatting
@@ -155,16 +156,6 @@ class _Drawing:
         cells: list[tuple[str, str]] = [(" ", "")] * self._middle
         for cancel in self._timeline.cancels:
             cells[self._place(cancel.at)] = (self._signs["cancel"], "cancel")
-        self._fill(cells, row)
-        ending = self._ending(row)
-        is_fine_row = row.outcome in ("", "done") or is_fine(row.outcome)
-        look = "" if is_fine_row and row.after_cancel is None else "stopped"
-        return (
-            f"{self._pad(self._title(row), self._left)} {self._bars(cells)} "
-            f"{self._paint(self._cut(ending, self._right), look)}"
-        )
-
-    def _fill(self, cells: list[tuple[str, str]], row: Row) -> None:
         segments = [(look_of(row, part), part.begin, part.end) for part in row.segments]
         for look, begin, end in segments or [(row.kind, row.begin, row.end)]:
             first, last = self._place(begin), self._place(end)
@@ -172,15 +163,17 @@ class _Drawing:
                 cells[place] = (self._signs[look], look)
         if row.after_cancel is not None:
             cells[self._place(row.end)] = (self._signs["late"], "late")
-
-    def _bars(self, cells: list[tuple[str, str]]) -> str:
-        parts, run, look = [], "", ""
-        for sign, of in [*cells, ("", "end")]:
-            if of != look:
-                parts.append(self._paint(run, look))
-                run, look = "", of
-            run += sign
-        return "".join(parts)
+        bars = "".join(
+            self._paint("".join(sign for sign, _ in group), look)
+            for look, group in groupby(cells, key=lambda cell: cell[1])
+        )
+        ending = self._ending(row)
+        is_fine_row = row.outcome in ("", "done") or is_fine(row.outcome)
+        look = "" if is_fine_row and row.after_cancel is None else "stopped"
+        return (
+            f"{self._pad(self._title(row), self._left)} {bars} "
+            f"{self._paint(self._cut(ending, self._right), look)}"
+        )
 
     def _place(self, at: float) -> int:
         return min(max(int(at * self._scale), 0), self._middle - 1)

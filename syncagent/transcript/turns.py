@@ -120,7 +120,11 @@ def _user_turn(
             for result in message.content:
                 found.setdefault(result.call_id, result)
         elif isinstance(message, UserMessage):
-            content += [block for block in message.content if not _is_empty(block)]
+            content += [
+                block
+                for block in message.content
+                if not isinstance(block, Text) or block.text.strip()
+            ]
     results = tuple(
         _result(found.get(call_id), call) for call_id, call in calls.items()
     )
@@ -178,7 +182,3 @@ def _free_id(clean: str, taken: Collection[str], ids: Collection[str]) -> str:
         else:
             free = middle
     return f"{clean}_{free}"
-
-
-def _is_empty(block: object) -> bool:
-    return isinstance(block, Text) and not block.text.strip()

@@ -196,8 +196,12 @@ def _model(turn: AssistantTurn) -> list[dict[str, Any]]:
                 # Of several calls with the same id only one has a result.
                 call = calls.pop(block.call_id, None)
                 if call is not None:
+                    name, arguments = tool_name_of(call, _MAX_NAME), arguments_of(call)
+                    function = {"name": name, "args": arguments}
+                    parts.append({"functionCall": {**_id(call.call_id), **function}})
                     signature = call.signature if is_ours else foreign_signature
-                    parts.append(_call(call, signature))
+                    if signature:
+                        parts[-1][SIGNATURE] = signature
                     foreign_signature = ""  # one for all parallel calls
             elif not isinstance(block, ProviderBlock):
                 parts += _text(block, is_ours=is_ours)
@@ -207,14 +211,6 @@ def _model(turn: AssistantTurn) -> list[dict[str, Any]]:
                 elif parts:  # the signature of the image before it
                     parts[-1] = {**parts[-1], **block.data}
     return parts or [{"text": "(nothing)"}]
-
-
-def _call(call: ToolCall, signature: str) -> dict[str, Any]:
-    function = {"name": tool_name_of(call, _MAX_NAME), "args": arguments_of(call)}
-    part: dict[str, Any] = {"functionCall": {**_id(call.call_id), **function}}
-    if signature:
-        part[SIGNATURE] = signature
-    return part
 
 
 def _text(block: AssistantBlock, *, is_ours: bool) -> list[dict[str, Any]]:

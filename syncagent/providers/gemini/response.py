@@ -223,7 +223,13 @@ class _Reader:
         for number, part in enumerate(parts):
             text, signature = part.text, part.thought_signature
             if part.function_call is not None:
-                yield from self._call(part.function_call, signature)
+                call, key = part.function_call, len(draft.calls)
+                yield draft.start_call(key, call.id or "", call.name or "")
+                arguments = bytes(call.args).decode("utf-8", "replace")
+                if arguments not in ("", "null"):
+                    yield draft.arguments(key, arguments)
+                draft.sign_call(key, signature or "")
+                yield from draft.ready(key)
             elif signature and text is not None:
                 # It must be sent back as the same part: neither joined nor divided.
                 draft.new_block()
@@ -237,15 +243,6 @@ class _Reader:
                 if self._untyped is None:
                     self._untyped = decode_json(_untyped, data)["candidates"]
                 self._add_other(self._untyped[candidate]["content"]["parts"][number])
-
-    def _call(self, call: _FunctionCall, signature: str | None) -> Iterator[Event]:
-        draft, key = self._draft, len(self._draft.calls)
-        yield draft.start_call(key, call.id or "", call.name or "")
-        arguments = bytes(call.args).decode("utf-8", "replace")
-        if arguments not in ("", "null"):
-            yield draft.arguments(key, arguments)
-        draft.sign_call(key, signature or "")
-        yield from draft.ready(key)
 
     def _add_other(self, part: dict[str, Any]) -> None:
         """Add a part that is neither text nor a call."""

@@ -20,7 +20,7 @@ from ...messages import (
 from ...options import Options, ToolSpec
 from ...sse import ServerSentEvent
 from ...transcript.transcript import Piece, Transcript
-from ...transcript.turns import AssistantTurn, Turn, UserTurn
+from ...transcript.turns import Turn, UserTurn
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import arguments_of, json_bytes, text_of, tool_name_of, url_of
@@ -105,7 +105,13 @@ class OpenAIResponsesDialect(Dialect):
 
 def encode(turn: Turn) -> bytes:
     """Return a turn as JSON, or several values with commas between them."""
-    items = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
+    items: Iterable[_Data]
+    if isinstance(turn, UserTurn):
+        items = _user(turn)
+    else:
+        calls = dict(turn.calls)
+        items = [item for message in turn.messages for item in _items(message, calls)]
+        items = items or _items(AssistantMessage((Text("(nothing)"),)), calls)
     return b",".join(map(json_bytes, items))
 
 
@@ -131,12 +137,6 @@ def _part(block: UserBlock) -> _Data:
     if block.url:
         return {"type": "input_file", "file_url": block.url}
     return {"type": "input_file", "filename": block.name, "file_data": url_of(block)}
-
-
-def _assistant(turn: AssistantTurn) -> Iterable[_Data]:
-    calls = dict(turn.calls)
-    items = [item for message in turn.messages for item in _items(message, calls)]
-    return items or _items(AssistantMessage((Text("(nothing)"),)), calls)
 
 
 def _items(message: AssistantMessage, calls: dict[str, ToolCall]) -> list[_Data]:
@@ -165,17 +165,14 @@ def _items(message: AssistantMessage, calls: dict[str, ToolCall]) -> list[_Data]
             function = {"name": name, "arguments": bytes(arguments).decode()}
             items.append({"type": "function_call", "call_id": call.call_id, **function})
             parts = None
-        elif isinstance(block, ProviderBlock) and _can_send_back(block):
-            items.append(block.data)
-            parts = None
+        elif isinstance(block, ProviderBlock) and block.provider == NAME:
+            data = block.data
+            is_whole = data.get("encrypted_content") or data.get("content")
+            # Reasoning without content is only an id, which the server has not stored.
+            if is_whole or data.get("type") != "reasoning":
+                items.append(data)
+                parts = None
     # The provider rejects reasoning that nothing follows.
     while items and items[-1].get("type") == "reasoning":
         items.pop()
     return items
-
-
-def _can_send_back(block: ProviderBlock) -> bool:
-    # Reasoning without content is only the id of something the server has not stored.
-    is_whole = bool(block.data.get("encrypted_content") or block.data.get("content"))
-    is_usable = is_whole or block.data.get("type") != "reasoning"
-    return is_usable and block.provider == NAME

@@ -167,7 +167,12 @@ def _item_events(
             yield from _text_events(part, {**at, "content_index": number}, piece)
     elif item["type"] == "reasoning":
         for number, part in enumerate(item.get("summary") or ()):
-            yield from _summary_events(part, {**at, "summary_index": number}, piece)
+            place, kind = {**at, "summary_index": number}, "response.reasoning_summary"
+            yield f"{kind}_part.added", {**place, "part": {**part, "text": ""}}
+            for delta in pieces(part["text"], piece):
+                yield f"{kind}_text.delta", {**place, "delta": delta}
+            yield f"{kind}_text.done", {**place, "text": part["text"]}
+            yield f"{kind}_part.done", {**place, "part": part}
     elif item["type"] == "function_call":
         kind, arguments = "response.function_call_arguments", item["arguments"]
         for delta in pieces(arguments, piece):
@@ -195,17 +200,6 @@ def _text_events(
         )
     yield f"{kind}.done", {**at, field: part[field]}
     yield "response.content_part.done", {**at, "part": part}
-
-
-def _summary_events(
-    part: dict[str, Any], at: dict[str, Any], piece: int
-) -> Iterator[_Event]:
-    kind = "response.reasoning_summary"
-    yield f"{kind}_part.added", {**at, "part": {**part, "text": ""}}
-    for delta in pieces(part["text"], piece):
-        yield f"{kind}_text.delta", {**at, "delta": delta}
-    yield f"{kind}_text.done", {**at, "text": part["text"]}
-    yield f"{kind}_part.done", {**at, "part": part}
 
 
 def _frame(kind: str, data: dict[str, Any]) -> str:
