@@ -53,7 +53,7 @@ from ..conversation.run_stream import RunStream
 from ..events import InterruptRaised, RunFinished, StateChanged, StreamEvent
 from ..exceptions import ConfigurationError, Origin
 from ..messages import UserMessage
-from ..recording import Part, Recorded
+from ..recording import Recorder, SubAgentRecorder
 from ..result import RunResult
 from .subscriptions import SIZE, EventLog
 
@@ -116,7 +116,7 @@ class HandleThread:
         self._stopping: Final = CancelToken()
         self._is_busy = False
         #: Records all runs of the handle, if they are recorded.
-        self._record: Recorded | Part | None = None
+        self._record: Recorder | SubAgentRecorder | None = None
         #: Settings of the next run.
         self._next = RunRequest()
         #: The run that the thread begins with.

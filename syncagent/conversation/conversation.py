@@ -117,7 +117,7 @@ class Conversation:
                     following.close()
                 stream = RunStream.never_begun(claim, self.messages)
                 if record is not None:
-                    record.note_unbegun(stream.result, since)
+                    record.record_unstarted(stream.result, since)
                 return stream
             answering = Answering(
                 self.handlers,

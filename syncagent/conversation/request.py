@@ -14,7 +14,7 @@ from ..cancel import CancelSignal, CancelToken, RunClaim, cancel_on_event
 from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import Prompt, UserMessage, user_message
-from ..recording import Part, Record, Recorded
+from ..recording import Record, Recorder, SubAgentRecorder
 from ..run.output import Output
 from .pause import Pause
 from .queue import OnBusy
@@ -38,7 +38,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     cancel: Cancel | None = None
     output: Any = None
     on_busy: OnBusy | None = None
-    record: Recorded | Part | None = None
+    record: Recorder | SubAgentRecorder | None = None
     #: The id of a new run; made up if empty.
     run_id: str = ""
     #: The handle or driver that receives the questions of the run and sends it input.
@@ -80,7 +80,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             timeout=timeout,
             cancel=cancel,
             output=output,
-            record=Recorded.at(record, is_new=pause is None),
+            record=Recorder.at(record, is_new=pause is None),
         )
 
     @classmethod
@@ -110,7 +110,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             cancel=cancel,
             output=output,
             on_busy="raise",
-            record=Recorded.at(record, is_new=False),
+            record=Recorder.at(record, is_new=False),
         )
 
 

@@ -148,7 +148,7 @@ def test_static_and_class_methods():
 
 def test_a_method_without_an_object_is_no_tool():
     """It says so when an agent is given it."""
-    with pytest.raises(ConfigurationError, match="take the method of an object"):
+    with pytest.raises(ConfigurationError, match="use the method of an object"):
         Agent(ScriptedModel(), tools=[Counter.count])
 
 

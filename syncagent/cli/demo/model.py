@@ -63,7 +63,7 @@ class DemoModel(ScriptedModel):
         token.checkpoint()
         if on_phase is not None:
             on_phase("stream")
-        for event in self._say(answer, reply):
+        for event in self._play(answer, reply):
             yield event
             if isinstance(event, TextDelta):
                 token.sleep(self._pace)

@@ -128,7 +128,7 @@ def test_an_answer_in_one_document(name, is_list):
     """It is the same without a stream, also as a list of answers."""
     said = speech.body(ANSWERS[name], USAGE)
     body = json.dumps([said] if is_list else said, indent=1)
-    finished = list(GEMINI.decode_reply(b"\n" + body.encode()))[-1]
+    finished = list(GEMINI.decode_body(b"\n" + body.encode()))[-1]
     expected = as_heard(ANSWERS[name])
     assert (finished.message.text, finished.message.stop_reason) == (
         expected.text,
@@ -264,7 +264,7 @@ def test_an_error_in_an_answer(code, status, message, expected, is_list):
     with pytest.raises(expected):
         decode(chunk({"text": "a"}), body)
     with pytest.raises(expected):
-        list(GEMINI.decode_reply(json.dumps(body).encode()))
+        list(GEMINI.decode_body(json.dumps(body).encode()))
 
 
 def test_an_overload_in_the_speech():
@@ -298,7 +298,7 @@ def test_nonsense_is_a_typed_error(data):
         decode(data)
     assert not GEMINI.is_end(event(data + 'finishReason"'))
     with pytest.raises(SyncAgentError):
-        list(GEMINI.decode_reply(data.encode("utf-8", "surrogatepass")))
+        list(GEMINI.decode_body(data.encode("utf-8", "surrogatepass")))
 
 
 @pytest.mark.parametrize(

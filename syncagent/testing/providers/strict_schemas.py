@@ -1,24 +1,22 @@
-"""Which JSON schemas those reject who are to enforce them."""
+"""JSON schemas that providers refuse to enforce."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-#: Where schemas are in a schema: by name, or in a list.
+#: Keywords whose values are schemas: by name, in a list, or a single one.
 _NAMED: Final = ("properties", "$defs", "definitions")
 _LISTED: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-
-
-_ALONE: Final = ("items", "not")
-#: What OpenAI does not take where it is to enforce a form.
+_SINGLE: Final = ("items", "not")
+#: Keywords that OpenAI rejects in a strict schema.
 _FORBIDDEN: Final = frozenset(
     {
         *{"oneOf", "allOf", "not", "default", "prefixItems", "uniqueItems"},
         *{"minLength", "maxLength", "contentEncoding", "patternProperties"},
     }
 )
-_SAYING: Final = frozenset({"type", "anyOf", "enum", "const", "$ref"})
+_RESTRICTING: Final = frozenset({"type", "anyOf", "enum", "const", "$ref"})
 _FORMATS: Final = frozenset(
     {
         *{"date-time", "date", "time", "duration", "email", "hostname"},
@@ -27,8 +25,8 @@ _FORMATS: Final = frozenset(
 )
 
 
-def open_schema(schema: dict[str, Any]) -> str | None:
-    """Return why *schema* cannot be enforced, ``None`` if it can."""
+def schema_complaint(schema: dict[str, Any]) -> str | None:
+    """Return why OpenAI rejects a strict *schema*, or None if it does not."""
     for name, each in objects("schema", schema):
         if each.get("additionalProperties") is not False:
             return (
@@ -42,32 +40,32 @@ def open_schema(schema: dict[str, Any]) -> str | None:
                 "required to be supplied and to be an array including every key in "
                 f"properties. Missing {sorted(missing)}."
             )
-    for each in parts(schema):
+    for each in subschemas(schema):
         for name in sorted(each.keys() & _FORBIDDEN):
             return f"Invalid schema for response_format: '{name}' is not permitted."
-        if not each.keys() & _SAYING:
+        if not each.keys() & _RESTRICTING:
             return "Invalid schema for response_format: it must have a 'type' key."
         if each.get("type") == "array" and not each.get("items"):
             return "Invalid schema for response_format: array schema missing items."
         if each.get("format", "date") not in _FORMATS:
-            said = f"'{each['format']}' is not a valid format."
-            return f"Invalid schema for response_format: {said}"
+            problem = f"'{each['format']}' is not a valid format."
+            return f"Invalid schema for response_format: {problem}"
     return None
 
 
-def parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield all schemas in *schema*, itself first."""
+def subschemas(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield *schema* and all schemas inside of it."""
     if not isinstance(schema, dict):
         return
     yield schema
     below = [each for key in _NAMED for each in schema.get(key, {}).values()]
     below += [each for key in _LISTED for each in schema.get(key, ())]
-    for each in [*below, *(schema.get(key) for key in _ALONE)]:
-        yield from parts(each)
+    for each in [*below, *(schema.get(key) for key in _SINGLE)]:
+        yield from subschemas(each)
 
 
 def objects(name: str, schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the schemas of objects in *schema*, itself included, and where they are."""
+    """Yield the schemas of objects in *schema*, itself included, and their places."""
     if not isinstance(schema, dict):
         return
     kind = schema.get("type")

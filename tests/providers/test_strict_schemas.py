@@ -1,10 +1,15 @@
-"""JSON schemas with nothing left open."""
+"""JSON schemas reduced to what providers can enforce."""
 
 import pytest
 
 from syncagent.options import OutputFormat
-from syncagent.providers.schemas import closed as closed_form
-from syncagent.providers.schemas import described, enforceable, known, strict
+from syncagent.providers.strict_schemas import closed as closed_form
+from syncagent.providers.strict_schemas import (
+    gemini_schema,
+    openai_format,
+    reduced,
+    strict,
+)
 
 
 def closed(properties, **more):
@@ -91,7 +96,7 @@ def test_what_becomes_of_a_schema(schema, expected):
 )
 def test_what_cannot_be_enforced_is_described(schema, expected):
     """The words go where the model reads them; names of properties are no words."""
-    assert known(schema) == expected
+    assert reduced(schema) == expected
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,7 @@ def test_what_cannot_be_enforced_is_described(schema, expected):
 def test_what_is_open_cannot_be_enforced(schema):
     """It is sent as it is, and not as something stricter."""
     assert closed_form(schema) is None
-    form = enforceable(OutputFormat(schema))
+    form = openai_format(OutputFormat(schema))
     assert (form["schema"], form["strict"]) == (schema, False)
 
 
@@ -127,6 +132,6 @@ def test_gemini_may_have_what_is_open():
     """Dicts and tuples stay, without words that it does not know."""
     pair = {"type": "array", "prefixItems": [TEXT], "items": False, "maxItems": 1}
     schema = {"type": "object", "additionalProperties": {**pair, "uniqueItems": True}}
-    made = described(schema)["additionalProperties"]
+    made = gemini_schema(schema)["additionalProperties"]
     assert made.pop("description") == "uniqueItems: true"
     assert made == {"type": "array", "prefixItems": [TEXT], "maxItems": 1}

@@ -67,7 +67,7 @@ def test_what_is_said_comes_out(block, stop, piece):
     frames = "".join(speech.frames(said, usage, piece=piece)).encode()
     streamed = list(DIALECT.decode(EventDecoder().feed(frames)))[-1]
     body = json.dumps(speech.body(said, usage)).encode()
-    whole = list(DIALECT.decode_reply(body))[-1]
+    whole = list(DIALECT.decode_body(body))[-1]
     for found in (streamed, whole):
         assert found.message.content == (block,)
         assert found.message.stop_reason == stop
@@ -89,7 +89,7 @@ def call(index=0, call_id=None, name=None, arguments=None):
 def reply(message, finish="stop", **more):
     choice = {"message": message, "finish_reason": finish, **more}
     body = json.dumps({"id": "1", "model": "m", "choices": [choice]}).encode()
-    return list(DIALECT.decode_reply(body))[-1].message
+    return list(DIALECT.decode_body(body))[-1].message
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ def test_an_error_in_the_stream(error, expected):
 
 
 @pytest.mark.parametrize("data", ["{", "[]", "7", "\ud800", '{"choices": 7}'])
-def test_what_makes_no_sense(data):
-    """It is said so."""
-    with pytest.raises(ProtocolError, match="makes no sense"):
+def test_an_invalid_response(data):
+    """An invalid response is a ProtocolError."""
+    with pytest.raises(ProtocolError, match="invalid response"):
         decode(data)

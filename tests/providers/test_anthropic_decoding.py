@@ -85,7 +85,7 @@ def test_what_is_said_is_what_is_heard(message, piece):
     assert heard[0] == MessageStarted("", "msg_fake")
     assert heard[-1] == MessageFinished(message, USAGE)
     document = json.dumps(speech.body(message, USAGE, model="")).encode()
-    assert list(DIALECT.decode_reply(document))[-1] == heard[-1]
+    assert list(DIALECT.decode_body(document))[-1] == heard[-1]
 
 
 def test_every_split():
@@ -190,7 +190,7 @@ def test_who_answers():
     ]
     assert events[-1].message.model == "x"
     document = json.dumps(speech.body(ANSWERS[0], USAGE, model="z")).encode()
-    events = list(DIALECT.decode_reply(document))
+    events = list(DIALECT.decode_body(document))
     assert (events[0].model, events[-1].message.model) == ("z", "z")
 
 
@@ -309,7 +309,7 @@ def test_errors_in_the_stream(kind, words, error, has_name):
         read([*frames[:5], frame("error", has_name, error=wrong)])
     with pytest.raises(error):
         list(
-            DIALECT.decode_reply(json.dumps({"type": "error", "error": wrong}).encode())
+            DIALECT.decode_body(json.dumps({"type": "error", "error": wrong}).encode())
         )
 
 
@@ -319,7 +319,7 @@ def test_an_overload_as_the_kit_says_it():
         read(speech.error_frames("Overloaded"))
     assert caught.value.retryable
     with pytest.raises(RateLimited):
-        list(DIALECT.decode_reply(json.dumps(speech.error(429, "x")).encode()))
+        list(DIALECT.decode_body(json.dumps(speech.error(429, "x")).encode()))
     with pytest.raises(RateLimited):
         read(['data: {"error":{"type":"rate_limit_error"}}\n\n'])
     with pytest.raises(ProviderUnavailable):
@@ -354,7 +354,7 @@ def test_nonsense_is_a_typed_error(data):
         list(DIALECT.decode([event]))
     assert not DIALECT.is_end(event)
     with pytest.raises((ProtocolError, StreamBroken)):
-        list(DIALECT.decode_reply(data.encode()))
+        list(DIALECT.decode_body(data.encode()))
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "x", [], {}, [7], {"type": 7}])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from syncagent import exceptions
-from syncagent.providers.refusals import error_in_answer, explain
+from syncagent.providers.errors import error_in_response, explain
 
 
 def told(status, kind="", message="", of=exceptions.RequestRejected):
@@ -46,7 +46,7 @@ def test_no_money_is_not_tried_again():
     error = told(429, "insufficient_quota", of=exceptions.RateLimited)
     assert error.retryable
     assert not explain(error).retryable
-    assert not error_in_answer({"code": "insufficient_quota"}).retryable
+    assert not error_in_response({"code": "insufficient_quota"}).retryable
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_no_money_is_not_tried_again():
 )
 def test_whatever_an_error_looks_like(said):
     """It is one."""
-    assert isinstance(error_in_answer(said), exceptions.ProviderError)
+    assert isinstance(error_in_response(said), exceptions.ProviderError)

@@ -117,7 +117,7 @@ def test_an_answer_comes_out_as_it_was_said(said, size):
 def test_a_reply_comes_out_as_a_stream_does(said):
     """The same message without a stream."""
     body = json.dumps(speech.body(said, USAGE)).encode()
-    events = list(DIALECT.decode_reply(body))
+    events = list(DIALECT.decode_body(body))
     assert events[-1].message.content == said.content
     assert events[-1].usage == USAGE
     assert UsageUpdated(USAGE) in events
@@ -335,7 +335,7 @@ def test_done_is_not_the_end():
 def test_a_reply_that_is_no_answer(body):
     """It is not taken for one."""
     with pytest.raises(StreamBroken):
-        list(DIALECT.decode_reply(body))
+        list(DIALECT.decode_body(body))
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])
@@ -343,7 +343,7 @@ def test_a_reply_that_is_an_error(status):
     """An error body with status 200 is an error all the same."""
     body = json.dumps(speech.error(status, "No.")).encode()
     with pytest.raises(ProviderError, match=r"No\."):
-        list(DIALECT.decode_reply(body))
+        list(DIALECT.decode_body(body))
 
 
 @pytest.mark.parametrize("data", ["", "nonsense", "null", "[]", '"x"', "{", "[" * 9999])
@@ -352,7 +352,7 @@ def test_nonsense_is_a_typed_error(data):
     with pytest.raises(ProtocolError):
         list(DIALECT.decode([ServerSentEvent(data)]))
     with pytest.raises(ProtocolError):
-        list(DIALECT.decode_reply(data.encode()))
+        list(DIALECT.decode_body(data.encode()))
 
 
 ODD = [None, 0, -1, 1.5, True, "x", "", [], [1], {}, {"type": []}, {"type": "message"}]

@@ -1,4 +1,4 @@
-"""What is said in a recording, as text to read."""
+"""Values of a recording as text to read."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from typing import Any, Final
 import msgspec
 
 __all__ = [
-    "LONGEST",
+    "MAX_TEXT",
+    "blocks_text",
     "cut",
     "cut_line",
     "duration",
     "hint_of",
     "moment",
-    "of_blocks",
-    "of_value",
     "tokens",
+    "value_text",
 ]
 
-#: How many characters of one text are shown.
-LONGEST: Final = 8000
-#: The same for the few that stand beside a title.
-_HINT: Final = 60
+#: Number of characters of a text that are shown.
+MAX_TEXT: Final = 8000
+#: The same for a hint beside a title.
+_MAX_HINT: Final = 60
 
 
-def cut(text: str, longest: int = LONGEST) -> str:
-    """Return *text*, or its begin and its end."""
+def cut(text: str, longest: int = MAX_TEXT) -> str:
+    """Return *text*, or its beginning and its end if it is long."""
     if len(text) <= longest:
         return text
-    left = len(text) - longest
+    omitted = len(text) - longest
     head, tail = longest * 3 // 4, longest // 4
-    return f"{text[:head]}\n[... {left:,} characters left out ...]\n{text[-tail:]}"
+    return f"{text[:head]}\n[... {omitted:,} characters left out ...]\n{text[-tail:]}"
 
 
 def cut_line(text: str, longest: int) -> str:
-    """Return *text*, or its begin."""
+    """Return *text*, or its beginning if it is long."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def moment(wall: str) -> str:
-    """Return a moment of the wall clock as somebody would write it."""
+    """Return a wall-clock time in ISO format as a person would write it."""
     try:
         return datetime.fromisoformat(wall).strftime("%Y-%m-%d %H:%M:%S %Z").strip()
     except ValueError:
         return wall
 
 
-def of_value(value: Any) -> str:
-    """Return what a tool was given, or says, as text."""
+def value_text(value: Any) -> str:
+    """Return a value, such as the arguments of a tool, as text."""
     if isinstance(value, str):
         return cut(value)
     try:
@@ -60,21 +60,21 @@ def of_value(value: Any) -> str:
 
 
 def hint_of(arguments: dict[str, Any]) -> str:
-    """Return the first of what a tool was given."""
-    told = (str(value)[:_HINT] for value in arguments.values() if value != "")
-    return " ".join(", ".join(told).split())[:_HINT]
+    """Return the arguments of a tool in a few words."""
+    values = (str(value)[:_MAX_HINT] for value in arguments.values() if value != "")
+    return " ".join(", ".join(values).split())[:_MAX_HINT]
 
 
-def of_blocks(blocks: Iterable[Any]) -> str:
-    """Return the contents of a message, or of a tool's result, as text."""
-    return cut("\n".join(filter(None, map(_of_block, blocks))))
+def blocks_text(blocks: Iterable[Any]) -> str:
+    """Return the content of a message, or of a tool result, as text."""
+    return cut("\n".join(filter(None, map(_block_text, blocks))))
 
 
-def _of_block(block: Any) -> str:
+def _block_text(block: Any) -> str:
     if not isinstance(block, dict):
         block = msgspec.to_builtins(block, builtin_types=(bytes,))
     if not isinstance(block, dict):
-        return of_value(block)
+        return value_text(block)
     kind = str(block.get("type", ""))
     if kind == "tool_call":
         return f"{block.get('name', '')}({block.get('arguments', '')})"
@@ -87,11 +87,11 @@ def _of_block(block: Any) -> str:
         return f"[thinking] {block.get('text', '')}"
     if "text" in block:
         return str(block["text"])
-    return of_value({key: value for key, value in block.items() if key != "type"})
+    return value_text({key: value for key, value in block.items() if key != "type"})
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as somebody would say them."""
+    """Return a duration with its unit."""
     if seconds < 0.0005:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 0.00995:
@@ -106,5 +106,5 @@ def duration(seconds: float) -> str:
 
 
 def tokens(count: int) -> str:
-    """Return a number of tokens, short."""
+    """Return a number of tokens in a short form."""
     return f"{count:,}" if count < 100_000 else f"{count / 1000:,.0f}k"
