@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +46,8 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     if options.text or options.output is None:
         _show(timeline, options)
     if options.output is not None:
-        print(f"written to {options.output}", file=sys.stderr)
+        with suppress(OSError):  # the page is there, with or without this line
+            print(f"written to {options.output}", file=sys.stderr)
     return 0
 
 

@@ -9,8 +9,9 @@ import sys
 import pytest
 from shell import environment, finish, on_terminal, read_until, start
 
+from syncagent import Agent
 from syncagent.cli.plain_text import harmless, on_one_line
-from syncagent.testing import FakeServer, Send, say
+from syncagent.testing import FakeServer, ScriptedModel, Send, say
 
 #: How to make a pipe small, on Linux; Python 3.10 knows the name as well.
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
@@ -46,6 +47,48 @@ def test_streams_that_are_not_what_one_hopes(line, expected, complaint):
     assert code == expected
     assert complaint in err
     assert len(err.splitlines()) == bool(complaint)
+
+
+#: Commands that print, and one with a defect in it: a module that cannot be a tool's.
+PRINTING = {
+    "models": "models",
+    "demo": "demo",
+    "doctor": "doctor",
+    "run": "run -q Hi --model demo",
+    "chat": "chat --model demo",
+    "timeline": "timeline run.jsonl",
+    "page": "timeline run.jsonl -o run.html",
+    "usage": "run --no-such-option",
+    "defect": "run Hi --model demo --tools defect:Defect",
+}
+#: Where output goes, and the exit codes that are documented for it.
+LOST = {
+    "closed": ("{} >&- 2>&-", 0),
+    "gone": ("({}; echo $? >code) 2>&1 | true; exit $(cat code)", 1),
+    "full": ("{} >/dev/full 2>/dev/full", 1),
+}
+CODES = {"usage": 2, "defect": 1, "page": 0}
+DEFECT = """
+class Defect(list):
+    def __iter__(self):
+        raise RuntimeError("a defect")
+
+Defect = Defect()
+"""
+
+
+@pytest.mark.parametrize("how", LOST)
+@pytest.mark.parametrize("name", PRINTING)
+def test_every_command_ends_with_a_documented_code(name, how, tmp_path, monkeypatch):
+    """Whatever happens to its streams: never 120, which is Python's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    (tmp_path / "defect.py").write_text(DEFECT)
+    agent = Agent(ScriptedModel(["Hello."]))
+    agent.run("Hi", record=tmp_path / "run.jsonl")
+    line, code = LOST[how]
+    command = f"echo hi | $SYNCAGENT {PRINTING[name]}"
+    assert in_shell(line.format(command))[0] == CODES.get(name, code)
 
 
 def test_an_encoding_without_the_characters():

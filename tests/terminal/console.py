@@ -107,11 +107,14 @@ class Console:
         if command is None:
             self.process = _Forked(terminal, arguments, environment)
             return
+        inherited = dict(os.environ)
+        # A shell does not set it, and without it a stream keeps what it cannot write.
+        inherited.pop("PYTHONUNBUFFERED", None)
         # The first terminal that the leader of a session opens is its terminal.
         opens = ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', terminal]
         self.process = subprocess.Popen(
             [*opens, *command],
-            env={**os.environ, **environment},
+            env={**inherited, **environment},
             cwd=HERE,
             start_new_session=True,
         )
