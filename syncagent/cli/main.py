@@ -31,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Every error ends here with a documented code, also when standard error is gone:
     Python would exit with 120, its own code for a stream that it could not flush.
 
-    :return: the exit code: 0 done; 1 failed, or stopped by a limit or a refusal; 2 wrong
-        usage; 124 timeout; 130 cancelled, usually by Ctrl+C; 143 ended by SIGTERM.
+    :return: the exit code: 0 done; 1 failed, or stopped by a limit or a refusal; 2
+        wrong usage; 124 timeout; 130 cancelled, mostly by Ctrl+C; 143 SIGTERM.
     """
     mend_standard_streams()
     try:

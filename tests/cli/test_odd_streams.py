@@ -133,17 +133,15 @@ def test_a_pipe_gets_what_the_model_has_said():
     ("keys", "said"),
     [
         ("what?\ry\r", "would be on the way"),
-        ("n\r", "the user has said no"),
-        ("\x04", "the user has said no"),
+        ("n\r", "The user said no"),
+        ("\x04", "The user said no"),
     ],
     ids=["yes", "no", "end"],
 )
 def test_an_approval_is_asked_for_on_the_terminal(keys, said):
     """The call is shown, and yes is yes; everything else is asked again, or no."""
     with on_terminal("run", "order 2 apples", "--model", "demo") as terminal:
-        terminal.see(
-            "Allow order(what='apples', number=2)? (it would cost money) [y]es"
-        )
+        terminal.see('Allow order(what="apples", number=2)? (it would cost money)')
         terminal.type(keys)
         assert terminal.finish() == 0
     assert said in terminal.screen
@@ -173,7 +171,7 @@ def test_a_prompt_is_missed_on_a_terminal():
     """Nobody waits for what somebody does not know he should type."""
     with on_terminal("run") as terminal:
         assert terminal.finish() == 2
-    assert "there is no prompt" in terminal.screen
+    assert "no prompt" in terminal.screen
 
 
 def test_harmless_text():

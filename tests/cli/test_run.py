@@ -69,7 +69,7 @@ def test_what_tools_print_is_not_in_the_answer(shop):
         line = ("run", "--tools", "shop:look", "Weather?")
         code, out, err = finish(*line, server=server, cwd=shop)
     assert (code, out) == (0, "Let me see.\nIt rains.\n")
-    for said in ("a tool prints", "its program prints", "look(city='Oslo')", "done"):
+    for said in ("a tool prints", "its program prints", 'look(city="Oslo")', "done"):
         assert said in err
 
 
@@ -110,10 +110,10 @@ def test_where_the_prompt_comes_from(arguments, said, heard):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--timeout", "soon"], "'soon' is no number of seconds above 0"),
-        (["--timeout", "nan"], "'nan' is no number"),
-        (["--timeout", "0"], "'0' is no number"),
-        (["--max-turns", "0"], "'0' is no whole number above 0"),
+        (["--timeout", "soon"], "must be a positive number of seconds; got 'soon'"),
+        (["--timeout", "nan"], "got 'nan'"),
+        (["--timeout", "0"], "seconds; got '0'"),
+        (["--max-turns", "0"], "must be a positive integer; got '0'"),
         (["--approve", "ask"], "needs a terminal"),
         (["--approve", "maybe"], "invalid choice"),
     ],
@@ -141,7 +141,7 @@ def test_nothing_to_say():
         (["--tools", "broken:x"], "nonsense_that_is_not_there"),
         (["--tools", "leaving:x"], "SystemExit: bye"),
         (["--tools", "shop:nothing"], "shop has no 'nothing'"),
-        (["--tools", "shop:number"], "no function, no tool"),
+        (["--tools", "shop:number"], "must be a function, a tool or an agent"),
         (["--tools", "shop:"], "MODULE:NAME"),
     ],
 )

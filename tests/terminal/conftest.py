@@ -17,14 +17,8 @@ def server():
         yield server
 
 
-@pytest.fixture(params=["plain", "rich"])
-def how(request):
-    """The two screens."""
-    return ["--plain"] if request.param == "plain" else []
-
-
 @pytest.fixture
-def start(server, how):
+def start(server):
     """Return a function that begins a conversation with the server."""
     consoles = []
 
@@ -32,7 +26,6 @@ def start(server, how):
         console = chat(
             "--model",
             "vllm:test",
-            *how,
             "--tools",
             "typed_tools:ALL",
             *arguments,

@@ -260,6 +260,12 @@ class Console:
         assert self.raw.rfind(b"\x1b[?2004l") >= marked
         return True
 
+    def hang_up(self):
+        """Close the window."""
+        os.close(self.slave)
+        os.close(self.master)
+        self.master, self.slave = os.openpty()  # to be read, and closed, as before
+
     def close(self):
         """End the program, if it has not ended."""
         if self.process.poll() is None:
