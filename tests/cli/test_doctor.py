@@ -5,7 +5,8 @@ from importlib.metadata import requires
 
 import msgspec
 import pytest
-from shell import KEY, read_until, start
+from commands import KEY, start
+from shell import read_until
 
 from syncagent import CancelToken
 from syncagent.cli.doctor.environment import check_models, hide_password, mask

@@ -3,11 +3,10 @@
 import fcntl
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
-from shell import environment, finish, on_terminal, read_until, start
+from commands import LIMIT, start
+from shell import in_shell, on_terminal, read_until, start_shell
 
 from syncagent import Agent
 from syncagent.cli.plain_text import harmless, on_one_line
@@ -17,15 +16,6 @@ from syncagent.testing import FakeServer, ScriptedModel, Send, say
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
 
 HOSTILE = "a\x1b[2Jb\x1b]0;title\x07c\x9bd\u202ee\rf"
-
-
-def in_shell(line, server=None, **env):
-    """Run a line of shell in which $SYNCAGENT is the command."""
-    env = environment(server, SYNCAGENT=f"{sys.executable} -m syncagent", **env)
-    ended = subprocess.run(
-        ["sh", "-c", line], env=env, capture_output=True, timeout=30, check=False
-    )
-    return ended.returncode, ended.stdout, ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -64,7 +54,7 @@ PRINTING = {
 #: Where output goes, and the exit codes that are documented for it.
 LOST = {
     "closed": ("{} >&- 2>&-", 0),
-    "gone": ("({}; echo $? >code) 2>&1 | true; exit $(cat code)", 1),
+    "gone": ("({}; echo $? >{name}) 2>&1 | true; exit $(cat {name})", 1),
     "full": ("{} >/dev/full 2>/dev/full", 1),
 }
 CODES = {"usage": 2, "defect": 1, "page": 0}
@@ -78,26 +68,29 @@ Defect = Defect()
 
 
 @pytest.mark.parametrize("how", LOST)
-@pytest.mark.parametrize("name", PRINTING)
-def test_every_command_ends_with_a_documented_code(name, how, tmp_path, monkeypatch):
+def test_every_command_ends_with_a_documented_code(how, tmp_path, monkeypatch):
     """Whatever happens to its streams: never 120, which is Python's own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     (tmp_path / "defect.py").write_text(DEFECT)
     agent = Agent(ScriptedModel(["Hello."]))
     agent.run("Hi", record=tmp_path / "run.jsonl")
     line, code = LOST[how]
-    command = f"echo hi | $SYNCAGENT {PRINTING[name]}"
-    assert in_shell(line.format(command))[0] == CODES.get(name, code)
+    started = {  # all at once: most of their time they wait
+        name: start_shell(line.format(f"echo hi | $SYNCAGENT {each}", name=name))
+        for name, each in PRINTING.items()
+    }
+    codes = {name: process.wait(LIMIT) for name, process in started.items()}
+    assert codes == dict.fromkeys(PRINTING, code) | CODES
 
 
 def test_an_encoding_without_the_characters():
     """What cannot be written is a question mark, and no error."""
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
     with FakeServer(["Grüße an alle \u2713"]) as server:
-        code, out, err = finish("run", "Grüß mich", server=server, env=env)
-    assert (code, out) == (0, "Gr??e an alle ?\n")
-    assert "Traceback" not in err
+        line = "$SYNCAGENT run 'Grüß mich' </dev/null"
+        code, out, err = in_shell(line, server, **env)
+    assert (code, out) == (0, b"Gr??e an alle ?\n")
+    assert b"Traceback" not in err
 
 
 def test_a_reader_who_sleeps_keeps_nobody():

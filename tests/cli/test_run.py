@@ -1,11 +1,11 @@
 """``syncagent run``: streams, exit codes, and what it says when it cannot."""
 
 import signal
-import subprocess
 import sys
 
 import pytest
-from shell import KEY, finish, read_until, start
+from commands import KEY, finish, start
+from shell import read_until
 
 from syncagent.cli.main import main
 from syncagent.events import RunFinished, TextDelta, ToolFinished, decode_event
@@ -223,7 +223,7 @@ def test_a_deadline():
 )
 def test_input_that_never_ends(arguments, signum, code):
     """Neither a deadline nor a signal waits for the end of a pipe."""
-    with start("run", *arguments, stdin=subprocess.PIPE) as process:
+    with start("run", *arguments, has_input=True) as process:
         if signum is not None:
             read_until(process.stderr, "waiting for the end of standard input")
             process.send_signal(signum)

@@ -1,7 +1,8 @@
 """A terminal with a conversation in it, and a server that says what it is told to."""
 
 import pytest
-from console import chat, ready
+from commands import ready
+from console import chat
 
 from syncagent.testing import FakeServer
 

@@ -7,6 +7,8 @@ import sys
 import termios
 
 import pytest
+from commands import finish
+from commands import start as start_command
 from console import BOUND, HERE, Console
 
 from syncagent.testing import Send, Stall, call, say
@@ -159,19 +161,9 @@ def test_only_its_output_goes_elsewhere(server, tmp_path):
         assert log.read_text().startswith("Now.\nPushed.\nMay I?\nOnce upon")
 
 
-def chat_in_pipes(*arguments, stdin="", environment=None, **settings):
+def chat_in_pipes(*arguments, stdin="", environment=None):
     """Run ``syncagent chat`` without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "syncagent", "chat", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=BOUND,
-        cwd=HERE,
-        env={**os.environ, **(environment or {})},
-        **settings,
-    )
+    return finish("chat", *arguments, said=stdin, env=environment, cwd=HERE)
 
 
 @pytest.fixture
@@ -182,16 +174,16 @@ def environment(server):
 def test_lines_from_a_pipe(server, environment):
     """Each is answered before the next is read; the answers alone go to stdout."""
     server.add("One.", say("Two.", call("delete", {"path": "/a"})), "Three.", "Four.")
-    ended = chat_in_pipes(
+    code, out, err = chat_in_pipes(
         *("--model", "vllm:test", "--tools", "typed_tools:ALL"),
         stdin="first\nsecond\n/usage\nyes",
         environment=environment,
     )
-    assert ended.returncode == 0
-    assert ended.stdout == "One.\nTwo.\nThree.\nFour.\n"
-    assert "There is no terminal to ask on" in ended.stderr
-    assert "tokens (" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert code == 0
+    assert out == "One.\nTwo.\nThree.\nFour.\n"
+    assert "There is no terminal to ask on" in err
+    assert "tokens (" in err
+    assert "Traceback" not in err
     said = [each["content"] for each in server.requests[-1].payload["messages"]]
     assert "deleted" not in str(said)
     assert said[-1] == "yes"
@@ -200,13 +192,13 @@ def test_lines_from_a_pipe(server, environment):
 def test_an_error_in_a_pipe_is_said_and_the_next_line_is_answered(environment, server):
     """And nothing to say is no error."""
     server.close()
-    ended = chat_in_pipes(
+    code, out, err = chat_in_pipes(
         "--model", "vllm:test", stdin="first\n", environment=environment
     )
-    assert (ended.returncode, ended.stdout) == (0, "")
-    assert "error: " in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert chat_in_pipes("--model", "demo").returncode == 0
+    assert (code, out) == (0, "")
+    assert "error: " in err
+    assert "Traceback" not in err
+    assert chat_in_pipes("--model", "demo")[0] == 0
 
 
 def test_nobody_reads_it(server, environment):
@@ -229,25 +221,20 @@ def test_nobody_reads_it(server, environment):
 def test_a_signal_in_a_pipe(server, environment, signum):
     """It ends at once, with what there is."""
     server.add(say(WORDS, acts=[Send(12), Stall()]))
-    with subprocess.Popen(
-        [sys.executable, "-m", "syncagent", "chat", "--model", "vllm:test"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **environment},
-    ) as process:
-        process.stdin.write(b"go\n")
+    line = ("chat", "--model", "vllm:test")
+    with start_command(*line, env=environment, has_input=True) as process:
+        process.stdin.write("go\n")
         process.stdin.flush()
-        assert process.stdout.read(4) == b"Once"
+        assert os.read(process.stdout.fileno(), 4) == b"Once"
         process.send_signal(signum)
-        _, err = process.communicate(timeout=BOUND)
+        _, err = process.communicate()
     assert process.returncode == 128 + signum
-    assert b"Traceback" not in err
+    assert "Traceback" not in err
 
 
 def test_a_missing_file_is_said():
     """--load of what is not there."""
-    ended = chat_in_pipes("--model", "demo", "--load", "/no/such/file")
-    assert ended.returncode == 1
-    assert "No such file" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    code, _, err = chat_in_pipes("--model", "demo", "--load", "/no/such/file")
+    assert code == 1
+    assert "No such file" in err
+    assert "Traceback" not in err
