@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             timeline,
             width=options.width or shutil.get_terminal_size((100, 24)).columns,
             colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
-            ascii_only=options.ascii or not _can_encode(encoding),
+            ascii_only=options.ascii or b"?" in _DRAWN_WITH.encode(encoding, "replace"),
         )
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     if options.output is not None:
@@ -65,11 +65,3 @@ def _write_page(path: Path, page: str, recording: str) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigurationError(f"cannot write {path}: {reason}") from None
-
-
-def _can_encode(encoding: str) -> bool:
-    try:
-        _DRAWN_WITH.encode(encoding)
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True

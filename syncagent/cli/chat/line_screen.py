@@ -220,7 +220,12 @@ class LineScreen:
                 self._show_prompt()
             timeout = _PATIENCE if controller.is_stopping else None
             if self._loop.wait(self._in if can_take else None, timeout):
-                self._read()
+                try:
+                    data = os.read(self._in, 65536)
+                except OSError:  # the terminal is gone
+                    data = b""
+                self._unread += data
+                self._is_at_end = not data
             elif controller.is_stopping and not self._loop.has_work:
                 self._show_prompt(start="\n")  # behind the terminal's ^C
 
@@ -228,14 +233,6 @@ class LineScreen:
         if self.is_interactive and not self._is_prompted:
             self._is_prompted = True
             self._print(sys.stderr, start + self._controller.prompt)
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._in, 65536)
-        except OSError:  # the terminal is gone
-            data = b""
-        self._unread += data
-        self._is_at_end = not data
 
     # -- editing with readline -----------------------------------------------------
 

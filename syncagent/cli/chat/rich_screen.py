@@ -369,15 +369,15 @@ class RichScreen:
             self._print_rows()
 
     def _after_render(self, app: Application[None]) -> None:
+        def tick() -> None:
+            self._is_ticking = False
+            app.invalidate()
+
         if not self._raw_modes:
             self._raw_modes = termios.tcgetattr(self._in)
         if self._controller.is_busy and not self._is_ticking and self._loop is not None:
             self._is_ticking = True
-            self._loop.call_later(_TICK, self._tick)
-
-    def _tick(self) -> None:
-        self._is_ticking = False
-        self._app.invalidate()
+            self._loop.call_later(_TICK, tick)
 
     def _print_rows(self) -> None:
         rows, self._rows = self._rows, []

@@ -25,7 +25,7 @@ from .slash_commands import run_command
 
 __all__ = ["GREETING", "MakeAgent", "Session", "WhileBusy"]
 
-#: What to do with input while a run is live: send it afterwards, pass it to the run, or
+#: How to treat input while a run is live: send it afterwards, pass it to the run, or
 #: stop the run and send it at once.
 WhileBusy = Literal["queue", "steer", "interrupt"]
 #: Makes an agent for another model, or from a saved state; None keeps the old one.

@@ -37,6 +37,20 @@ _HELP: Final = """\
 _MARK: Final = b'"syncagent.agent"'
 
 
+_Command = Callable[["Session", str], None]
+_COMMANDS: Final[dict[str, _Command]] = {}
+
+
+def _command(*names: str) -> Callable[[_Command], _Command]:
+    """Register a function as a command; it gets the session and the rest of the line."""
+
+    def register(function: _Command) -> _Command:
+        _COMMANDS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
 def run_command(session: Session, line: str) -> None:
     """Run a line that begins with a slash; show an error if it fails."""
     name, _, rest = line.partition(" ")
@@ -76,6 +90,7 @@ def _idle_agent(session: Session, command: str) -> Agent:
     return agent
 
 
+@_command("/model")
 def _model(session: Session, name: str) -> None:
     if not name:
         model = _agent(session, "/model").model
@@ -89,6 +104,7 @@ def _model(session: Session, name: str) -> None:
     session.screen.line(notice or f"the model is now {name}")
 
 
+@_command("/tools")
 def _tools(session: Session, rest: str) -> None:
     tools = _agent(session, "/tools").tools
     if not tools:
@@ -99,6 +115,7 @@ def _tools(session: Session, rest: str) -> None:
         session.screen.line(f"{tool.name}{asks}: {about}")
 
 
+@_command("/usage")
 def _usage(session: Session, rest: str) -> None:
     usage, cost = session.used
     if not usage.total_tokens:
@@ -110,6 +127,7 @@ def _usage(session: Session, rest: str) -> None:
     )
 
 
+@_command("/save")
 def _save(session: Session, file: str) -> None:
     path = _path(file, "/save")
     state = _idle_agent(session, "/save").save()
@@ -131,6 +149,7 @@ def _save(session: Session, file: str) -> None:
     session.screen.line(f"saved to {path}; continue with /load, or with chat --load")
 
 
+@_command("/load")
 def _load(session: Session, file: str) -> None:
     path = _path(file, "/load")
     agent = _idle_agent(session, "/load")
@@ -152,6 +171,7 @@ def _path(file: str, command: str) -> Path:
     return path
 
 
+@_command("/runs")
 def _runs(session: Session, rest: str) -> None:
     runs = session.background_runs
     if not rest:
@@ -195,19 +215,16 @@ def _row(run: ChatRun) -> str:
     return f"run {run.number}: {state}, {age}: {prompt}"
 
 
+@_command("/help")
 def _help(session: Session, rest: str) -> None:
     session.screen.line(f"{_HELP}\n{session.screen.key_help}")
 
 
-_COMMANDS: Final[dict[str, Callable[[Session, str], None]]] = {
-    "/background": lambda session, rest: session.move_to_background(),
-    "/exit": lambda session, rest: session.leave(0),
-    "/help": _help,
-    "/load": _load,
-    "/model": _model,
-    "/quit": lambda session, rest: session.leave(0),
-    "/runs": _runs,
-    "/save": _save,
-    "/tools": _tools,
-    "/usage": _usage,
-}
+@_command("/background")
+def _background(session: Session, rest: str) -> None:
+    session.move_to_background()
+
+
+@_command("/exit", "/quit")
+def _exit(session: Session, rest: str) -> None:
+    session.leave(0)

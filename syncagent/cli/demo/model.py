@@ -17,7 +17,7 @@ from ...testing import ScriptedModel, ScriptedResponse, call, say
 from ...transport.timeouts import Timeouts
 from ...usage import Usage
 
-__all__ = ["PACE", "STORY", "DemoModel", "demo_model"]
+__all__ = ["DemoModel", "PACE", "STORY", "demo_model"]
 
 #: Seconds from word to word, about as fast as one reads.
 PACE: Final = 0.025
