@@ -18,7 +18,7 @@ from benchmarks.agent_server import agent_server
 from benchmarks.agent_stuck import Place, Stuck, places
 from benchmarks.latency import delay, percentile_99
 from benchmarks.measure import Row
-from syncagent import Agent, CancelledLine, CancelToken
+from syncagent import Agent, Cancelled, CancelToken
 from syncagent.models import OpenAIChat
 from syncagent.tools.processes import call as workers
 from syncagent.transport import Transport, close_idle
@@ -102,7 +102,7 @@ def read(
     try:
         for _ in transport.stream(url, token=token, json={}, on_phase=note):
             pass
-    except CancelledLine:
+    except Cancelled:
         pass
 
 

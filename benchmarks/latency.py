@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.measure import Row
 from benchmarks.servers import servers
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.testing import Gate
 from syncagent.transport import Transport
 from syncagent.transport.adapter import shared_adapter
@@ -123,7 +123,7 @@ def stuck_calls(make: Callable[[], Any], randomly: random.Random) -> list[float]
         ) -> None:
             try:
                 call.make(mode, token)
-            except CancelledLine:
+            except Cancelled:
                 pass
 
         times.append(delay(block, call.wait_until_there, token.cancel, randomly))
@@ -143,7 +143,7 @@ def look_ups(randomly: random.Random) -> list[float]:
             transport = Transport(resolver=resolver)
             try:
                 transport.post("https://model.example/", token=token, json={})
-            except CancelledLine:
+            except Cancelled:
                 pass
 
         times.append(delay(block, gate.wait_reached, token.cancel, randomly))
@@ -160,7 +160,7 @@ def all_at_once(server: Any, transport: Transport, floor: float) -> Row:
         try:
             for _ in transport.stream(url, token=token.child(), json={}):
                 there.release()
-        except CancelledLine:
+        except Cancelled:
             pass
 
     threads = [threading.Thread(target=read) for _ in range(MANY)]

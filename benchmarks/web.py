@@ -17,9 +17,9 @@ from benchmarks.web_app import EVENTS
 from syncagent.testing import FakeServer, Send, Stall, say
 
 _TESTS: Final = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(_TESTS), str(_TESTS / "integrations")]
+sys.path.insert(0, str(_TESTS))
 
-import serving  # noqa: E402
+from support.web import servers as serving  # noqa: E402
 
 #: How often a stream is read, each way in turn, and a client goes.
 ROUNDS: Final = 7

@@ -10,7 +10,8 @@ import itertools
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from syncagent import CancelledLine, CancelToken, Timeouts, Transport
+from syncagent import Cancelled, CancelToken, Timeouts
+from syncagent.transport import Transport
 
 
 class Talker(BaseHTTPRequestHandler):
@@ -43,7 +44,7 @@ def main():
         with transport.stream(url, json={"prompt": "Talk!"}, token=token) as events:
             for event in events:  # blocks here, on this thread ...
                 print("client:", event.data)
-    except CancelledLine as stop:  # ... and is out of it a moment after the cancel
+    except Cancelled as stop:  # ... and is out of it a moment after the cancel
         print(f"client: stopped by {stop.origin}, {stop.reason}")
     server.shutdown()
     server.server_close()

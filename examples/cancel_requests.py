@@ -7,7 +7,8 @@ There is no model in it: ctx.http of a tool is such a session.
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from syncagent import CancellableSession, CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
+from syncagent.transport import CancellableSession
 
 over = threading.Event()
 
@@ -38,11 +39,11 @@ def main():
     threading.Timer(0.3, token.cancel, ["user pressed stop"]).start()
     try:
         session.get(f"{url}/slow")  # no timeout: it would wait a minute
-    except CancelledLine as stop:
+    except Cancelled as stop:
         print(f"slow: stopped, because {stop.reason}")
     try:
         session.get(f"{url}/fast")
-    except CancelledLine:
+    except Cancelled:
         print("fast: not even begun, as the token is cancelled")
     over.set()
     server.shutdown()

@@ -8,14 +8,14 @@ import os
 import signal
 import threading
 
-from syncagent import CancelledLine, cancel_on_signals
+from syncagent import Cancelled, cancel_on_signals
 
 
 def work(number, token):
     try:
         while True:
             token.sleep(60)
-    except CancelledLine as stop:
+    except Cancelled as stop:
         print(f"worker {number} ended by {stop.origin}: {stop.reason}")
 
 

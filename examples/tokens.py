@@ -7,7 +7,7 @@ There is no model in it: a token is what every run of an agent has inside.
 import threading
 import time
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 
 
 def job(token):
@@ -23,7 +23,7 @@ def main():
     threading.Timer(0.5, token.cancel, ["this takes too long"]).start()
     try:
         job(token)
-    except CancelledLine as stop:
+    except Cancelled as stop:
         late = time.monotonic() - token.reason.at
         print(f"stopped by {stop.origin}: {stop.reason} ({late * 1000:.2f} ms later)")
 
@@ -33,7 +33,7 @@ def main():
         attempt = whole.child(timeout=seconds)
         try:
             attempt.sleep(3600)
-        except CancelledLine as stop:
+        except Cancelled as stop:
             print(f"attempt ended by {stop.origin}; the job: {whole!r}")
     # ... but the job's own deadline ends every attempt, however long that might take.
 

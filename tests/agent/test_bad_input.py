@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from rehearsal import SUM, add, check_usable, model, outcomes
+from support.agents import SUM, add, check_usable, model, outcomes
 
 from syncagent import (
     Agent,
@@ -12,9 +12,8 @@ from syncagent import (
     ConfigurationError,
     Image,
     ProviderError,
-    RequestRejected,
-    StreamBroken,
 )
+from syncagent.exceptions import RequestRejected, StreamBroken
 from syncagent.messages import (
     AssistantMessage,
     Refusal,
@@ -259,7 +258,8 @@ def test_a_tool_that_is_not_there():
     wrong = AssistantMessage((ToolCall("c", "subtract"),), "tool_calls")
     result = Agent(model(wrong), tools=[add]).run("Subtract.")
     assert (
-        "there is no tool 'subtract'; there are: add" in result.tool_outcomes[0].error
+        "there is no tool 'subtract'; the tools are: add"
+        in result.tool_outcomes[0].error
     )
 
 

@@ -3,10 +3,10 @@
 import threading
 
 import pytest
-from crew import together
-from workshop import AGAIN, LAST, make_agent, told, words
+from support.threads import together
+from support.two_rounds import AGAIN, LAST, make_agent, told, words
 
-from syncagent import Agent, CancelledLine, ToolContext, tool
+from syncagent import Agent, Cancelled, ToolContext, tool
 from syncagent.messages import ToolMessage
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
@@ -327,5 +327,5 @@ def test_cancelled_never_escapes_a_public_call():
     )
     with pytest.raises(Exception, match="enough") as caught:
         results[0].raise_for_status()
-    assert not isinstance(caught.value, CancelledLine)
+    assert not isinstance(caught.value, Cancelled)
     assert caught.value.result is results[0]

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
-from crew import together
-from workshop import on_server
+from support.threads import together
+from support.two_rounds import on_server
 
 from syncagent import (
     Agent,

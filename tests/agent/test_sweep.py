@@ -4,9 +4,10 @@ import threading
 from typing import get_args
 
 import pytest
-from workshop import AGAIN, CLASSES, LAST, change, make_agent, on_server
+from support.two_rounds import AGAIN, CLASSES, LAST, change, make_agent, on_server
 
-from syncagent import Agent, CancelPolicy, CancelToken, Origin, tool
+from syncagent import Agent, CancelPolicy, CancelToken, tool
+from syncagent.cancel import Origin
 from syncagent.exceptions import ProviderUnavailable
 from syncagent.testing import (
     FakeClock,

@@ -4,8 +4,8 @@ import gc
 import threading
 
 import pytest
-from crew import together
-from workshop import AGAIN, LAST, make_agent, on_server, words
+from support.threads import together
+from support.two_rounds import AGAIN, LAST, make_agent, on_server, words
 
 from syncagent import Agent, CancelToken, ToolContext, tool
 from syncagent.hooks import Retry

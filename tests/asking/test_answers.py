@@ -5,8 +5,7 @@ import pickle
 
 import msgspec
 import pytest
-from crew import LONG
-from front_desk import (
+from support.questions import (
     DO,
     KEY,
     OPEN,
@@ -20,9 +19,11 @@ from front_desk import (
     the_one,
     until,
 )
+from support.threads import LONG
 
-from syncagent import Agent, Approval, ConfigurationError, InterruptOver, tool
+from syncagent import Agent, Approval, ConfigurationError, tool
 from syncagent.events import InterruptRaised
+from syncagent.exceptions import InterruptOver
 from syncagent.testing import FakeClock, Gate, call, say
 from syncagent.tools.context import ToolContext
 
@@ -31,10 +32,9 @@ SHORT = 0.02
 HANDLERS = {"approve": DO, "authenticate": OPEN, "ask": WONDER}
 #: What the model is told if nobody has answered in time.
 WORDS = {
-    "approve": "Not started: nobody has approved it in time. Nobody has denied it.",
-    "authenticate": "Not started: nobody has logged in to door in time. Nobody has "
-    "denied it.",
-    "ask": "nobody has answered",
+    "approve": "Not started: no approval came in time. It was not denied.",
+    "authenticate": "Not started: no login to door in time. It was not denied.",
+    "ask": "the user did not answer",
 }
 
 
@@ -298,7 +298,7 @@ def test_a_yes_is_no_credentials():
     agent = asking(OPEN)
     agent.run("Open.")
     for wrong in (True, Approval(True)):
-        with pytest.raises(ConfigurationError, match="more than a yes"):
+        with pytest.raises(ConfigurationError, match="needs text or credentials"):
             agent.resume({the_one(agent).id: wrong})
     assert outcomes(agent.resume({the_one(agent).id: KEY})) == ["done"]
 

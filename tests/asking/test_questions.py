@@ -1,7 +1,7 @@
 """A tool asks, nobody can answer now: it is called again with the answer."""
 
 import pytest
-from front_desk import (
+from support.questions import (
     KEY,
     WONDER,
     asked_in_process,
@@ -13,16 +13,9 @@ from front_desk import (
     wonder,
 )
 
-from syncagent import (
-    Approval,
-    ConfigurationError,
-    InterruptOver,
-    Limits,
-    ToolContext,
-    ToolError,
-    tool,
-)
+from syncagent import Approval, ConfigurationError, Limits, ToolContext, ToolError, tool
 from syncagent.events import ToolFinished, ToolStarted
+from syncagent.exceptions import InterruptOver
 from syncagent.testing import call, complaints, say
 
 
@@ -219,8 +212,8 @@ def test_an_answer_that_is_no_words(wrong):
 def test_a_handler_that_has_no_answer():
     """None is no answer, and not the word None; other words are taken as such."""
     for answer, words in (
-        (None, "nobody has answered"),
-        (False, "nobody"),
+        (None, "the user did not answer"),
+        (False, "the user did not"),
         (5, "5, 5"),
     ):
         agent = asking(WONDER, ask=lambda question, answer=answer: answer)

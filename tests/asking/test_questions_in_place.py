@@ -1,8 +1,7 @@
 """A tool asks where somebody can answer: it waits in place, and is called once."""
 
 import pytest
-from crew import LONG
-from front_desk import (
+from support.questions import (
     WONDER,
     asked_in_process,
     asking,
@@ -14,6 +13,7 @@ from front_desk import (
     until,
     wonder,
 )
+from support.threads import LONG
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.testing import Gate

@@ -1,7 +1,7 @@
 """Answers that are remembered, and who must be asked in the first place."""
 
 import pytest
-from front_desk import (
+from support.questions import (
     DO,
     asking,
     check_usable,

@@ -1,8 +1,7 @@
 """What was found wrong elsewhere where somebody is asked: it is not so here."""
 
 import pytest
-from crew import LONG, together
-from front_desk import (
+from support.questions import (
     DO,
     OPEN,
     WONDER,
@@ -18,16 +17,10 @@ from front_desk import (
     until,
     wonder,
 )
+from support.threads import LONG, together
 
-from syncagent import (
-    Agent,
-    Approval,
-    ConfigurationError,
-    Image,
-    InterruptPending,
-    ToolContext,
-    tool,
-)
+from syncagent import Agent, Approval, ConfigurationError, Image, ToolContext, tool
+from syncagent.exceptions import InterruptPending
 from syncagent.messages import ToolMessage, UserMessage
 from syncagent.testing import Gate, call, complaints, say
 

@@ -14,7 +14,7 @@ import sys
 import threading
 from contextlib import ExitStack
 
-from night_shift import Replies, connections, model_on, until
+from support.background import Replies, connections, model_on, until
 
 from syncagent import Agent, cancel_on_signals, tool
 from syncagent.models import OpenAIChat

@@ -4,8 +4,7 @@ import gc
 import threading
 
 import pytest
-from crew import LONG
-from night_shift import (
+from support.background import (
     FACES,
     Caller,
     check_finished,
@@ -14,6 +13,7 @@ from night_shift import (
     said_after,
     until,
 )
+from support.threads import LONG
 
 from syncagent import Agent, AgentBusy, ToolContext, tool
 from syncagent.events import RunFinished, TextDelta, ToolStarted

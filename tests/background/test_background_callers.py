@@ -5,8 +5,7 @@ import sys
 import threading
 
 import pytest
-from crew import LONG, run_script
-from night_shift import (
+from support.background import (
     FACES,
     Caller,
     check_finished,
@@ -14,6 +13,8 @@ from night_shift import (
     phase_of,
     until,
 )
+from support.processes import run_script
+from support.threads import LONG
 
 from syncagent import Agent, AgentBusy, ConfigurationError, tool
 from syncagent.driver import Finished

@@ -3,17 +3,16 @@
 import threading
 
 import pytest
-from agent.every_line import STORY, Raiser
-from crew import LONG
-from night_shift import late_thread, until
+from support.background import late_thread, until
+from support.every_line import ASKING, STORY, Raiser, line_numbers, some_lines
+from support.threads import LONG
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.events import RunFinished
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
 #: Where it is raised: all that has a part in a hand-over.
-NAMES = "answers background desk handle pump result serving stage"
-PLACES = STORY | {f"{name}.py" for name in NAMES.split()}
+PLACES = (*STORY, *ASKING, "background/", "result.py")
 
 
 class Scene:
@@ -121,10 +120,10 @@ def start_in_line(agent, told):
     told.append(agent.start("Do it.", on_busy="queue"))
 
 
-def interrupt_each_line(make_scene, face, kind=KeyboardInterrupt):
-    """Interrupt new scenes, each one line later; return where, and what is wrong."""
+def interrupt_each_line(make_scene, face, step, kind=KeyboardInterrupt):
+    """Interrupt new scenes, each *step* lines later; return where, and the problems."""
     places, problems = [], []
-    for number in range(1, 100_000):
+    for number in line_numbers(step):
         scene, raiser, told = make_scene(), Raiser(number, PLACES, kind), []
         went_up = raiser.call(lambda s=scene, t=told: face(s.agent, t))
         for each in told:  # whoever was told of it can end it
@@ -143,17 +142,23 @@ def interrupt_each_line(make_scene, face, kind=KeyboardInterrupt):
     raise AssertionError("the run has no end")
 
 
+def rooms_of(places):
+    return {place.partition("/")[0] for place in places}
+
+
+@some_lines()
 @pytest.mark.parametrize("face", [run, stream, backgroundable])
 @pytest.mark.parametrize("make_scene", SCENES)
-def test_ctrl_c_at_every_line_of_the_hand_over(make_scene, face):
+def test_ctrl_c_at_every_line_of_the_hand_over(make_scene, face, step):
     """Promises 4 and 8: it is over here, or cancelled there; never lost, never both."""
-    places, problems = interrupt_each_line(make_scene, face)
+    places, problems = interrupt_each_line(make_scene, face, step)
     assert problems == []
-    assert {place.partition(":")[0] for place in places} >= {"serving.py", "stage.py"}
+    assert rooms_of(places) >= {"background", "conversation"}
 
 
+@some_lines()
 @pytest.mark.parametrize("face", [run, backgroundable])
-def test_an_error_that_looks_like_a_lack_of_threads(face):
+def test_an_error_that_looks_like_a_lack_of_threads(face, step):
     """Whatever a signal handler raises, two threads never drive the same run."""
 
     def with_open_gate():
@@ -163,13 +168,14 @@ def test_an_error_that_looks_like_a_lack_of_threads(face):
 
     # A thread that was started for nothing comes while the run is at work.
     with late_thread(0.01):
-        _, problems = interrupt_each_line(with_open_gate, face, RuntimeError)
+        _, problems = interrupt_each_line(with_open_gate, face, step, RuntimeError)
     assert problems == []
 
 
+@some_lines()
 @pytest.mark.parametrize("face", [start, start_in_line])
-def test_ctrl_c_at_every_line_of_a_start(face):
+def test_ctrl_c_at_every_line_of_a_start(face, step):
     """A handle that nobody was given does not run on."""
-    places, problems = interrupt_each_line(on_own_thread, face)
+    places, problems = interrupt_each_line(on_own_thread, face, step)
     assert problems == []
-    assert {place.partition(":")[0] for place in places} >= {"serving.py", "stage.py"}
+    assert rooms_of(places) >= {"background", "conversation"}

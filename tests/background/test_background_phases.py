@@ -6,7 +6,7 @@ Each phase over a real socket, with two dialects, for each way to run an agent.
 import threading
 
 import pytest
-from night_shift import (
+from support.background import (
     DIALECTS,
     FACES,
     WORDS,

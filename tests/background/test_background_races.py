@@ -5,8 +5,8 @@ import sys
 import threading
 
 import pytest
-from crew import LONG, together
-from night_shift import FACES, until
+from support.background import FACES, until
+from support.threads import LONG, together
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.events import RunFinished

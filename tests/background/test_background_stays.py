@@ -1,8 +1,8 @@
 """What was sent to the background stays there, also with its next run."""
 
-from agent.rehearsal import check_usable, meanwhile
-from crew import LONG
-from night_shift import Caller, check_released, until
+from support.agents import check_usable, meanwhile
+from support.background import Caller, check_released, until
+from support.threads import LONG
 
 from syncagent import Agent
 from syncagent.testing import Gate, ScriptedModel

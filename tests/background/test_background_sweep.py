@@ -3,9 +3,9 @@
 from contextlib import suppress
 
 import pytest
-from agent.workshop import make_agent
-from crew import LONG
-from night_shift import DIALECTS, model_on
+from support.background import DIALECTS, model_on
+from support.threads import LONG
+from support.two_rounds import make_agent
 
 from syncagent import Agent, tool
 from syncagent.driver import Finished

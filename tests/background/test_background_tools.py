@@ -4,8 +4,7 @@ import sys
 import threading
 
 import pytest
-from agent.tool_shop import Door, give_back
-from night_shift import (
+from support.background import (
     DIALECTS,
     FACES,
     Caller,
@@ -18,6 +17,7 @@ from night_shift import (
     said_after,
     until,
 )
+from support.tools import Door, give_back
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.events import ToolFinished, ToolProgress, ToolStarted

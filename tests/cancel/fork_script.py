@@ -8,7 +8,7 @@ import threading
 import warnings
 
 from counting import Counter, Sock
-from forking import in_child
+from support.processes import in_child
 
 from syncagent import CancelToken
 from syncagent.cancel import RunClaim, RunSlot

@@ -5,7 +5,7 @@ import random
 import sys
 import weakref
 
-from crew import LONG, together
+from support.threads import LONG, together
 
 from syncagent import CancelToken
 from syncagent.cancel import Alarm

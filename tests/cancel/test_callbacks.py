@@ -7,7 +7,7 @@ import threading
 import weakref
 
 import pytest
-from crew import LONG, together
+from support.threads import LONG, together
 
 from syncagent import CancelToken
 from syncagent.cancel import Alarm

@@ -5,8 +5,8 @@ import sys
 import threading
 
 import pytest
-from crew import LONG, together
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import LONG, together
 
 from syncagent import AgentBusy, CancelToken, ConfigurationError
 from syncagent.cancel import RunClaim, RunSlot, live_runs

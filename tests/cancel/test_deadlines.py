@@ -7,9 +7,9 @@ import time
 import weakref
 
 import pytest
-from crew import LONG
+from support.threads import LONG
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.cancel import Killable
 from syncagent.cancel import threads as services
 from syncagent.cancel.threads import Timer
@@ -28,7 +28,7 @@ def test_timeout_cancels_when_it_has_passed(clock):
     clock.advance(4.9)
     token.checkpoint()
     clock.advance(0.1)
-    with pytest.raises(CancelledLine, match="deadline"):
+    with pytest.raises(Cancelled, match="deadline"):
         token.checkpoint()
     assert token.origin == "deadline"
 

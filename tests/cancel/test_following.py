@@ -4,7 +4,7 @@ import threading
 from collections import deque
 
 import pytest
-from crew import together
+from support.threads import together
 
 from syncagent.cancel import CancelToken, follow
 

@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from crew import run_script
+from support.processes import run_script
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

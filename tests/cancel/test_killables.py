@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 from counting import Counter, Sock
-from crew import together
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import together
 
 from syncagent import CancelToken
 from syncagent.cancel import Killable

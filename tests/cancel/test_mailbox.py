@@ -1,7 +1,7 @@
 """What threads say to one that waits for them, or for a cancel."""
 
 import pytest
-from crew import together
+from support.threads import together
 
 from syncagent.cancel import CancelToken, Mailbox, clock
 

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.testing import FakeClock
 
 
@@ -170,7 +170,7 @@ class Tokens(RuleBasedStateMachine):
             if cause is None:
                 token.checkpoint()
             else:
-                with pytest.raises(CancelledLine):
+                with pytest.raises(Cancelled):
                     token.checkpoint()
 
     @invariant()

@@ -8,11 +8,12 @@ import threading
 from concurrent.futures import Future
 
 import pytest
-from crew import LONG, together
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import LONG, together
 
-from syncagent import CancelToken, WrongThread, cancel_on_signals
+from syncagent import CancelToken, cancel_on_signals
 from syncagent.cancel import RunClaim, RunSlot
+from syncagent.exceptions import WrongThread
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "pthread_kill"), reason="needs POSIX signals"

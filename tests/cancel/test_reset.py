@@ -5,10 +5,10 @@ import threading
 
 import pytest
 from counting import Counter
-from crew import LONG, together
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import LONG, together
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.cancel.generation import spread
 from syncagent.testing import FakeClock
 
@@ -97,7 +97,7 @@ def test_a_sleep_that_was_cancelled_says_so_after_a_reset():
     seen = []
 
     def sleep():
-        with pytest.raises(CancelledLine, match="woken"):
+        with pytest.raises(Cancelled, match="woken"):
             token.sleep(LONG)
         seen.append("raised")
 

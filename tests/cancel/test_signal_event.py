@@ -3,7 +3,7 @@
 import gc
 import threading
 
-from crew import LONG, together
+from support.threads import LONG, together
 
 from syncagent import CancelToken
 

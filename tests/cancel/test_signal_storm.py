@@ -1,7 +1,7 @@
 """Promise 1: cancel() in a signal handler."""
 
 import pytest
-from crew import run_script
+from support.processes import run_script
 
 
 def test_twenty_thousand_signals_and_no_deadlock():

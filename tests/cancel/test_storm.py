@@ -7,9 +7,9 @@ import time
 
 import pytest
 from counting import Counter
-from crew import LONG, together
+from support.threads import LONG, together
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 
 
 class Storm:
@@ -72,7 +72,7 @@ class Storm:
         token.wait(randomly.choice((0, 1e-5, 1e-4)))
         try:
             token.checkpoint()
-        except CancelledLine:
+        except Cancelled:
             pass
 
     def solo(self, token, randomly):

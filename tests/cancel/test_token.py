@@ -7,9 +7,10 @@ import threading
 from decimal import Decimal
 
 import pytest
-from crew import LONG, together
+from support.threads import LONG, together
 
-from syncagent import CancelledLine, CancelReason, CancelToken
+from syncagent import Cancelled, CancelToken
+from syncagent.cancel import CancelReason
 from syncagent.testing import Gate
 
 
@@ -37,14 +38,14 @@ def test_checkpoint_raises_every_time():
     token = CancelToken()
     token.cancel("enough", origin="limit")
     for _ in range(2):
-        with pytest.raises(CancelledLine, match=r"limit.*enough") as caught:
+        with pytest.raises(Cancelled, match=r"limit.*enough") as caught:
             token.checkpoint()
         assert (caught.value.reason, caught.value.origin) == ("enough", "limit")
 
 
 def test_cancelled_is_no_exception():
     """``except Exception`` in somebody's tool does not swallow the end of its run."""
-    assert not issubclass(CancelledLine, Exception)
+    assert not issubclass(Cancelled, Exception)
 
 
 def test_cancel_wakes_every_waiter():
@@ -91,7 +92,7 @@ def test_sleep_is_cut_short():
     token = CancelToken()
     timer = threading.Timer(0.01, token.cancel)
     timer.start()
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         token.sleep(LONG)
     timer.join(LONG)
 
@@ -160,7 +161,7 @@ def test_even_an_empty_reason_is_true():
 
 def test_cancelled_survives_pickling():
     """The signal can cross a process, with its data."""
-    again = pickle.loads(pickle.dumps(CancelledLine("why", "remote")))
+    again = pickle.loads(pickle.dumps(Cancelled("why", "remote")))
     assert (again.reason, again.origin) == ("why", "remote")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from crew import LONG, together
-from rehearsal import meanwhile
+from support.agents import meanwhile
+from support.threads import LONG, together
 from workbench import Point, model
 
 from syncagent import (

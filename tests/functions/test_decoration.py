@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crew import LONG
+from support.threads import LONG
 from workbench import model
 
 from syncagent import ConfigurationError, Image, Limits, llm_chat, llm_function
@@ -168,15 +168,15 @@ def test_bodies_that_say_nothing(function):
     [
         ({"model": "opnai:gpt-5"}, "did you mean openai"),
         ({"model": "openai"}, "names a provider and no model"),
-        ({"model": 7}, "model is the name of a model"),
+        ({"model": 7}, "model must be the name of a model"),
         ({"model": right}, "the model is missing"),
-        ({"tools": right}, "tools is a list"),
+        ({"tools": right}, "tools must be a list"),
         ({"limit": Limits()}, "no setting is called limit; there are .*limits"),
         ({"limits": 7}, r"limits takes Limits\(...\)"),
-        ({"approve": 7}, "approve is a function"),
-        ({"repairs": -1}, "^repairs is a number from 0 on"),
-        ({"repairs": True}, "^repairs is a number from 0 on"),
-        ({"repairs": "2"}, "^repairs is a number from 0 on"),
+        ({"approve": 7}, "approve must be a function"),
+        ({"repairs": -1}, "^repairs must be a non-negative integer"),
+        ({"repairs": True}, "^repairs must be a non-negative integer"),
+        ({"repairs": "2"}, "^repairs must be a non-negative integer"),
     ],
 )
 def test_settings_that_cannot_be(settings, said):

@@ -3,17 +3,14 @@
 import gc
 
 import pytest
-from every_line import STORY, Raiser
+from support.every_line import STORY, Raiser, line_numbers, some_lines
 
 from syncagent import llm_chat, llm_function
 from syncagent.cancel import live_runs
 from syncagent.messages import AssistantMessage, Text, UserMessage
 from syncagent.testing import ScriptedModel, call, complaints, say
 
-LINES = STORY | {
-    f"{name}.py"
-    for name in ("functions", "chat_functions", "function_agents", "function_calls")
-}
+PLACES = (*STORY, "functions/")
 BEFORE = [UserMessage.of("Hi"), AssistantMessage((Text("Hello."),))]
 
 
@@ -52,12 +49,13 @@ def is_live():
     return bool(live_runs())
 
 
+@some_lines()
 @pytest.mark.parametrize("use", [iterate, iterate_within])
-def test_ctrl_c_at_every_line_of_a_chat(use):
+def test_ctrl_c_at_every_line_of_a_chat(use, step):
     """Promise 4: the history has what was there, is valid, and can be gone on with."""
-    for number in range(1, 10_000):
+    for number in line_numbers(step):
         chat = llm_chat(scripted(), tools=[look])(talk)
-        history, raiser = list(BEFORE), Raiser(number, LINES)
+        history, raiser = list(BEFORE), Raiser(number, PLACES)
         went_up = raiser.call(lambda c=chat, h=history: use(c, h))
         if raiser.where is None:
             break
@@ -70,11 +68,12 @@ def test_ctrl_c_at_every_line_of_a_chat(use):
     assert number > 300
 
 
-def test_ctrl_c_at_every_line_of_a_call():
+@some_lines()
+def test_ctrl_c_at_every_line_of_a_call(step):
     """Promises 7 and 8: no run is left, and the function can be called again."""
-    for number in range(1, 10_000):
+    for number in line_numbers(step):
         function = llm_function(scripted(), tools=[look])(answer)
-        raiser = Raiser(number, LINES)
+        raiser = Raiser(number, PLACES)
         went_up = raiser.call(lambda f=function: f("x"))
         if raiser.where is None:
             break

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import pytest
-from crew import LONG
+from support.threads import LONG
 
 from syncagent import RunCancelled, llm_function
 from syncagent.models.local import local_server

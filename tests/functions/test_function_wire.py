@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from crew import LONG, together
-from rehearsal import meanwhile
+from support.agents import meanwhile
+from support.threads import LONG, together
 from workbench import DIALECTS, Cat, Dog, Mood, Movie, Node, Point, served
 
 from syncagent import CancelToken, RunCancelled, llm_chat, llm_function

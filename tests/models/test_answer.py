@@ -4,9 +4,9 @@ import pickle
 import threading
 
 import pytest
-from crew import together
+from support.threads import together
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.events import TextDelta
 from syncagent.exceptions import ConfigurationError, StreamBroken
 from syncagent.messages import UserMessage
@@ -65,7 +65,7 @@ def test_a_cancelled_one_does_too():
         model = Anthropic("fake", base_url=server.base_url, api_key="k")
 
         def read():
-            with pytest.raises(CancelledLine) as stop:
+            with pytest.raises(Cancelled) as stop:
                 for _ in model.ask(HELLO, token=token):
                     begun.set()
             stops.append(stop.value)

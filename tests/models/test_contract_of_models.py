@@ -5,9 +5,9 @@ import threading
 
 import pytest
 import trustme
-from crew import together
+from support.threads import together
 
-from syncagent import CancelledLine, CancelToken, exceptions
+from syncagent import Cancelled, CancelToken, exceptions
 from syncagent.events import MessageFinished, TextDelta, ToolCallReady
 from syncagent.messages import (
     Image,
@@ -172,7 +172,7 @@ def test_a_cancel_ends_it_at_once(kind):
         model, has_begun = make(kind, server), threading.Event()
 
         def ask():
-            with pytest.raises(CancelledLine):
+            with pytest.raises(Cancelled):
                 for event in model.ask(HELLO, token=token):
                     seen.append(event)
                     has_begun.set()

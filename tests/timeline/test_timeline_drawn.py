@@ -7,14 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from timeline.filming import (
+from support.recorded_runs import (
     MARKUP,
     film_cancelled,
     film_hostile,
     film_normal,
     film_sub_agent,
 )
-from timeline.projector import LONG
+from support.recordings import LONG
 
 from syncagent.cli.main import main
 from syncagent.timeline import read_timeline, render_html, render_text

@@ -6,8 +6,8 @@ import signal
 import subprocess
 
 import pytest
-from crew import script_command, script_environment
-from timeline.projector import LONG, looking_agent, rows_of
+from support.processes import script_command, script_environment
+from support.recordings import LONG, looking_agent, rows_of
 
 from syncagent import CancelToken
 from syncagent.exceptions import Cancelled, RecordingInvalid

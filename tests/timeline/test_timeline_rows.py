@@ -1,13 +1,13 @@
 """What a timeline makes of a recording."""
 
 import pytest
-from timeline.filming import (
+from support.recorded_runs import (
     film_cancelled,
     film_moved,
     film_normal,
     film_sub_agent,
 )
-from timeline.projector import look, looking_agent, rows_of
+from support.recordings import look, looking_agent, rows_of
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.hooks import Retry

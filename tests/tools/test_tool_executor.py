@@ -1,8 +1,8 @@
 """The executor, where a signal handler may raise between any two of its steps."""
 
 import pytest
-from crew import LONG
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import LONG
 
 from syncagent import CancelToken, abandoned, tool
 from syncagent.testing import call

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.transport import Transport
 
 SILENT = "127.9.9.9"
@@ -43,7 +43,7 @@ def main(origin):
     threading.Thread(target=cancel_when_asked, daemon=True).start()
     try:
         Transport().post("https://model.example/", token=token, json={})
-    except CancelledLine as stop:
+    except Cancelled as stop:
         said = {"origin": stop.origin}
     names = sorted(t.name for t in threading.enumerate() if t.name != "MainThread")
     print(json.dumps({**said, "left": names.count("syncagent-dns")}))

@@ -12,9 +12,9 @@ import sys
 import threading
 
 import requests
-from forking import in_child
+from support.processes import in_child
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import SyncAgentError
 from syncagent.transport import CancellableSession, Transport, close_idle, tls
 from syncagent.transport.adapter import shared_adapter
@@ -142,7 +142,7 @@ class Scenes:
                 try:
                     url = f"{self.url}/echo"
                     said = self.transport.post(url, token=token, json=word).json()
-                except CancelledLine:
+                except Cancelled:
                     continue
                 if said["body"] != json.dumps(word):
                     wrong.append((word, said["body"]))

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlencode
 
-from crew import LONG
+from support.threads import LONG
 
 SCRIPT = Path(__file__).with_name("server.py")
 

@@ -4,7 +4,7 @@ import socket
 import threading
 from contextlib import suppress
 
-from crew import LONG
+from support.threads import LONG
 
 from syncagent.transport import Transport
 

@@ -3,8 +3,8 @@
 import threading
 from dataclasses import dataclass
 
-from crew import LONG
 from harness import new_id
+from support.threads import LONG
 
 BOTH = ("http", "https")
 TLS = ("https",)

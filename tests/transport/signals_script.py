@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import SyncAgentError
 from syncagent.transport import Transport
 from syncagent.transport.adapter import shared_adapter
@@ -56,7 +56,7 @@ class Storm:
             signal.setitimer(signal.ITIMER_REAL, seconds + 1e-6, 0.25)
             for _ in self._transport.stream(url, token=self._token, json={}):
                 pass
-        except (CancelledLine, KeyboardInterrupt):
+        except (Cancelled, KeyboardInterrupt):
             self.hit += 1
         except SyncAgentError:
             pass

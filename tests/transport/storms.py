@@ -6,9 +6,9 @@ import queue
 import threading
 import time
 
-from crew import LONG
+from support.threads import LONG
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import SyncAgentError
 
 #: What a call may be about: things that end, and places to be stuck in.
@@ -81,7 +81,7 @@ class Storm:
         try:
             for _ in call(url, token=token, json={}, **options):
                 pass
-        except CancelledLine:
+        except Cancelled:
             self.cancelled += 1
         except (SyncAgentError, TypeError):  # a Reply cannot be iterated over: it ended
             self.others += 1

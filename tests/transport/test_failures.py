@@ -10,9 +10,10 @@ import traceback
 import types
 
 import pytest
-from crew import LONG, run_script, together
 from harness import advance_until
 from requests.auth import AuthBase
+from support.processes import run_script
+from support.threads import LONG, together
 
 from syncagent import exceptions
 from syncagent.testing import FakeClock

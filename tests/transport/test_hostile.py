@@ -5,10 +5,10 @@ import ssl
 import threading
 
 import pytest
-from crew import LONG, together
 from hostile import SSE, Hostile, framed, head, one_shot
+from support.threads import LONG, together
 
-from syncagent import CancelledLine, CancelToken, exceptions
+from syncagent import Cancelled, CancelToken, exceptions
 
 
 def test_announcements_are_no_answers():
@@ -156,7 +156,7 @@ def test_a_bomb_does_not_hold_up_a_cancel():
             token=token,
             on_phase=lambda phase: phase == "first event" and there.set(),
         )
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             list(stream)
 
     with Hostile(framed(bomb, headers)) as server:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from crew import LONG
+from support.threads import LONG
 
 from syncagent import exceptions
 from syncagent.transport import Retries, Timeouts, Transport

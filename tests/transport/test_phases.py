@@ -5,10 +5,10 @@ import signal
 import threading
 
 import pytest
-from crew import LONG
 from phases import CASES, Call
+from support.threads import LONG
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.testing import FakeClock
 from syncagent.transport import Transport
 
@@ -45,7 +45,7 @@ def test_cancel_from_another_thread(name, scheme, mode, server, make_transport):
     """cancel() in one thread ends the call in another."""
     token, call = CancelToken(), Call(name, scheme, server, make_transport)
     thread = once_there(call, lambda: token.cancel("enough"))
-    with pytest.raises(CancelledLine) as stop:
+    with pytest.raises(Cancelled) as stop:
         call.make(mode, token)
     thread.join(LONG)
     check(call, "user", stop, server, make_transport, scheme)
@@ -61,7 +61,7 @@ def test_cancel_in_a_signal_handler(name, scheme, mode, server, make_transport):
     )
     try:
         thread = once_there(call, lambda: os.kill(os.getpid(), signal.SIGUSR1))
-        with pytest.raises(CancelledLine) as stop:
+        with pytest.raises(Cancelled) as stop:
             call.make(mode, token)
         thread.join(LONG)
     finally:
@@ -77,7 +77,7 @@ def test_deadline(name, scheme, mode, server, make_transport):
         token = CancelToken(timeout=1000)
         call = Call(name, scheme, server, make_transport)
         thread = once_there(call, lambda: clock.advance(1000))
-        with pytest.raises(CancelledLine) as stop:
+        with pytest.raises(Cancelled) as stop:
             call.make(mode, token)
         thread.join(LONG)
         check(call, "deadline", stop, server, make_transport, scheme)

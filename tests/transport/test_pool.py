@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pytest
 import requests
-from crew import LONG
 from harness import new_id
 from hostile import one_shot
+from support.threads import LONG
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConnectionFailed
 from syncagent.testing import no_leaks
 from syncagent.transport import CancellableAdapter, Transport, close_idle, tls
@@ -88,7 +88,7 @@ def test_a_connection_that_a_cancel_has_ended_is_not_kept(server, noting):
     )
     next(stream)
     token.cancel()
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         next(stream)
     assert [sock for _, sock in Noting.seen] == [None]
 

@@ -11,10 +11,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from crew import LONG, together
-from interrupting import interrupted
+from support.interrupting import interrupted
+from support.threads import LONG, together
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConnectTimeout
 from syncagent.testing import FakeClock, Gate
 from syncagent.transport import Timeouts, Transport
@@ -48,7 +48,7 @@ def test_a_silent_name_server_keeps_nobody(silent):
     token = CancelToken()
 
     def call():
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             Transport(resolver=silent).post("https://a.example/", token=token, json={})
 
     together(call, lambda: (silent.gate.wait_reached(), token.cancel()))
@@ -74,7 +74,7 @@ def test_many_who_ask_for_one_name_are_one_look_up(silent):
 
     def ask(token):
         waiting.wait(LONG)
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             resolve("a.example", 80, token, resolver=silent)
 
     def cancel():
@@ -131,7 +131,7 @@ def test_a_cancelled_token_looks_nothing_up(silent):
     """Promise 6: nothing starts."""
     token = CancelToken()
     token.cancel()
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         resolve("a.example", 80, token, resolver=silent)
     assert silent.asked == 0
 

@@ -4,10 +4,10 @@ import email.utils
 import threading
 
 import pytest
-from crew import LONG, together
 from harness import advance_until
 from hypothesis import given
 from hypothesis import strategies as st
+from support.threads import LONG, together
 
 from syncagent import CancelToken, exceptions
 from syncagent.exceptions import ConfigurationError, ProviderUnavailable, RateLimited

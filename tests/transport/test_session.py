@@ -6,11 +6,11 @@ import threading
 
 import pytest
 import requests
-from crew import LONG, together
 from harness import new_id, send_again
 from requests.adapters import HTTPAdapter
+from support.threads import LONG, together
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConfigurationError
 from syncagent.transport import CancellableAdapter, CancellableSession
 from syncagent.transport.adapter import shared_adapter
@@ -37,7 +37,7 @@ def test_a_call_ends_with_the_token(server, session, scheme, path):
     identity = new_id()
 
     def call():
-        with pytest.raises(CancelledLine) as stop:
+        with pytest.raises(Cancelled) as stop:
             session.get(server.url(path, scheme, id=identity))
         assert stop.value.reason == "enough"
 
@@ -52,7 +52,7 @@ def test_a_streamed_body_ends_with_the_token(server, session, framing):
 
     def call():
         url = server.url(f"{framing}/e/stall", id=identity)
-        with pytest.raises(CancelledLine), session.get(url, stream=True) as response:
+        with pytest.raises(Cancelled), session.get(url, stream=True) as response:
             for _ in response.iter_content(8):
                 has_begun.set()
 
@@ -67,7 +67,7 @@ def test_a_streamed_body_ends_with_the_token(server, session, framing):
 def test_no_call_begins_after_a_cancel(session):
     """Promise 6: nothing starts."""
     session.token.cancel()
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         session.get("http://127.0.0.1:1/")
 
 
@@ -139,7 +139,7 @@ def test_a_request_that_a_hook_sends_again_ends_with_the_token(server, session):
     session.hooks["response"].append(send_again)
 
     def call():
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             session.get(url)
 
     together(call, lambda: cancel_when_stuck(server, session, "digest"))
@@ -156,7 +156,7 @@ def test_a_large_upload_ends_with_the_token(server, session):
             yield bytes(1_000_000)
 
     def call():
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             session.post(server.url("unread", id="upload"), data=body())
 
     together(
@@ -173,7 +173,7 @@ def test_what_has_come_before_the_cancel_is_not_given_out(server, session, frami
         pieces = response.iter_content(8)
         next(pieces)
         session.token.cancel()
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             next(pieces)
 
 
@@ -181,7 +181,7 @@ def test_a_body_that_is_all_there_is_cancelled_too(server, session):
     """A clean end after a cancel is a cancel."""
     with session.get(server.url("ok"), stream=True) as response:
         session.token.cancel()
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             response.json()
 
 
@@ -194,7 +194,7 @@ def test_a_cancel_by_a_hook_keeps_no_connection(server, session):
         session.token.cancel()
 
     session.hooks["response"].append(cancel)
-    with pytest.raises(CancelledLine) as held:
+    with pytest.raises(Cancelled) as held:
         session.get(server.url("chunked/e/stall", id=identity), stream=True)
     server.wait_for(gone=identity)
     assert held.value.origin == "user"
@@ -215,7 +215,7 @@ def test_a_copy_has_the_token(server, session):
     twin = copy.copy(session)
     assert twin.get(server.url("ok")).json() == {}
     session.token.cancel()
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         twin.get(server.url("ok"))
 
 

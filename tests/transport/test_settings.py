@@ -2,12 +2,12 @@
 
 import pytest
 import requests
-from crew import together
 from harness import new_id, send_again
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
+from support.threads import together
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConfigurationError
 from syncagent.transport import CancellableAdapter, Transport
 from syncagent.transport.routes import Routes
@@ -196,7 +196,7 @@ def test_a_hook_that_sends_the_request_again(server):
 
     def call():
         url = server.url("turns/1/status/401/length/end/then/silent", id="hooked")
-        with pytest.raises(CancelledLine):
+        with pytest.raises(Cancelled):
             transport.post(url, token=token, json={})
 
     together(call, lambda: (server.wait_for(reached="hooked"), token.cancel()))

@@ -6,8 +6,9 @@ import random
 import threading
 
 import pytest
-from crew import LONG, run_script, together
 from storms import Canceller, Storm
+from support.processes import run_script
+from support.threads import LONG, together
 
 from syncagent import CancelToken
 from syncagent.exceptions import SyncAgentError

@@ -3,10 +3,10 @@
 import threading
 
 import pytest
-from crew import LONG, together
 from harness import advance_until, new_id
+from support.threads import LONG, together
 
-from syncagent import CancelledLine, CancelToken, exceptions
+from syncagent import Cancelled, CancelToken, exceptions
 from syncagent.testing import FakeClock
 from syncagent.transport import Timeouts, Transport
 
@@ -134,7 +134,7 @@ def test_the_tokens_deadline_caps_them_all(server, certificates):
 
         def call():
             token = CancelToken(timeout=30)
-            with pytest.raises(CancelledLine) as stop:
+            with pytest.raises(Cancelled) as stop:
                 transport.post(server.url("silent", id=new_id()), token=token, json={})
             assert stop.value.origin == "deadline"
             assert clock.now() < token.deadline + 5

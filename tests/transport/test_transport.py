@@ -4,11 +4,11 @@ import gc
 import json
 
 import pytest
-from crew import together
 from harness import advance_until, new_id
 from hostile import SSE, Hostile, framed, head, one_shot
+from support.threads import together
 
-from syncagent import CancelledLine, CancelToken
+from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import (
     ProtocolError,
     ProviderUnavailable,
@@ -239,7 +239,7 @@ def test_a_connection_is_not_used_again(server, transport, scheme):
     )
     next(stream)
     token.cancel()
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         next(stream)
     assert connection_of(transport, server, scheme) not in (first, second)
 
@@ -262,9 +262,9 @@ def test_a_cancelled_token_makes_no_request(server, transport):
     token, phases = CancelToken(), []
     token.cancel()
     options = {"token": token, "json": {}, "on_phase": phases.append}
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         transport.post("http://127.0.0.1:1/", **options)
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         next(transport.stream("http://127.0.0.1:1/", **options))
     assert phases == []
 
@@ -299,7 +299,7 @@ def test_other_exceptions_go_through(server, transport, stop):
 def test_a_cancel_holds_back_what_is_in_our_hands(server, transport):
     """Of many events that came at once none is delivered after it."""
     token, seen = CancelToken(), []
-    with pytest.raises(CancelledLine):
+    with pytest.raises(Cancelled):
         for event in transport.stream(
             server.url("many/1000/1000"), token=token, json={}
         ):
@@ -316,7 +316,7 @@ def test_another_thread_may_close_a_stream(server, transport):
     )
 
     def read():
-        with pytest.raises(CancelledLine) as stop:
+        with pytest.raises(Cancelled) as stop:
             list(stream)
         assert stop.value.origin == "closed"
 

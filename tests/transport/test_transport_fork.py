@@ -5,7 +5,8 @@ import os
 import subprocess
 
 import pytest
-from crew import LONG, run_script, script_command, script_environment
+from support.processes import run_script, script_command, script_environment
+from support.threads import LONG
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

@@ -1,0 +1,29 @@
+"""Threads that start together, and the bound on every wait in a test."""
+
+import threading
+
+#: Seconds after which a wait in a test has failed.
+LONG = 20.0
+
+
+def together(*functions, timeout=LONG):
+    """Run *functions* in a thread each, all at once; raise what one raised."""
+    barrier = threading.Barrier(len(functions))
+    errors = []
+
+    def run(function):
+        try:
+            barrier.wait(timeout)
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(f,), daemon=True) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout)
+    stuck = sum(thread.is_alive() for thread in threads)
+    assert not stuck, f"{stuck} of {len(threads)} threads did not end in {timeout} s"
+    if errors:
+        raise errors[0]

@@ -1,0 +1,1 @@
+"""Servers, clients and runs for the tests of web integrations."""
