@@ -11,6 +11,7 @@ from syncagent import __version__
 from syncagent.cli.main import main
 
 
+@pytest.mark.slow
 def test_demo_cancels_every_job(capsys):
     """Each job that would block for ever ends, and says after how many milliseconds."""
     assert main(["demo"]) == 0

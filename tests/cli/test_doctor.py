@@ -31,6 +31,7 @@ def alone(monkeypatch):
     return monkeypatch
 
 
+@pytest.mark.slow
 def test_all_is_well(alone, capsys):
     """Packages, processes and a model are tried for real; code 0, and all is told."""
     assert main(["doctor"]) == 0
@@ -125,6 +126,7 @@ def test_ctrl_c_while_a_model_is_asked():
     assert (process.returncode, err.strip()) == (130, "syncagent: cancelled")
 
 
+@pytest.mark.slow
 def test_a_report_for_programs(alone, capsys):
     """--json is one object that says whether all is well."""
     assert main(["doctor", "--json"]) == 0

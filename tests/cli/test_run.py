@@ -207,16 +207,18 @@ def test_a_signal_kills_a_tool_that_never_looks_up(signum, shop):
     assert "tool loop interrupted" in err
 
 
+@pytest.mark.slow
 def test_a_deadline():
     """After --timeout seconds it ends with code 124 and the text so far."""
     with FakeServer([stuck()]) as server:
-        line = ("run", "A story", "--timeout", "2")
+        line = ("run", "A story", "--timeout", "1")
         code, out, err = finish(*line, server=server)
     assert code == 124
     assert out.startswith("Once upon")
     assert "timeout (phase stream)" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "signum", "code"),
     [(["--timeout", "0.3"], None, 124), ([], signal.SIGINT, 130)],

@@ -42,7 +42,7 @@ _COMMANDS: Final[dict[str, _Command]] = {}
 
 
 def _command(*names: str) -> Callable[[_Command], _Command]:
-    """Register a function as a command; it gets the session and the rest of the line."""
+    """Register a function as a command; it gets the rest of the line."""
 
     def register(function: _Command) -> _Command:
         _COMMANDS.update(dict.fromkeys(names, function))
