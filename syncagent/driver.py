@@ -101,7 +101,7 @@ class Driver(Closeable):
                 return self._await_input()
             claim = stream.claim
             # No tool runs between two calls of next(): "after the tools" is now.
-            is_ending = claim.token.cancelled or claim.later.due(["after_tools"])
+            is_ending = claim.token.cancelled or claim.deferred.due(["after_tools"])
             if not is_ending:
                 question = self._next_question()
                 if question is not None:

@@ -134,14 +134,14 @@ def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
         if finished is None:  # else the message is complete, and the error too late
             raise
     finally:
-        run.claim.later.answered()
+        run.claim.deferred.operation_ended()
     assert finished is not None
     run.enter("turn")
     seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
     wants_another = call_hooks(run, "after_model", seen)
     run.token.checkpoint()
     # Once a cancel is asked for, also a deferred one, hooks get nothing repeated.
-    is_ending = run.claim.later.is_asked
+    is_ending = run.claim.deferred.is_pending
     if wants_another and not is_ending and run.meter.reached() is None:
         run.discard(finished.message)
         return None

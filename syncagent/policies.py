@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final, Literal, get_args
 
 import msgspec
 
+from ._checks import check_number
 from .exceptions import ConfigurationError
 
 __all__ = [
@@ -50,18 +50,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is None:
-                continue
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if name in _COUNTS:
-                is_number = is_number and isinstance(value, int)
-            if not is_number or not 0 < value < math.inf:
-                what = "a positive whole number" if name in _COUNTS else "positive"
-                raise ConfigurationError(
-                    f"Limits({name}=...) must be {what}, or None for no limit; got "
-                    f"{value!r}"
-                )
+            check_number(
+                f"Limits({name}=...)",
+                getattr(self, name),
+                is_positive=True,
+                is_integer=name in _COUNTS,
+                allow_none=True,
+            )
         if self.warn_at is not None and self.warn_at >= 1:
             raise ConfigurationError(
                 f"Limits(warn_at=...) is a part, below 1; got {self.warn_at!r}"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from .._checks import check_number, check_timeout
 from .._closeable import Closeable
 from ..cancel import CancelMode, CancelToken, Receipt, RunClaim, clock
-from ..cancel.deadlines import check_timeout
 from ..cancel.deferred import check_mode
 from ..cancel.reason import make_cause
 from ..conversation.conversation import Background, check_background
@@ -298,7 +298,8 @@ class Handle(Closeable):
         log = self.thread.events
         begin = 0 if replay else log.count
         if after is not None:
-            begin = min(_checked_position(after), log.count)
+            check_number("after", after, is_integer=True, unit="events")
+            begin = min(after, log.count)
         token, following = run_token(None, None, cancel)
         return Subscription(log, begin, token, following)
 
@@ -314,11 +315,3 @@ class Handle(Closeable):
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.run_id}: {self.state}>"
-
-
-def _checked_position(after: Any) -> int:
-    if not isinstance(after, int) or isinstance(after, bool) or after < 0:
-        raise ConfigurationError(
-            f"subscribe(after=...) must be a non-negative integer; got {after!r:.80}"
-        )
-    return after

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from .._checks import check_timeout
 from .._closeable import Closeable
 from ..cancel import CancelMode, Receipt, clock
-from ..cancel.deadlines import check_timeout
 from ..cancel.deferred import check_mode
 from ..cancel.reason import make_cause
 from ..conversation.conversation import Background, check_background

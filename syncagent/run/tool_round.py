@@ -256,7 +256,7 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
         if isinstance(wish, Skip):
             _replace_result(invocation, wish.result)
         elif isinstance(wish, Retry):
-            wants_retry = not run.claim.later.is_asked
+            wants_retry = not run.claim.deferred.is_pending
         elif wish is not None:
             raise unknown_answer("after_tool", wish)
     may_repeat = invocation.outcome in ("done", "failed") or invocation.has_timed_out

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from .._checks import check_number
 from ..exceptions import ConfigurationError
 from .context import ToolContext
 from .results import RESULT_LIMIT
@@ -62,18 +62,14 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("parallel", "idempotent"):
             if not isinstance(getattr(self, name), bool):
                 raise _wrong(name, "True or False", getattr(self, name))
-        self._check_numbers()
+        check_number("grace", self.grace, unit="seconds")
+        check_number(
+            "timeout", self.timeout, is_positive=True, allow_none=True, unit="seconds"
+        )
+        check_number(
+            "result_limit", self.result_limit, is_integer=True, unit="characters"
+        )
         _check_approval(self.requires_approval)
-
-    def _check_numbers(self) -> None:
-        timeout, limit = self.timeout, self.result_limit
-        if not (_is_number(self.grace) and self.grace >= 0):
-            raise _wrong("grace", "a number of seconds, 0 for none", self.grace)
-        if timeout is not None and not (_is_number(timeout) and timeout > 0):
-            what = "a number of seconds above 0, or None for no limit"
-            raise _wrong("timeout", what, timeout)
-        if not (_is_number(limit) and isinstance(limit, int)) or limit < 0:
-            raise _wrong("result_limit", "a number of characters", limit)
 
 
 def checked_name(name: str) -> str:
@@ -105,8 +101,3 @@ def _check_approval(needs: Any) -> None:
 
 def _wrong(name: str, what: str, value: object) -> ConfigurationError:
     return ConfigurationError(f"{name} is {what}; got {value!r:.80}")
-
-
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
