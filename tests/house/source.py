@@ -1,6 +1,7 @@
 """The package as text: its files and what they import."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -12,7 +13,9 @@ def files(folder=PACKAGE):
     return sorted(folder.rglob("*.py"))
 
 
+@cache
 def parse(path):
+    """Return the tree of a file, which is parsed once."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 

@@ -3,38 +3,45 @@
 import importlib
 import inspect
 
-import pytest
 from source import MODULES
 
 import syncagent
 
-WITH_ALL = [
-    name
-    for name in MODULES
-    if name != "syncagent.__main__"
-    and hasattr(importlib.import_module(name), "__all__")
-]
+
+def modules_with_all():
+    for name in MODULES:
+        if name != "syncagent.__main__":
+            module = importlib.import_module(name)
+            if hasattr(module, "__all__"):
+                yield module
 
 
-@pytest.mark.parametrize("name", WITH_ALL)
-def test_all_is_sorted_and_true(name):
+def test_all_is_sorted_and_true():
     """Every name in __all__ exists, once, in order."""
-    module = importlib.import_module(name)
-    assert list(module.__all__) == sorted(set(module.__all__))
-    assert all(hasattr(module, public) for public in module.__all__)
+    unsorted, missing = [], []
+    for module in modules_with_all():
+        if list(module.__all__) != sorted(set(module.__all__)):
+            unsorted.append(module.__name__)
+        for public in module.__all__:
+            if not hasattr(module, public):
+                missing.append(f"{module.__name__}.{public}")
+    assert (unsorted, missing) == ([], [])
 
 
-@pytest.mark.parametrize("name", WITH_ALL)
-def test_all_is_complete(name):
-    """What a module defines or gathers and does not hide, it exports."""
-    module = importlib.import_module(name)
-    is_package = MODULES[name].name == "__init__.py"
-    for public, value in vars(module).items():
-        if public.startswith("_") or inspect.ismodule(value):
-            continue
-        home = getattr(value, "__module__", None)
-        ours = home == name or (is_package and str(home).startswith("syncagent"))
-        assert not ours or public in module.__all__, public
+def test_all_is_complete():
+    """A module exports every name that it defines or gathers and does not hide."""
+    missing = []
+    for module in modules_with_all():
+        name = module.__name__
+        is_package = MODULES[name].name == "__init__.py"
+        for public, value in vars(module).items():
+            if public.startswith("_") or inspect.ismodule(value):
+                continue
+            home = getattr(value, "__module__", None)
+            ours = home == name or (is_package and str(home).startswith("syncagent"))
+            if ours and public not in module.__all__:
+                missing.append(f"{name}.{public}")
+    assert missing == []
 
 
 def test_public_objects_are_documented():
