@@ -1,14 +1,15 @@
-"""Pull a run along: every call of ``next()`` goes on until somebody has to be asked."""
+"""Drive a run step by step: ``next()`` runs until a person has to answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from ._closeable import Closeable
+from .asking.answering import Attendance
 from .asking.inbox import Inbox
 from .asking.questions import OpenQuestions
 from .cancel import CancelMode, CancelToken, Receipt, RunClaim
@@ -29,35 +30,35 @@ __all__ = ["Driver", "Finished", "Snapshot", "Step"]
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A run has ended."""
+    """The end of a run."""
 
     result: RunResult
 
 
-#: What ``next()`` gives.
+#: What ``next()`` returns.
 Step = Interrupt | Finished
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """How far a driver is."""
+    """The progress of a driver."""
 
-    #: The live run's, if there is one.
+    #: The id of the live run, or an empty string.
     run_id: str
     messages: tuple[Message, ...]
-    #: What is open.
+    #: The open questions.
     interrupts: tuple[Interrupt, ...]
-    #: What was submitted and not heard yet.
+    #: Input that was sent and not taken yet.
     pending_input: tuple[UserMessage, ...]
-    #: Of all runs of the agent, up to here.
+    #: The usage of all runs of the agent so far.
     usage: Usage
     #: All of it as JSON, for :meth:`syncagent.Agent.load`.
     state: str
 
 
 class Driver(Closeable):
-    """Pull the runs of an agent along, on the thread that calls :meth:`next`.
+    """Drive the runs of an agent, on the thread that calls :meth:`next`.
 
-    Interrupts may be answered on any thread. A ``with`` block closes it at its end.
+    Answer interrupts on any thread. A ``with`` block closes the driver at its end.
     """
 
     def __init__(
@@ -67,79 +68,77 @@ class Driver(Closeable):
         on_event: Callable[[StreamEvent], object] | None = None,
     ) -> None:
         self._conversation = conversation
-        #: What is to be begun, or what else is wanted of the next run.
+        #: The request of the next run; without a prompt, its settings.
         self._request = request
         self._on_event = on_event
-        self._desk = OpenQuestions()
-        self._inbox = Inbox()
-        #: The run that is live, or waits for its turn.
+        self._questions: Final = OpenQuestions()
+        self._inbox: Final = Inbox()
+        #: The run that is live or waits for its turn.
         self._claim: RunClaim | None = None
         self._stream: RunStream | None = None
-        #: Those that next() has given, and that must be answered first.
-        self._given: set[str] = set()
+        #: The ids that next() has returned.
+        self._returned: set[str] = set()
         self._awaiting: Interrupt | None = None
 
-    # -- going on ------------------------------------------------------------------
+    # -- driving -------------------------------------------------------------------
 
     def next(self) -> Step:
-        """Go on until somebody has to be asked, may say something, or a run has ended.
+        """Run until a person has to answer or may add input, or the run has ended.
 
         Cancellation: ends at once, with the result that says so.
 
-        :raises InterruptPending: what it gave last is to be answered first.
-        :raises AgentBusy: another thread is in here, or the agent has another live run.
-        :raises SyncAgentError: what the run has raised; :meth:`next` goes on after it.
+        :raises InterruptPending: the last interrupt must be answered first.
+        :raises AgentBusy: another thread is in ``next()``, or the agent has another
+            live run.
+        :raises SyncAgentError: the error that the run raised; call ``next()`` again to
+            start another run.
         """
-        if self._stream is not None and self._stream.is_at_work:
-            raise AgentBusy("next() is at work on another thread; one at a time pulls")
+        if self._stream is not None and self._stream.is_running:
+            raise AgentBusy("next() is already running on another thread")
         while True:
             stream = self._stream or self._begin()
             if stream is None:
                 return self._await_input()
-            if not self._is_ending(stream):
-                step = self._next_open()
-                if step is not None:
-                    return step
-            event = self._pull(stream)
+            claim = stream.claim
+            # No tool runs between two calls of next(): "after the tools" is now.
+            is_ending = claim.token.cancelled or claim.later.due(["after_tools"])
+            if not is_ending:
+                question = self._next_question()
+                if question is not None:
+                    return question
+            event = self._next_event(stream)
             while not isinstance(event, (InterruptRaised, RunFinished)):
-                event = self._pull(stream)
+                event = self._next_event(stream)
             if isinstance(event, RunFinished):
-                self._let_go()
+                self._end_run()
                 return Finished(event.result)
 
-    @staticmethod
-    def _is_ending(stream: RunStream) -> bool:
-        """Is it cancelled? After the tools is now, as it stands still."""
-        claim = stream.claim
-        return claim.token.cancelled or claim.later.due(["after_tools"]) is not None
-
     def _begin(self) -> RunStream | None:
-        """Begin a run if there is something to be said, or to be gone on with."""
+        """Begin a run if there is a prompt or a paused run."""
         request, conversation = self._request, self._conversation
         if request.resumes is not None and not conversation.can_resume(request.resumes):
-            # It was cancelled, or gone on with, by somebody else.
+            # It was cancelled, or resumed elsewhere.
             request = RunRequest(record=request.record)
-        if request.said is None:
-            # A prompt comes after what was said before: its run says both.
-            for message in (*conversation.take_unheard(), *self._inbox.take()):
+        if request.prompt is None:
+            # Else they stay: a new run puts untaken input in front of its prompt.
+            for message in (*conversation.take_untaken_input(), *self._inbox.take()):
                 self._inbox.put(message)
         if not request.has_work:
-            said = self._inbox.take_as_one()
-            if said is None:
+            prompt = self._inbox.take_as_one()
+            if prompt is None:
                 return None
-            request = msgspec.structs.replace(request, said=said)
-        self._request = request  # if the agent is busy, it is still to be said
+            request = msgspec.structs.replace(request, prompt=prompt)
+        self._request = request  # if the agent is busy, the next call tries again
         if self._awaiting is not None:
-            self._desk.drop(self._awaiting.id)
+            self._questions.drop(self._awaiting.id)
             self._awaiting = None
-        ticket = conversation.register(
-            msgspec.structs.replace(
-                request, desk=self._desk, inbox=self._inbox, is_pulled=True
-            )
+        attendance = Attendance(self._questions, self._inbox, is_driver=True)
+        admitted = conversation.admit(
+            msgspec.structs.replace(request, attendance=attendance)
         )
-        self._claim = ticket.claim  # it can be cancelled while it waits for its turn
+        self._claim = admitted.claim  # cancel() reaches it while it waits for its turn
         try:
-            self._stream = conversation.admit(ticket)
+            self._stream = conversation.start(admitted)
         except BaseException:
             self._claim = None
             raise
@@ -147,68 +146,72 @@ class Driver(Closeable):
         return self._stream
 
     def _await_input(self) -> Interrupt:
-        """Return what says that there is nothing to do, the same until it is used."""
+        """Return the request for input, the same one until it is answered."""
         if self._awaiting is None:
-            asked = AwaitingInput(f"input:{uuid4().hex}")
-            self._awaiting = self._desk.lay(
-                asked, CancelToken(), user_message, self._inbox.put
+            question = AwaitingInput(f"input:{uuid4().hex}")
+            self._awaiting = self._questions.add(
+                question, CancelToken(), user_message, self._inbox.put
             )
         return self._awaiting
 
-    def _next_open(self) -> Interrupt | None:
-        """Return the next open interrupt, if there is one."""
-        is_given = [asked for asked in self._desk.open if asked.id in self._given]
-        blocking = [asked.id for asked in is_given if asked.is_blocking]
+    def _next_question(self) -> Interrupt | None:
+        """Return an open question that next() has not returned yet."""
+        questions = self._questions.open
+        blocking = [
+            question.id
+            for question in questions
+            if question.is_blocking and question.id in self._returned
+        ]
         if blocking:
             raise InterruptPending(
                 f"{', '.join(blocking)} must be answered before next(): approve(), "
                 "deny(), provide() or submit() it, or cancel() the run"
             )
-        for asked in self._desk.open:
-            if asked.id not in self._given:
-                self._given.add(asked.id)
-                return asked
+        for question in questions:
+            if question.id not in self._returned:
+                self._returned.add(question.id)
+                return question
         return None
 
-    def _pull(self, stream: RunStream) -> StreamEvent:
+    def _next_event(self, stream: RunStream) -> StreamEvent:
         try:
             event = next(stream)
             if self._on_event is not None:
                 self._on_event(event)
         except BaseException:
-            self._let_go()
+            self._end_run()
             raise
         return event
 
-    def _let_go(self) -> None:
+    def _end_run(self) -> None:
         stream, self._stream = self._stream, None
         self._claim = self._awaiting = None
-        self._given.clear()
-        self._desk.clear()
+        self._returned.clear()
+        self._questions.clear()
         if stream is not None:
             stream.close()
 
-    # -- answering, and saying more ------------------------------------------------
+    # -- answering, and sending input ----------------------------------------------
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """What is open, in the order in which it was asked."""
-        return self._desk.open
+        """The open questions, in the order in which they were asked."""
+        return self._questions.open
 
     def answer(self, id: str, answer: Any) -> None:
-        """Answer what is open, in any order.
+        """Answer an open question, in any order.
 
-        :param id: the interrupt's, or that of the tool call that it is about.
+        :param id: the id of the interrupt, or of the tool call that it is about.
         :param answer: true, false or an :class:`~syncagent.interrupts.Approval`;
-            credentials; words.
-        :raises InterruptOver: it was answered already, or its run has gone on or ended.
-        :raises ConfigurationError: nobody has asked that, or the answer makes no sense;
-            it is still open then.
+            credentials; text.
+        :raises InterruptOver: it was answered already, or its run has continued.
+        :raises ConfigurationError: there is no such question, or the answer does not
+            fit; the question stays open.
         """
-        self._desk.answer(id, answer)
+        self._questions.answer(id, answer)
 
     def send_input(self, prompt: Prompt) -> None:
-        """Say something: after the tool round that runs, or in a run of its own."""
+        """Send input: for the run after its tool round, or as the next prompt."""
         self._inbox.put(user_message(prompt))
 
     # -- ending --------------------------------------------------------------------
@@ -221,11 +224,10 @@ class Driver(Closeable):
         mode: CancelMode = "now",
         force: bool = False,
     ) -> Receipt:
-        """Cancel the run that is live, or waits for its turn, if there is one.
+        """Cancel the run that is live or waits for its turn, if there is one.
 
-        :meth:`next` gives its result.
-
-        As safe as :meth:`syncagent.Agent.cancel`.
+        :meth:`next` then returns its result. As safe as
+        :meth:`syncagent.Agent.cancel`.
         """
         claim = self._claim
         if claim is None:
@@ -234,31 +236,35 @@ class Driver(Closeable):
         return claim.cancel(reason, origin, mode=mode, force=force)
 
     def close(self) -> None:
-        """End the live run, if there is one; what it has not heard is kept."""
-        self._let_go()
-        self._conversation.unheard = (*self._conversation.unheard, *self._inbox.take())
+        """End the live run, if there is one; the agent keeps input not taken."""
+        self._end_run()
+        conversation = self._conversation
+        conversation.untaken_input = (
+            *conversation.untaken_input,
+            *self._inbox.take(),
+        )
 
     # -- looking -------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Return how far it is; its ``state`` can be gone on with in another process.
+        """Return the progress; its ``state`` can be resumed in another process.
 
-        :raises AgentBusy: :meth:`next` is at work on another thread.
+        :raises AgentBusy: :meth:`next` is running on another thread.
         """
-        said = () if self._request.said is None else (self._request.said,)
-        unheard = (*self._conversation.unheard, *said, *self._inbox.messages)
+        conversation, stream = self._conversation, self._stream
+        prompt = self._request.prompt
+        prompts = () if prompt is None else (prompt,)
+        pending = (*conversation.untaken_input, *prompts, *self._inbox.messages)
+        is_still = stream is not None and not stream.is_running
         return Snapshot(
-            run_id="" if self._stream is None else self._stream.run_id,
-            messages=self._conversation.messages,
+            run_id="" if stream is None else stream.run_id,
+            messages=conversation.messages,
             interrupts=self.interrupts,
-            pending_input=unheard,
-            usage=self._conversation.total_usage,
-            state=save(self._conversation, unheard, is_still=self._is_still()),
+            pending_input=pending,
+            usage=conversation.total_usage,
+            state=save(conversation, pending, is_still=is_still),
         )
 
-    def _is_still(self) -> bool:
-        return self._stream is not None and not self._stream.is_at_work
-
     def __repr__(self) -> str:
-        what = "idle" if self._stream is None else f"run {self._stream.run_id}"
-        return f"<Driver: {what}, {len(self.interrupts)} open>"
+        run = "idle" if self._stream is None else f"run {self._stream.run_id}"
+        return f"<Driver: {run}, {len(self.interrupts)} open>"

@@ -1,18 +1,20 @@
-"""The loop: ask the model, run the tools that it calls, again until it is done.
+"""The loop: ask the model, run the tools it calls, again until it is done.
 
 This is the whole story of a run, on the thread that drives it::
 
     run_loop            until the model is done, or a limit is reached
-     ├ take_turn        ask the model, and pass on what it says
-     └ run_tool_round   make the calls that it wants
-        ├ ask_first     look at them, and ask who must be asked
-        ├ make_calls    run the tools
-        └ hear_user     let whoever steers the run say something
+     ├ resume_point     where a resumed run goes on
+     ├ take_turn        send a request, pass on the response
+     └ run_tool_round   make the calls of that turn
+        ├ ask_questions   approvals, credentials, input
+        ├ make_calls      run the tools
+        └ offer_input     let the user add something before the next turn
 
-It is one generator. It yields events; and, where somebody has to be asked, a tuple of
-interrupts, for which it is sent the answers. Every step between two waits begins with a
-look at the token. Whatever ends it early leaves :class:`~syncagent.run.run.Run` in a
-state from which :mod:`~syncagent.conversation.settling` makes a valid transcript.
+It is one generator. It yields events; and where a person has to answer, it yields a
+tuple of interrupts and is sent the answers. Each step between two waits begins with a
+look at the token. Whatever ends the loop early leaves
+:class:`~syncagent.run.run.Run` in a state from which
+:mod:`~syncagent.conversation.settling` makes a valid transcript.
 """
 
 from __future__ import annotations
@@ -34,86 +36,90 @@ from .hooks import AfterModel, BeforeModel, Retry, unknown_answer
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
 from .messages import AssistantMessage, MessageStop, ToolMessage
 from .result import StopReason
-from .run.run import Run, ToolRound
-from .run.tool_round import after_tool, apply_answers, prepare
+from .run.progress import ToolRound
+from .run.run import Run
+from .run.tool_round import after_tool, apply_answers, find_questions
 from .tools.executor import Executor
 
 __all__ = [
     "Answers",
     "Steps",
-    "ask_first",
+    "ask_questions",
+    "call_hooks",
     "finish_round",
-    "hear_user",
     "make_calls",
+    "offer_input",
+    "resume_point",
     "run_loop",
     "run_tool_round",
-    "show",
+    "stop_reason_after",
     "take_turn",
 ]
 
-#: What was answered, by the id of the interrupt; nothing if nobody can answer now.
+#: Answers by the id of their interrupt; ``None`` if no one can answer now.
 Answers = Mapping[str, Any] | None
-
-
+#: The loop yields events and questions, is sent answers, and returns why it ended.
 Steps = Generator[RunEvent | tuple[Interrupt, ...], Answers, StopReason]
 
-
-_STOPS: Final[dict[MessageStop, StopReason]] = {
+_FINAL: Final[dict[MessageStop, StopReason]] = {
     "max_tokens": "max_tokens",
     "refusal": "refusal",
 }
 
 
 def run_loop(run: Run) -> Steps:
-    """Ask, run tools, again until the model is done.
+    """Take turns and run tools until the model is done.
 
-    Cancellation: ends at once where it waits, and at the next step where it does not.
+    Cancellation: ends at once where it waits, else at the next step.
 
-    :return: why it ended.
-    :raises Cancelled: it was cancelled; the run is to be settled.
+    :return: why the run ended.
+    :raises Cancelled: the run was cancelled and must be settled.
     """
-    if not run.has_calls():
-        yield from hear_user(run)  # it may go on from there
-    message = run.last_heard  # it may have been saved right after a turn
+    message = yield from resume_point(run)  # None for a new run
     while True:
-        if message is None and not run.has_calls():
-            run.claim.raise_if_cancel_due("after_turn", "after_tools")
+        if message is None and run.open_round is None:
+            run.raise_if_cancel_due("after_turn")  # deferred cancels count here
             if run.meter.reached() is not None:
                 return "limit"
-            run.warn()
-            message = yield from take_turn(run)
-            if message is None:  # a hook wants another one
-                continue
+            message = yield from take_turn(run)  # <- I/O: the model
         if message is not None:
-            stop = _STOPS.get(message.stop_reason)
+            stop = stop_reason_after(run, message)  # max_tokens, refusal, end_turn
             if stop is not None:
-                if run.has_calls():  # the last of them may be half a one
-                    finish_round(run)
                 return stop
-            is_last = not run.has_calls() and message.stop_reason != "pause"
-            if is_last and run.take_output(message):
-                return "end_turn"
             message = None
-        if run.has_calls():
-            is_answered = yield from run_tool_round(run)
+        if run.open_round is not None:
+            is_answered = yield from run_tool_round(run)  # <- I/O: the tools
             if not is_answered:
                 return "interrupt"
 
 
-def take_turn(
+def resume_point(
     run: Run,
-) -> Generator[RunEvent, Any, AssistantMessage | None]:
-    """Ask the model, and pass on what it says.
+) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, AssistantMessage | None]:
+    """Find where a resumed run goes on.
 
-    :return: the message, or nothing if a hook wants another one.
+    :return: the response to look at first, if the run was saved right after a turn.
     """
-    show(run, "before_model", BeforeModel(run.id, run.meter.turns + 1, run.transcript))
+    if run.open_round is None:
+        yield from offer_input(run)  # it may have been saved right after its tools
+    last = run.transcript[-1] if run.transcript else None
+    return last if isinstance(last, AssistantMessage) else None
+
+
+def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
+    """Send the transcript to the model, and pass on the response as it comes.
+
+    :return: the message, or ``None`` if a hook discarded it and wants another.
+    """
+    run.warn_near_limit()
+    turn = run.meter.turns + 1
+    call_hooks(run, "before_model", BeforeModel(run.id, turn, run.transcript))
     yield from run.change_state("processing")
     run.token.checkpoint()
     finished: MessageFinished | None = None
     try:
-        with run.ask() as answer:
-            for event in answer:
+        with run.send_request() as response:
+            for event in response:
                 if event.__class__ is MessageFinished:
                     assert isinstance(event, MessageFinished)
                     finished = event
@@ -121,93 +127,108 @@ def take_turn(
                 else:
                     yield event  # type: ignore[misc]
     except Cancelled:
-        # It may have been only this answer that was to end.
-        run.claim.raise_if_cancel_due("after_tools")
+        # A cancel "after the tools" ends only the response: make it the run's.
+        run.raise_if_cancel_due("after_tools")
         raise
     except SyncAgentError:
-        if finished is None:
+        if finished is None:  # else the message is complete, and the error too late
             raise
     finally:
         run.claim.later.answered()
     assert finished is not None
     run.enter("turn")
     seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
-    wants_another = show(run, "after_model", seen)
+    wants_another = call_hooks(run, "after_model", seen)
     run.token.checkpoint()
-    is_last = run.claim.later.is_asked  # what a hook asks for after that is ignored
-    if wants_another and not is_last and run.meter.reached() is None:
+    # Once a cancel is asked for, also a deferred one, hooks get nothing repeated.
+    is_ending = run.claim.later.is_asked
+    if wants_another and not is_ending and run.meter.reached() is None:
         run.discard(finished.message)
         return None
     yield TurnFinished(finished.message, finished.usage)
     return finished.message
 
 
-def show(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
-    """Show hooks an event; tell whether one of them wants it to happen again."""
-    wants_again = False
+def stop_reason_after(run: Run, message: AssistantMessage) -> StopReason | None:
+    """Return why the run ends with *message*; ``None`` if it goes on."""
+    stop = _FINAL.get(message.stop_reason)
+    if stop is not None:
+        if run.open_round is not None:  # the last call may be cut in half: make none
+            finish_round(run)
+        return stop
+    is_last = run.open_round is None and message.stop_reason != "pause"
+    if is_last and run.read_output(message):
+        return "end_turn"
+    return None
+
+
+def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
+    """Call one method of all hooks; return whether one of them wants a retry."""
+    wants_retry = False
     for hook in getattr(run.setup.hooks, method):
         wish = hook(event)
         if isinstance(wish, Retry) and method == "after_model":
-            wants_again = True
+            wants_retry = True
         elif wish is not None:
             raise unknown_answer(method, wish)
-    return wants_again
+    return wants_retry
 
 
 def run_tool_round(
     run: Run,
 ) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, bool]:
-    """Make the calls of a turn.
+    """Make the tool calls of a turn.
 
-    :return: false if somebody has to be asked first, who cannot answer now.
+    :return: false if a question cannot be answered now: the run pauses.
     """
-    round = run.round
+    round = run.open_round
     assert round is not None
     run.enter("before tools")
-    run.claim.raise_if_cancel_due("after_tools")
+    run.raise_if_cancel_due("after_tools")
     while True:
-        is_answered = yield from ask_first(run, round)
+        is_answered = yield from ask_questions(run, round)
         if not is_answered:
             return False
         yield from make_calls(run, round)
+        # A tool that asked something is called again, with the answer.
         if all(call.question is None for call in round.invocations):
             break
     finish_round(run)
-    yield from hear_user(run)
+    yield from offer_input(run)
     return True
 
 
-def ask_first(
+def ask_questions(
     run: Run, round: ToolRound
 ) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, bool]:
-    """Ask whoever must be asked before calls are made, or made again.
+    """Ask every question of the round before any of its tools runs.
 
-    :return: false if that is not answered now.
+    :return: false if no one can answer now.
     """
-    while round.questions or prepare(run, round):
+    while round.questions or find_questions(run, round):
         questions = round.questions
-        state, phase = _waiting(questions[0])
-        run.respondent.show(run, questions)  # before anybody hears of it
+        state, phase = _waiting_for(questions[0])
+        run.respondent.show(run, questions)  # open before an event tells of them
         yield from run.change_state(state)
         run.enter(phase)
         round.is_waiting = True
-        # Again: somebody else may attend to the run by now.
+        # Again: the run may have moved to a handle, which has its own questions.
         shown = run.respondent.show(run, questions)
         if shown:
             yield InterruptRaised(shown)
         answers = yield questions
         if answers is None:
             return False
-        # A "yes" that comes after a cancel starts nothing.
-        run.claim.raise_if_cancel_due("after_tools")
+        # A "yes" that arrives after a cancel starts nothing.
+        run.raise_if_cancel_due("after_tools")
         round.is_waiting = False
         apply_answers(run, questions, answers)
         round.questions = ()
     return True
 
 
-def _waiting(question: Interrupt) -> tuple[State, str]:
-    """Return what a run that asks this is doing."""
+def _waiting_for(question: Interrupt) -> tuple[State, str]:
+    """Return the state and the phase of a run that waits for an answer."""
     if isinstance(question, ApprovalRequest):
         return "waiting_for_approval", "approval"
     if isinstance(question, AuthRequest):
@@ -216,49 +237,50 @@ def _waiting(question: Interrupt) -> tuple[State, str]:
 
 
 def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
-    """Run the tools of a round; what they ask is left to be answered."""
+    """Run the tools of a round. What they ask stays open for the next pass."""
     for invocation in round.invocations:
-        if not invocation.is_open and not invocation.is_announced:  # nothing will run
+        # Denied or skipped: no tool will run, so its end is announced here.
+        if not invocation.is_open and not invocation.is_announced:
             yield invocation.finished()
     executor = Executor(
         run.services.host(),
         run.token,
         width=run.setup.width,
         after=lambda invocation: after_tool(run, invocation),
-        leaving=run.token.background if run.may_leave else None,
+        leaving=run.token.background if run.can_move else None,
     )
     run.services.post = executor.post
     run.enter("tool")
-    waiting = [call for call in round.invocations if call.is_open]
-    again = {call.call.call_id for call in waiting if call.said}
+    open_calls = [call for call in round.invocations if call.is_open]
+    # A call that is made again with an answer counts once.
+    repeated = {call.call.call_id for call in open_calls if call.said}
     try:
-        with closing(executor.run(waiting)) as events:  # what runs ends with it
+        with closing(executor.run(open_calls)) as events:  # ends the tools with it
             for event in events:
                 if event.__class__ is ToolStarted:
                     assert isinstance(event, ToolStarted)
-                    run.meter.tool_calls += event.call_id not in again
+                    run.meter.tool_calls += event.call_id not in repeated
                     yield from run.change_state(
                         "executing_tool", event.name, event.call_id
                     )
                 yield event
     finally:
-        run.services.post = (
-            None  # it knows the run: without a circle it is gone at once
-        )
+        run.services.post = None  # breaks the cycle of run and executor
 
 
-def hear_user(
+def offer_input(
     run: Run,
 ) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, None]:
-    """Let whoever steers the run say something between a tool round and a turn."""
+    """Let the user add something between a tool round and the next turn."""
     last = run.transcript[-1]
-    if not run.is_steered or not isinstance(last, ToolMessage):
+    if not run.accepts_input or not isinstance(last, ToolMessage):
         return
-    # A run that is cancelled hears nothing: it is still to be said to the next one.
-    run.claim.raise_if_cancel_due("after_turn", "after_tools")
+    # A cancelled run takes no input: it is kept for the next run.
+    run.raise_if_cancel_due("after_turn")
     run.enter("after tools")
     turn = run.meter.turns
-    calls = run.invocations[len(run.invocations) - len(last.content) :]
+    invocations = run.progress.invocations
+    calls = invocations[len(invocations) - len(last.content) :]
     outcomes = tuple(call.report() for call in calls)
     pause = AfterToolResult(f"after_tools:{run.id}:{turn}", turn, outcomes)
     shown = run.respondent.show(run, (pause,))
@@ -270,11 +292,13 @@ def hear_user(
 
 
 def finish_round(run: Run) -> None:
-    """Put the results of a round into the transcript."""
-    round = run.round
+    """Commit the results of the open round to the transcript.
+
+    Safe to repeat: a signal handler may have raised between two steps.
+    """
+    round = run.open_round
     assert round is not None
-    # May be done again: a signal handler may have raised between two steps.
-    if round.told is None or run.transcript[-1] is not round.told:
-        round.told = round.message()
-        run.transcript.append(round.told)
-    run.round = None
+    if round.committed is None or run.transcript[-1] is not round.committed:
+        round.committed = round.results()
+        run.transcript.append(round.committed)
+    run.progress.open_round = None

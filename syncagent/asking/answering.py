@@ -1,14 +1,24 @@
-"""Who answers what a run asks: answers at hand, handlers, whoever comes to a desk."""
+"""Match the questions of a run with answers: at hand, by a handler, from any thread.
+
+A question that stops the loop is answered by the first of these that can:
+
+1. answers at hand: those given to ``resume()``;
+2. a handler of the agent (``approve=``, ``authenticate=``, ``ask=``), or of the run
+   that this one is part of;
+3. a handle or a driver, whose user answers from any thread;
+4. no one: the run pauses until it is resumed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ..cancel import CancelToken
-from ..exceptions import Cancelled, ToolError
+from ..cancel.deadlines import check_timeout
+from ..exceptions import Cancelled, ConfigurationError, ToolError
 from ..interrupts import (
     TIMED_OUT,
     AfterToolResult,
@@ -32,12 +42,13 @@ __all__ = [
     "Answering",
     "Approve",
     "Ask",
+    "Attendance",
     "Authenticate",
     "Handlers",
     "NOT_YET",
 ]
 
-#: They may take the run's token as a second argument, to hear of a cancel.
+#: A handler may take the run's token as a second argument, to learn of a cancel.
 Approve = (
     Callable[[ApprovalRequest], bool | Approval]
     | Callable[[ApprovalRequest, CancelToken], bool | Approval]
@@ -46,26 +57,46 @@ Authenticate = Callable[[AuthRequest], Any] | Callable[[AuthRequest, CancelToken
 Ask = Callable[[str], str] | Callable[[str, CancelToken], str]
 
 _ANY_QUESTION: Final = AwaitingInput("")
-#: Stands for answers that are waited for elsewhere, as the run is to be moved.
+#: In place of answers: the run moves to a handle, which waits for them.
 NOT_YET: Final[Mapping[str, Any]] = {"": "not yet"}
 
 
+class Attendance(NamedTuple):
+    """A handle or a driver as a run sees it: questions go out, input comes in."""
+
+    questions: OpenQuestions
+    inbox: Inbox
+    #: True for a driver: it also offers the moment after each tool round.
+    is_driver: bool = False
+
+
 class Handlers(msgspec.Struct, frozen=True):
-    """The functions of an agent that answer what its runs ask.
+    """The functions of an agent that answer the questions of its runs.
 
     They are called on a thread of their own, with the context variables of the run: a
     person may take for ever, and a cancel must not wait for that. A handler with a
     second parameter is given the token, and can end by itself.
+
+    :raises ConfigurationError: one of them is not a function.
     """
 
     approve: Approve | None = None
     authenticate: Authenticate | None = None
     ask: Ask | None = None
-    #: Seconds that each answer may take; who raises TimeoutError has not answered.
+    #: Seconds for each answer. A handler that raises TimeoutError did not answer.
     timeout: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("approve", "authenticate", "ask"):
+            handler = getattr(self, name)
+            if handler is not None and not callable(handler):
+                raise ConfigurationError(
+                    f"{name} must be a function; got {handler!r:.80}"
+                )
+        check_timeout(self.timeout, "answer_timeout")
+
     def find(self, question: Interrupt) -> tuple[str, Callable[..., Any] | None]:
-        """Return who answers *question*, with its name."""
+        """Return the name of the handler for *question*, and the handler if any."""
         if isinstance(question, ApprovalRequest):
             return "approve", self.approve
         if isinstance(question, AuthRequest):
@@ -76,105 +107,108 @@ class Handlers(msgspec.Struct, frozen=True):
 
 
 class Answering:
-    """Who answers what one run asks.
+    """Answers the questions of one run.
 
-    :param given: answers that are there already, by ids.
-    :param desk: where questions lie for which there is no handler; without one, the
-        run ends until they are answered.
-    :param inbox: what is said to the run between two turns.
-    :param is_pulled: is somebody shown that it could be said now?
-    :param waits_for: nobody looks at the desk until this is asked for the background.
-    :param outer: who answers what the run asks that this one is a part of, and is asked
-        for whatever there is nobody for here.
+    The run's thread calls everything here. It moves to the handle's thread with the
+    run: what a handler was asked before is not asked again.
+
+    :param at_hand: answers given in advance, by id.
+    :param attendance: the handle or driver that receives other questions; without one,
+        the run pauses.
+    :param waits_for: until this token's background is requested, the handle has no
+        user who could answer.
+    :param outer: answers the questions of the run that this one is part of; asked for
+        whatever cannot be answered here.
     """
 
     def __init__(
         self,
         handlers: Handlers,
-        given: Mapping[str, Any] | None = None,
+        at_hand: Mapping[str, Any] | None = None,
         *,
-        desk: OpenQuestions | None = None,
-        inbox: Inbox | None = None,
-        is_pulled: bool = False,
+        attendance: Attendance | None = None,
         waits_for: CancelToken | None = None,
         outer: Answering | None = None,
     ) -> None:
         self._handlers = handlers
-        self._given = given or {}
-        self._desk = desk
-        self._inbox = inbox
-        self._is_pulled = is_pulled
+        self._at_hand = at_hand or {}
+        self._attendance = attendance
         self._waits_for = waits_for
         self._outer = outer
-        #: What handlers have answered, and the one who is asked now.
-        self._answers: dict[str, Any] = {}
+        #: What handlers have answered so far for the questions being asked.
+        self._collected: dict[str, Any] = {}
         self._token: CancelToken | None = None
-        self._inquiry: tuple[str, HandlerCall] | None = None
+        #: The question that a handler works on, and its call.
+        self._handler_call: tuple[str, HandlerCall] | None = None
 
     @property
-    def desk(self) -> OpenQuestions | None:
-        """Where questions lie, if somebody looks there."""
+    def open_questions(self) -> OpenQuestions | None:
+        """Where other threads can answer, if a user looks there."""
         is_attended = self._waits_for is None or self._waits_for.background_requested
-        if is_attended and self._desk is not None:
-            return self._desk
+        if is_attended and self._attendance is not None:
+            return self._attendance.questions
         outer = self._outer
-        # Who pulls the outer run along cannot answer in the middle of its tool.
-        return None if outer is None or outer._is_pulled else outer.desk
+        # A driver of the outer run is inside next(): it cannot answer now.
+        return None if outer is None or outer._is_driven else outer.open_questions
 
     @property
-    def unheard(self) -> tuple[UserMessage, ...]:
-        """What was said to the run, and not heard yet."""
-        return () if self._inbox is None else self._inbox.messages
+    def _is_driven(self) -> bool:
+        return self._attendance is not None and self._attendance.is_driver
 
-    def attend(self, desk: OpenQuestions, inbox: Inbox) -> None:
-        """Have somebody attend to a run that nobody did before."""
-        self._desk, self._inbox = desk, inbox
+    @property
+    def pending_inputs(self) -> tuple[UserMessage, ...]:
+        """Input that was sent to the run and not taken yet."""
+        return () if self._attendance is None else self._attendance.inbox.messages
+
+    def attend(self, attendance: Attendance) -> None:
+        """Let a handle receive the questions of a run that moved to it."""
+        self._attendance = attendance
 
     def close(self) -> None:
-        """Leave a handler behind for which nobody waits any more."""
-        if self._inquiry is not None:
-            self._inquiry[1].leave()
+        """Leave a handler behind that still works on an answer."""
+        if self._handler_call is not None:
+            self._handler_call[1].leave()
 
-    # -- what a round asks ---------------------------------------------------------
+    # -- questions of a tool round -------------------------------------------------
 
     def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
-        """Return *questions* as those are to see them who follow the run."""
+        """Open *questions* for answers, and return them as events should show them."""
         if self._has_all(questions):
             return ()
-        if isinstance(questions[0], AfterToolResult) and not self._is_pulled:
+        if isinstance(questions[0], AfterToolResult) and not self._is_driven:
             return ()
-        if self.desk is not None and self._find(questions[0]) is None:
-            questions = tuple(self._lay(run, question) for question in questions)
+        if self.open_questions is not None and self._handler(questions[0]) is None:
+            questions = tuple(self._open(run, question) for question in questions)
         return questions
 
     def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
-        """Have all *questions*, of one kind, answered.
+        """Return the answers to all *questions*, which are of one kind.
 
         Cancellation: ends at once.
 
-        :return: nothing if there is nobody who could; :data:`NOT_YET` if the run is to
-            be moved, and asks again afterwards.
+        :return: ``None`` if no one can answer now; :data:`NOT_YET` if the run is about
+            to move, and asks again afterwards.
         """
         if self._has_all(questions):
-            # Once: a later call may have the same id.
-            given, self._given = self._given, {}
-            return given
+            # Use them once: a later call may have the same id.
+            at_hand, self._at_hand = self._at_hand, {}
+            return at_hand
         if isinstance(questions[0], AfterToolResult):
             return self._take_input(questions[0], run)
-        handler = self._find(questions[0])
-        if handler is None and self.desk is None:
+        handler = self._handler(questions[0])
+        if handler is None and self.open_questions is None:
             return None
-        # No tool runs meanwhile: what is to end after the tools ends now.
+        # No tool runs while a person is asked: a cancel after the tools is due now.
         later = run.claim.later
         answers: Answers = None
         token = self._token = self._token or later.answering(run.token)
         try:
             if handler is not None:
-                answers = self._by_handler(handler, questions, run, token)
+                answers = self._ask_handler(handler, questions, run, token)
             else:
-                answers = self._by_desk(questions, run, token)
+                answers = self._wait_for_answers(questions, run, token)
         except Cancelled:
-            run.claim.raise_if_cancel_due("after_tools")
+            run.raise_if_cancel_due("after_tools")
             raise
         finally:
             if answers is not NOT_YET:
@@ -183,17 +217,18 @@ class Answering:
         return answers
 
     def _has_all(self, questions: tuple[Interrupt, ...]) -> bool:
-        """Are the answers at hand?"""
-        return all(question.id in self._given for question in questions)
+        return all(question.id in self._at_hand for question in questions)
 
-    def _find(self, question: Interrupt) -> Callable[..., Any] | None:
-        return self._who(question)[1]
+    def _handler(self, question: Interrupt) -> Callable[..., Any] | None:
+        return self._named_handler(question)[1]
 
-    def _who(self, question: Interrupt) -> tuple[str, Callable[..., Any] | None]:
-        """Return who answers *question*, here or in the outer run, with its name."""
+    def _named_handler(
+        self, question: Interrupt
+    ) -> tuple[str, Callable[..., Any] | None]:
+        """Return the handler for *question*, of this run or the outer one."""
         name, handler = self._handlers.find(question)
         if handler is None and self._outer is not None:
-            return self._outer._who(question)
+            return self._outer._named_handler(question)
         return name, handler
 
     @property
@@ -201,120 +236,127 @@ class Answering:
         own = self._handlers.timeout
         return self._outer._timeout if own is None and self._outer else own
 
-    def _lay(self, run: Run, question: Interrupt) -> Interrupt:
-        assert self.desk is not None
+    def _open(self, run: Run, question: Interrupt) -> Interrupt:
+        """Open a question to other threads; its check runs on the answering thread."""
+        open_questions = self.open_questions
+        assert open_questions is not None
         if isinstance(question, AfterToolResult):
-            assert self._inbox is not None
-            # It is input like any other: heard in order, saved, and not lost.
-            return self.desk.lay(question, run.token, user_message, self._inbox.put)
-        round = run.round
+            assert self._attendance is not None
+            # Input like any other: taken in order, saved, and not lost.
+            inbox = self._attendance.inbox
+            return open_questions.add(question, run.token, user_message, inbox.put)
+        round = run.open_round
         assert round is not None
-        return self.desk.lay(
+        return open_questions.add(
             question, run.token, lambda answer: check_answer(round, question, answer)
         )
 
     def _take_input(self, pause: AfterToolResult, run: Run) -> Answers:
-        run.claim.raise_if_cancel_due(
-            "after_turn", "after_tools"
-        )  # what ends now hears nothing
-        if self.desk is not None:
-            self.desk.drop(pause.id)
-        return {pause.id: [] if self._inbox is None else self._inbox.take()}
+        run.raise_if_cancel_due("after_turn")  # a run that ends now takes no input
+        if self.open_questions is not None:
+            self.open_questions.drop(pause.id)
+        inbox = None if self._attendance is None else self._attendance.inbox
+        return {pause.id: [] if inbox is None else inbox.take()}
 
-    def _by_desk(
+    def _wait_for_answers(
         self, questions: tuple[Interrupt, ...], run: Run, token: CancelToken
     ) -> Answers:
-        desk = self.desk
-        assert desk is not None
+        open_questions = self.open_questions
+        assert open_questions is not None
         for question in questions:
-            self._lay(run, question)
-        # The whole round has the same time, from when it was asked.
-        limit = token.child(self._timeout)
-        return {asked.id: desk.wait(asked.id, limit) for asked in questions}
+            self._open(run, question)
+        # One deadline for the whole round, from when it was asked.
+        deadline = token.child(self._timeout)
+        return {
+            question.id: open_questions.wait(question.id, deadline)
+            for question in questions
+        }
 
-    def _by_handler(
+    def _ask_handler(
         self,
         handler: Callable[..., Any],
         questions: tuple[Interrupt, ...],
         run: Run,
         token: CancelToken,
     ) -> Answers:
-        said = RuleBook()
+        new_rules = RuleBook()
         for question in questions:
-            if question.id in self._answers or self._goes_for(question, said):
+            if question.id in self._collected or self._has_rule(question, new_rules):
                 continue
-            inquiry = self._inquire(handler, question, run, token)
+            call = self._call_for(handler, question, run, token)
             try:
-                wake = run.token.background if run.may_leave else None
-                if not inquiry.wait(wake):
+                wake = run.token.background if run.can_move else None
+                if not call.wait(wake):
                     return NOT_YET
-                answer = inquiry.answer()
+                answer = call.answer()
             except TimeoutError:
                 answer = TIMED_OUT
-            self._inquiry = None
-            assert run.round is not None
-            answer = check_answer(run.round, question, answer)
-            self._answers[question.id] = answer
+            self._handler_call = None
+            assert run.open_round is not None
+            answer = check_answer(run.open_round, question, answer)
+            self._collected[question.id] = answer
             if isinstance(question, ApprovalRequest):
                 is_same = answer.arguments is None
-                called = question.arguments if is_same else answer.arguments
-                remember(said, question.tool, called, answer)
-        answers, self._answers = self._answers, {}
+                arguments = question.arguments if is_same else answer.arguments
+                remember(new_rules, question.tool, arguments, answer)
+        answers, self._collected = self._collected, {}
         return answers
 
-    def _goes_for(self, question: Interrupt, said: RuleBook) -> bool:
-        """Was it said just now, and for good, what the answer is?"""
+    def _has_rule(self, question: Interrupt, new_rules: RuleBook) -> bool:
+        """Answer a question by a rule that an answer of the same round made."""
         if not isinstance(question, ApprovalRequest):
             return False
-        rule = said.find(question.tool, question.arguments)
+        rule = new_rules.find(question.tool, question.arguments)
         if rule is not None:
-            self._answers[question.id] = Approval(rule.allow, reason=rule.reason)
+            self._collected[question.id] = Approval(rule.allow, reason=rule.reason)
         return rule is not None
 
-    def _inquire(
+    def _call_for(
         self,
         handler: Callable[..., Any],
         question: Interrupt,
         run: Run,
         token: CancelToken,
     ) -> HandlerCall:
-        """Begin to ask a handler, unless that was asked on another thread before."""
-        if self._inquiry is not None and self._inquiry[0] == question.id:
-            return self._inquiry[1]
-        name = self._who(question)[0]
-        limit = token.child(self._timeout)
-        asked = question.question if isinstance(question, AwaitingInput) else question
-        inquiry = HandlerCall(name, run.id, handler, asked, limit)
-        self._inquiry = (question.id, inquiry)
-        return inquiry
+        """Return the call of the handler; it may have begun on the caller's thread."""
+        if self._handler_call is not None and self._handler_call[0] == question.id:
+            return self._handler_call[1]
+        name = self._named_handler(question)[0]
+        deadline = token.child(self._timeout)
+        argument: object = question
+        if isinstance(question, AwaitingInput):
+            argument = question.question
+        call = HandlerCall(name, run.id, handler, argument, deadline)
+        self._handler_call = (question.id, call)
+        return call
 
-    # -- what a tool asks ----------------------------------------------------------
+    # -- questions of a tool that waits for the answer -----------------------------
 
     @property
     def can_ask(self) -> bool:
-        """Can tools wait for an answer of the user?"""
-        if self._find(_ANY_QUESTION) is not None:
+        """True if a tool can wait for the user's answer."""
+        if self._handler(_ANY_QUESTION) is not None:
             return True
-        return self.desk is not None and not self._is_pulled
+        return self.open_questions is not None and not self._is_driven
 
     def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> str:
-        """Have the user answer what a tool asks.
+        """Return the user's answer to a question of a tool.
 
         Cancellation: ends at once.
 
-        :raises ToolError: nobody has answered in time.
+        :raises ToolError: the user did not answer in time.
         """
-        limit = token.child(self._timeout)
+        deadline = token.child(self._timeout)
         try:
-            handler = self._find(question)
+            handler = self._handler(question)
             if handler is not None:
-                words = question.question
-                answer = call_handler("ask", run.id, handler, words, limit)
+                text = question.question
+                answer = call_handler("ask", run.id, handler, text, deadline)
             else:
-                assert self.desk is not None
-                answer = self.desk.wait(question.id, limit)
+                assert self.open_questions is not None
+                answer = self.open_questions.wait(question.id, deadline)
         except TimeoutError:
             answer = TIMED_OUT
         if is_refusal(answer):
-            raise ToolError("nobody has answered")
+            raise ToolError("the user did not answer")
         return str(answer)

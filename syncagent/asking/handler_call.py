@@ -1,4 +1,4 @@
-"""Ask somebody who may take for ever: a person, mostly."""
+"""Call a user's handler on its own thread, with a deadline."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from ..tools.detachable import DetachableWork
 
 __all__ = ["HandlerCall", "call_handler"]
 
-#: How long a handler that can hear of a cancel has to end, in seconds, before it is
-#: left behind.
+#: Seconds that a handler which knows of the cancel has to end before it is left behind.
 _PATIENCE: Final = 1.0
 
-_Done = tuple[Any, BaseException | None]
+#: The answer, or the error that the handler raised.
+_Outcome = tuple[Any, BaseException | None]
 
 
 class HandlerCall:
-    """A question to a handler, on a thread of its own.
+    """One call of a handler, on a thread of its own.
 
-    One that takes a second argument is given *token*, to hear of a cancel.
+    A handler that takes a second argument is given *token*, to learn of a cancel.
 
-    :param name: what the thread, and the ledger, call it.
-    :param token: what ends it; its deadline, if it has one of its own, is how long the
-        handler has.
+    :param name: names the thread, and the entry in ``syncagent.abandoned()``.
+    :param token: ends the wait; its own deadline is the time the handler has.
     """
 
     def __init__(
@@ -38,27 +37,27 @@ class HandlerCall:
         token: CancelToken,
     ) -> None:
         self._token = token
-        self._can_hear = _takes_two(handler)
-        given = (question, token) if self._can_hear else (question,)
+        self._takes_token = _takes_token(handler)
+        arguments = (question, token) if self._takes_token else (question,)
 
-        def work() -> _Done:
+        def work() -> _Outcome:
             try:
-                return handler(*given), None
-            except BaseException as error:  # for whoever waits
+                return handler(*arguments), None
+            except BaseException as error:  # for the waiting thread
                 return None, error
 
-        self._mail: Mailbox[_Done] = Mailbox()
-        self._errand = DetachableWork(name, "", run_id, work, self._mail.put)
-        self._done: _Done | None = None
+        self._mail: Mailbox[_Outcome] = Mailbox()
+        self._work = DetachableWork(name, "", run_id, work, self._mail.put)
+        self._outcome: _Outcome | None = None
         self._has_begun = False
 
     def wait(self, wake: CancelToken | None = None) -> bool:
-        """Wait for the answer; one that is in is found with :meth:`answer`.
+        """Wait until the handler has returned; then :meth:`answer` has its answer.
 
         Cancellation: ends at once; the thread is left behind, unless it ends by itself.
 
-        :param wake: ends the wait, and nothing else: it can go on later, elsewhere.
-        :return: false if *wake* did.
+        :param wake: ends only the wait, which can be continued later on another thread.
+        :return: false if *wake* ended it.
         :raises Cancelled: the token was cancelled.
         :raises TimeoutError: the handler did not answer in time.
         """
@@ -68,35 +67,35 @@ class HandlerCall:
         try:
             if not self._has_begun:
                 self._has_begun = True
-                self._errand.start()
+                self._work.start()
             either = token if wake is None else CancelToken.any_of(token, wake)
-            self._done = self._mail.get(either)
-            if self._done is None and not token.cancelled:
+            self._outcome = self._mail.get(either)
+            if self._outcome is None and not token.cancelled:
                 is_kept = True
                 return False
-            if self._done is None and self._can_hear:
-                self._done = self._mail.get(CancelToken(), clock.now() + _PATIENCE)
+            if self._outcome is None and self._takes_token:
+                self._outcome = self._mail.get(CancelToken(), clock.now() + _PATIENCE)
         finally:
             if not is_kept:
                 self.leave()
-        self._checkpoint()  # an answer that comes after a cancel is none
+        self._checkpoint()  # an answer after a cancel does not count
         return True
 
     def _checkpoint(self) -> None:
-        # Its own deadline: the run's comes as the parent's.
+        # Only its own deadline: the run's arrives as a cancel of the parent.
         if self._token.cancelled and self._token.origin == "deadline":
-            raise TimeoutError("nobody has answered in time")
+            raise TimeoutError("the handler did not answer in time")
         self._token.checkpoint()
 
     def leave(self) -> None:
-        """Leave the handler behind if it has not answered; may be done again."""
-        if self._done is None and not self._errand.withdraw():
-            self._errand.leave(logging.INFO)  # people do not stop, nothing new
+        """Leave the handler behind if it has not answered. Safe to repeat."""
+        if self._outcome is None and not self._work.withdraw():
+            self._work.leave(logging.INFO)  # a person who does not answer is no news
 
     def answer(self) -> Any:
-        """Return the answer, or raise what the handler has raised."""
-        assert self._done is not None
-        answer, error = self._done
+        """Return the answer, or raise the error of the handler."""
+        assert self._outcome is not None
+        answer, error = self._outcome
         if error is not None:
             raise error
         return answer
@@ -109,27 +108,27 @@ def call_handler(
     question: object,
     token: CancelToken,
 ) -> Any:
-    """Have a handler answer a question, and wait for that.
+    """Call a handler, and return its answer.
 
     Cancellation: ends at once; the thread is left behind, unless it ends by itself.
 
     :raises Cancelled: *token* was cancelled.
     :raises TimeoutError: its own deadline has passed.
     """
-    inquiry = HandlerCall(name, run_id, handler, question, token)
-    inquiry.wait(None)
-    return inquiry.answer()
+    call = HandlerCall(name, run_id, handler, question, token)
+    call.wait(None)
+    return call.answer()
 
 
-def _takes_two(handler: Callable[..., Any]) -> bool:
+def _takes_token(handler: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(handler).parameters.values()
     except (TypeError, ValueError):  # a builtin, such as input
         return False
-    by_place = [
+    positional = [
         each
         for each in parameters
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
         and each.default is each.empty
     ]
-    return len(by_place) >= 2
+    return len(positional) >= 2

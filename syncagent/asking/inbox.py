@@ -9,20 +9,16 @@ from ..cancel import CancelToken, Mailbox
 from ..cancel.once import Once
 from ..messages import UserMessage
 
-__all__ = [
-    "Inbox",
-]
+__all__ = ["Inbox"]
 
 _TAKEN: Final = "taken"
-
-
 _REFUSED: Final = "refused"
 
 
 class Inbox:
-    """What is said to a run while it is busy, in order. Any thread may put.
+    """Messages to a run, in order. Any thread may put, the run's thread takes.
 
-    What was put is taken, or was refused; nothing is lost in between.
+    A message that was put is either taken or refused; none is lost in between.
     """
 
     def __init__(self) -> None:
@@ -31,7 +27,7 @@ class Inbox:
         self._is_closed = False
 
     def put(self, message: UserMessage) -> bool:
-        """Add a message; tell whether it will be taken."""
+        """Add a message; return false if it is refused."""
         fate: Once[str] = Once()
         self._entries.append((message, fate))  # publish first, then look
         if self._is_closed and fate.claim(_REFUSED) is _REFUSED:
@@ -40,7 +36,7 @@ class Inbox:
         return True
 
     def take(self) -> list[UserMessage]:
-        """Return all that was put since the last time."""
+        """Take out all messages."""
         taken: list[UserMessage] = []
         while self._entries:
             message, fate = self._entries.popleft()
@@ -49,22 +45,21 @@ class Inbox:
         return taken
 
     def take_as_one(self, before: tuple[UserMessage, ...] = ()) -> UserMessage | None:
-        """Return all that was put since the last time, as one message, if anything.
+        """Take out all messages as one; None if there are none.
 
-        :param before: what else is said then, and first.
+        :param before: messages to put in front.
         """
         taken = self.take()
-        joined = (*before, *taken)
-        content = tuple(block for message in joined for block in message.content)
+        content = tuple(block for each in (*before, *taken) for block in each.content)
         return UserMessage(content) if taken else None
 
     @property
     def messages(self) -> tuple[UserMessage, ...]:
-        """What is there."""
+        """The messages that wait."""
         return tuple(message for message, fate in list(self._entries) if not fate)
 
     def wait(self, token: CancelToken) -> bool:
-        """Wait until there is something; tell whether there is.
+        """Wait for a message; return whether there is one.
 
         Cancellation: ends at once.
         """
@@ -72,12 +67,12 @@ class Inbox:
             self._bell.get(token)
         return bool(self.messages)
 
-    def close(self) -> bool:
-        """Refuse what comes from now on, unless something is there; tell which."""
-        self._is_closed = True
+    def close_if_empty(self) -> bool:
+        """Refuse all later messages, unless one waits; return whether it is closed."""
+        self._is_closed = True  # publish first, then look
         self._is_closed = not self.messages
         return self._is_closed
 
-    def shut(self) -> None:
-        """Refuse what comes from now on; what is there stays."""
+    def close(self) -> None:
+        """Refuse all later messages; those that wait stay."""
         self._is_closed = True

@@ -2,118 +2,129 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from .._closeable import Closeable
-from ..cancel import CancelMode, CancelToken, Receipt, clock
+from ..cancel import CancelMode, CancelToken, Receipt, RunClaim, clock
 from ..cancel.deadlines import check_timeout
 from ..cancel.deferred import check_mode
 from ..cancel.reason import make_cause
 from ..conversation.conversation import Background, check_background
-from ..conversation.descendants import cancel_begun_by
-from ..conversation.request import Cancel, compose
+from ..conversation.descendants import cancel_descendants
+from ..conversation.request import Cancel, run_token
 from ..events import RunState
 from ..exceptions import AgentBusy, ConfigurationError, InterruptOver, Origin
 from ..interrupts import Approval, Interrupt, Remember
 from ..messages import Prompt, UserMessage, user_message
 from ..result import RunResult
-from .handle_thread import Serving
+from .handle_thread import HandleThread
 from .subscriptions import Subscription
 
 __all__ = ["Handle"]
 
 
-class Handle(Serving, Closeable):
+class Handle(Closeable):
     """A run in the background, on a daemon thread of its own.
 
-    Everything here may be called from any thread. What ends something, ``cancel()``,
-    ``interrupt()`` and ``shutdown()``, is as safe as :meth:`syncagent.Agent.cancel`.
-    A ``with`` block shuts it down at its end.
+    Call everything here from any thread. ``cancel()``, ``interrupt()`` and
+    ``shutdown()`` are as safe as :meth:`syncagent.Agent.cancel`. A ``with`` block shuts
+    the handle down at its end.
     """
 
-    # -- what it comes to ----------------------------------------------------------
+    def __init__(self, thread: HandleThread) -> None:
+        self.thread: Final = thread
+        #: The id of its first run, by which it is known.
+        self.run_id: Final = thread.run_id
+
+    # -- the result ----------------------------------------------------------------
 
     def result(self, timeout: float | None = None) -> RunResult:
-        """Wait until it has nothing left to do; return what its last run came to.
+        """Wait until there is nothing left to do; return the result of the last run.
 
-        Cancellation: it waits for the end of a run, which that run's cancel brings.
+        Cancellation: a cancel of the run ends the wait.
 
         :raises TimeoutError: it is still busy after *timeout* seconds.
-        :raises AgentBusy: this is a part of the run, which would wait for itself.
-        :raises SyncAgentError: what the run has raised.
+        :raises AgentBusy: the caller is part of the run, and would wait for itself.
+        :raises SyncAgentError: the error that the run raised.
         """
         if not self.wait(timeout):
             raise TimeoutError(f"run {self.run_id} is still busy after {timeout} s")
-        outcome = self._outcome
+        outcome = self.thread.outcome
         if isinstance(outcome, BaseException):
             raise outcome
         if outcome is None:
             raise ConfigurationError(
-                "there is no result, as nothing was said; give start() a prompt, or "
-                "send_input() before"
+                "there is no result, because there was no prompt; give start() a "
+                "prompt, or call send_input() first"
             )
         return outcome
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has nothing left to do, at most *timeout* seconds.
+        """Wait until there is nothing left to do, at most *timeout* seconds.
 
-        Cancellation: it waits for the end of a run, which that run's cancel brings.
+        Cancellation: a cancel of the run ends the wait.
 
-        :return: whether that is so.
-        :raises AgentBusy: this is a part of the run, which would wait for itself.
+        :return: false if it is still busy.
+        :raises AgentBusy: the caller is part of the run, and would wait for itself.
         """
-        self._refuse_child()
-        if not self._is_idle() and self._is_own_thread():
-            raise AgentBusy("this is a part of the run, which would wait for itself")
+        thread = self.thread
+        thread.check_process()
+        if not thread.is_idle and thread.is_own_thread:
+            raise AgentBusy("this code is part of the run, and would wait for itself")
         check_timeout(timeout)
         until = None if timeout is None else clock.now() + timeout
-        return self._rested.wait(self._is_idle, CancelToken(), until)
+        return thread.rested.wait(lambda: thread.is_idle, CancelToken(), until)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until it is over, and its done callbacks have returned.
+        """Wait until it is over and its done callbacks have returned.
 
-        An idle one is not over.
+        An idle handle is not over. On its own thread, and on those of its tools, this
+        does not wait, because it would wait for ever.
 
-        On its own thread, and on those of its tools, it does not wait, as that would
-        be for ever.
-
-        Cancellation: it waits for the end of one, so nothing else ends it.
+        Cancellation: none but *timeout*: this is the wait for the end.
 
         :return: whether it is over.
         """
-        is_part = self._pid != os.getpid() or self._is_own_thread()
-        return self.callbacks.returned.wait(0.0 if is_part else timeout)
+        thread = self.thread
+        is_part = not thread.is_own_process or thread.is_own_thread
+        return thread.callbacks.returned.wait(0.0 if is_part else timeout)
 
     def done(self) -> bool:
-        """Is it over? One that is idle is not."""
-        return self.ended.cancelled
+        """Return whether it is over. An idle handle is not."""
+        return self.thread.ended.cancelled
 
     def cancelled(self) -> bool:
-        """Is it over, and was its last run cancelled?"""
-        outcome = self._outcome
+        """Return whether it is over, and its last run was cancelled."""
+        outcome = self.thread.outcome
         return self.done() and isinstance(outcome, RunResult) and outcome.cancelled
 
     @property
+    def ended(self) -> CancelToken:
+        """A token that is cancelled when the handle is over."""
+        return self.thread.ended
+
+    @property
     def error(self) -> BaseException | None:
-        """What its last run has raised, if it did."""
-        outcome = self._outcome
+        """The error of the last run, if it raised one."""
+        outcome = self.thread.outcome
         return outcome if isinstance(outcome, BaseException) else None
 
     def add_done_callback(self, function: Callable[[Handle], object]) -> None:
-        """Have *function* called with this when it is over.
+        """Call *function* with this handle when it is over.
 
-        It is called on the handle's own thread; on this one, and at once, if it is over
-        already. What it raises is logged.
+        It is called on the handle's own thread; on this one, at once, if the handle is
+        over already. What it raises is logged.
 
         :raises TypeError: it cannot be called.
         """
         if not callable(function):
             raise TypeError(f"add_done_callback() takes a function; got {function!r}")
-        self.callbacks.add(function)  # publish first, then look
+        callbacks = self.thread.callbacks
+        callbacks.add(partial(function, self))  # publish first, then look
         if self.done():
-            self.callbacks.call(self.run_id, self)
+            callbacks.call(self.run_id)
 
     # -- ending it -----------------------------------------------------------------
 
@@ -126,21 +137,20 @@ class Handle(Serving, Closeable):
         force: bool = False,
         background: Background = "keep",
     ) -> Receipt:
-        """End the live run, and with it the handle.
+        """Cancel the live run, and end the handle with it.
 
         :param background: ``cancel`` also ends the handles that its tools have started.
-        :return: true if and only if a run was live, or waited for its turn; else
+        :return: true if and only if a run was live or waited for its turn; else
             nothing happens.
         """
-        nothing = _checked(reason, origin, mode)
         check_background(background)
-        claim = self._live()
+        claim, missed = self._live(reason, origin, mode)
         if claim is None:
-            return nothing
-        self._cancelled = claim
+            return missed
+        self.thread.cancelled = claim
         receipt = claim.cancel(reason, origin, mode=mode, force=force)
         if background == "cancel":
-            cancel_begun_by(claim.run_id, reason, mode=mode, force=force)
+            cancel_descendants(claim.run_id, reason, mode=mode, force=force)
         return receipt
 
     def interrupt(
@@ -151,44 +161,58 @@ class Handle(Serving, Closeable):
         mode: CancelMode = "now",
         force: bool = False,
     ) -> Receipt:
-        """End the live run; the handle lives on, and takes :meth:`send_input`.
+        """Cancel the live run; the handle lives on, and takes :meth:`send_input`.
 
-        What was sent before, and not heard yet, is said next. If the run still waits
-        for its turn, what it was to say is said together with that.
+        Input that was sent before and not taken becomes the next prompt, together with
+        the prompt of a run that still waited for its turn.
 
-        :return: true if and only if a run was live, or waited for its turn; else
+        :return: true if and only if a run was live or waited for its turn; else
             nothing happens.
         """
-        nothing = _checked(reason, origin, mode)
-        claim = self._live()
+        claim, missed = self._live(reason, origin, mode)
         if claim is None:
-            return nothing
-        self._interrupted = claim
+            return missed
+        self.thread.interrupted = claim
         return claim.cancel(reason, origin, mode=mode, force=force)
 
+    def _live(
+        self, reason: str, origin: Origin, mode: CancelMode
+    ) -> tuple[RunClaim | None, Receipt]:
+        """Return the claim to cancel, and the receipt if there is none.
+
+        :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
+        :raises ValueError: there is no such origin or mode; nothing is cancelled.
+        """
+        check_mode(mode)
+        missed = Receipt(None, make_cause(reason, origin))
+        # A run of the parent is not the forked child's to cancel.
+        claim = self.thread.claim if self.thread.is_own_process else None
+        return claim, missed
+
     def background(self) -> None:
-        """Have it count as sent to the background, as nobody waits for it any more.
+        """Count as sent to the background: no caller waits for it any more.
 
         ``agent.cancel()`` and Ctrl+C under ``cancel_on_signals()`` spare it from now
-        on, and ``agent.fork()`` is the conversation before its run.
+        on, and ``agent.fork()`` has the conversation before its run.
         """
-        self.is_background = True  # publish first, then look
-        claim = self._live()
+        thread = self.thread
+        thread.is_background = True  # publish first, then look
+        claim = thread.claim if thread.is_own_process else None
         if claim is not None:
             claim.is_background = True
 
     def shutdown(self, reason: str = "shut down", *, force: bool = False) -> Receipt:
         """End the handle, whatever it is doing; :meth:`wait` waits for that.
 
-        :return: true if and only if a run was live, or waited for its turn; it ends as
+        :return: true if and only if a run was live or waited for its turn; it ends as
             ``shutdown``.
         """
-        return self._stop(reason, "shutdown", force=force)
+        return self.thread.stop(reason, "shutdown", force=force)
 
     def close(self) -> None:
-        """Shut it down, and wait for that.
+        """Shut it down, and wait for the end.
 
-        Cancellation: it waits for the end of one, so nothing else ends it.
+        Cancellation: none: this is the wait for the end.
         """
         self.shutdown()
         self.join(timeout=None)
@@ -196,15 +220,15 @@ class Handle(Serving, Closeable):
     # -- talking to it -------------------------------------------------------------
 
     def send_input(self, prompt: Prompt) -> None:
-        """Say something to it, whatever it is doing.
+        """Send input, whatever the handle is doing.
 
-        It is heard after the tool round that runs, or else in a run of its own, with
-        all that was sent meanwhile, in order.
+        The run takes it after its current tool round; else it becomes the prompt of
+        the next run, together with all other input, in order.
 
-        :raises ConfigurationError: it is over, and would never hear it.
+        :raises ConfigurationError: the handle is over.
         """
-        self._refuse_child()
-        if not self._inbox.put(user_message(prompt)):
+        self.thread.check_process()
+        if not self.thread.inbox.put(user_message(prompt)):
             raise ConfigurationError(
                 f"run {self.run_id} is over and takes no more input; start another one "
                 "with agent.start()"
@@ -212,13 +236,13 @@ class Handle(Serving, Closeable):
 
     @property
     def pending_inputs(self) -> tuple[UserMessage, ...]:
-        """What was sent and not heard yet, also if it never will be."""
-        return (*self._unsaid, *self._inbox.messages)
+        """Input that was sent and not taken yet, also if it never will be."""
+        return (*self.thread.unsent, *self.thread.inbox.messages)
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """What it waits for; each can be answered directly, or with :meth:`answer`."""
-        return self._desk.open
+        """The open questions; answer them directly, or with :meth:`answer`."""
+        return self.thread.questions.open
 
     def answer(
         self,
@@ -229,27 +253,27 @@ class Handle(Serving, Closeable):
         arguments: dict[str, Any] | None = None,
         reason: str = "",
     ) -> bool:
-        """Answer what it waits for.
+        """Answer an open question.
 
-        :param id: the interrupt's, or that of the tool call that it is about.
-        :param answer: whether a tool may be called; credentials; words.
+        :param id: the id of the interrupt, or of the tool call that it is about.
+        :param answer: true or false for an approval; credentials; text.
         :param remember: for later calls, see :class:`~syncagent.interrupts.Approval`.
-        :param arguments: to be used in place of the model's.
-        :param reason: told to the model if it is not allowed.
-        :return: whether it counts; false if that was over already.
-        :raises ConfigurationError: nobody has asked that, or the answer makes no sense;
-            it still waits then.
+        :param arguments: replace those of the model.
+        :param reason: told to the model if the answer is false.
+        :return: whether the answer counts; false if the question was over already.
+        :raises ConfigurationError: there is no such question, or the answer does not
+            fit; the question stays open.
         """
-        self._refuse_child()
+        self.thread.check_process()
         if isinstance(answer, bool):
             answer = Approval(answer, arguments, reason, remember)
         elif remember or reason or arguments is not None:
             raise ConfigurationError(
                 "remember, arguments and reason go with True or False; put them into "
-                "Approval(...), or leave them away"
+                "Approval(...), or omit them"
             )
         try:
-            self._desk.answer(id, answer)
+            self.thread.questions.answer(id, answer)
         except InterruptOver:
             return False
         return True
@@ -263,48 +287,38 @@ class Handle(Serving, Closeable):
         after: int | None = None,
         cancel: Cancel | None = None,
     ) -> Subscription:
-        """Follow its events; any number of threads may, each at its own pace.
+        """Follow the events; any number of threads may, each at its own pace.
 
-        :param replay: begin with what has happened already, as far as it is kept.
-        :param after: begin after so many events, the ``position`` of an earlier
-            subscription; more than there were are as many as there were.
+        :param replay: begin with the events so far, as far as they are kept.
+        :param after: begin after this many events: the ``position`` of an earlier
+            subscription.
         :param cancel: an event or a token of yours that ends the subscription.
-        :raises ConfigurationError: *after* is no such number.
+        :raises ConfigurationError: *after* is not such a number.
         """
-        begin = _begin(self._events.count, replay, after)
-        token, following = compose(None, None, cancel)
-        return Subscription(self._events, begin, token, following)
+        log = self.thread.events
+        begin = 0 if replay else log.count
+        if after is not None:
+            begin = min(_checked_position(after), log.count)
+        token, following = run_token(None, None, cancel)
+        return Subscription(log, begin, token, following)
 
     @property
     def event_count(self) -> int:
-        """How many events there were so far."""
-        return self._events.count
+        """The number of events so far."""
+        return self.thread.events.count
 
     @property
     def state(self) -> RunState:
-        """What it is doing: a string, which has ``tool``, ``call_id``, ``message``."""
-        return RunState(self._state)
+        """The state: a string that has ``tool``, ``call_id`` and ``message``."""
+        return RunState(self.thread.state)
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.run_id}: {self.state}>"
 
 
-def _begin(count: int, replay: bool, after: Any) -> int:
-    """Return the number of the first event that is to be seen, of *count*."""
-    if after is None:
-        return 0 if replay else count
+def _checked_position(after: Any) -> int:
     if not isinstance(after, int) or isinstance(after, bool) or after < 0:
         raise ConfigurationError(
-            f"subscribe(after=...) is a number of events, from 0 on; got {after!r:.80}"
+            f"subscribe(after=...) must be a non-negative integer; got {after!r:.80}"
         )
-    return min(after, count)
-
-
-def _checked(reason: str, origin: Origin, mode: CancelMode) -> Receipt:
-    """Return what a cancel gives that finds nothing; before it has done anything.
-
-    :raises TypeError: *reason* or *origin* is not a string.
-    :raises ValueError: there is no such origin or mode.
-    """
-    check_mode(mode)
-    return Receipt(None, make_cause(reason, origin))
+    return after

@@ -1,4 +1,4 @@
-"""Many runs in the background: find them, and end them together."""
+"""The runs in the background of a program: find them, and end them together."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,31 +30,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Runtime", "ShutdownReport"]
 
-#: How long runs that were told to end have for that, in seconds, before they are
-#: reported as still running.
+#: Seconds that cancelled runs have before they are reported as still running.
 _GRACE: Final = 5.0
-#: What a shell reports for a process that SIGTERM has ended.
+#: The exit code of a process that SIGTERM ended, as shells report it.
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class ShutdownReport(msgspec.Struct, frozen=True):
-    """What became of the runs when everything was shut down, by their ids."""
+    """How the runs ended when everything was shut down, by their ids."""
 
-    #: They came to their end.
+    #: They finished.
     drained: tuple[str, ...] = ()
-    #: They were told to end, and have.
+    #: They were cancelled.
     cancelled: tuple[str, ...] = ()
-    #: They were told to end, and have not: a tool does not stop.
+    #: They were cancelled and still run: a tool does not stop.
     running: tuple[str, ...] = ()
 
 
 class Runtime(Closeable):
-    """Handles by their ids. A finished one leaves by itself.
+    """Handles by their ids. A handle that is done leaves by itself.
 
-    Everything here may be called from any thread. At the end of a ``with`` block, and
-    at the latest when the interpreter exits, it is shut down.
+    Call everything here from any thread. The runtime is shut down at the end of a
+    ``with`` block, and at the latest when the interpreter exits.
 
-    :param drain: how many seconds runs have to come to their end then.
+    :param drain: seconds that runs then have to finish.
     """
 
     def __init__(self, *, drain: float | None = 10.0) -> None:
@@ -69,10 +69,10 @@ class Runtime(Closeable):
     def start(
         self, agent: Agent, prompt: Prompt | None = None, **settings: Any
     ) -> Handle:
-        """Begin a run in the background.
+        """Start a run in the background.
 
         :param settings: as for :meth:`syncagent.Agent.start`.
-        :raises ConfigurationError: it is shut down.
+        :raises ConfigurationError: the runtime is shut down.
         """
         self._check_open()
         start = getattr(agent, "start", None)
@@ -81,12 +81,13 @@ class Runtime(Closeable):
         return self.add(start(prompt, **settings))
 
     def add(self, handle: Handle) -> Handle:
-        """Take in a handle that somebody else has started, and return it."""
+        """Add a handle that was started elsewhere, and return it."""
         if not isinstance(handle, Handle):
             raise ConfigurationError(f"add() takes a Handle; got {handle!r:.80}")
         self._handles[handle.run_id] = handle
-        handle.callbacks.add_last(self._leave)  # publish first, then look
-        if handle.callbacks.returned.cancelled:
+        callbacks = handle.thread.callbacks
+        callbacks.add_last(partial(self._leave, handle))  # publish first, then look
+        if callbacks.returned.cancelled:
             self._leave(handle)
         if self._is_closed:  # at this very moment
             handle.shutdown()
@@ -95,21 +96,19 @@ class Runtime(Closeable):
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ConfigurationError(
-                "the runtime is shut down, and begins nothing more"
-            )
+            raise ConfigurationError("the runtime is shut down and starts no more runs")
 
     def _leave(self, handle: Handle) -> None:
-        if self._handles.get(handle.run_id) is handle:  # a run may go on in another
+        if self._handles.get(handle.run_id) is handle:  # a later handle may have its id
             self._handles.pop(handle.run_id, None)
 
     def get(self, run_id: str) -> Handle | None:
-        """Return a handle that is not done, if there is one of that id.
+        """Return the handle with that id, or None if there is none or it is done.
 
-        :raises TypeError: that is no id; a handle has one in its ``run_id``.
+        :raises TypeError: *run_id* is not a string.
         """
         if not isinstance(run_id, str):
-            raise TypeError(f"a run id is a string; got {run_id!r:.80}")
+            raise TypeError(f"run_id must be a string; got {run_id!r:.80}")
         handle = self._handles.get(run_id)
         return None if handle is None or handle.done() else handle
 
@@ -155,18 +154,18 @@ class Runtime(Closeable):
     def shutdown(
         self, timeout: float | None = 10.0, *, grace: float = _GRACE
     ) -> ShutdownReport:
-        """Begin no more runs, let live ones come to their end, then cancel the rest.
+        """Start no more runs, let the live ones finish, then cancel the rest.
 
-        Cancellation: it waits for the end of runs, which their cancel brings.
+        Cancellation: a cancel of the runs ends the wait for them.
 
-        :param timeout: seconds for the first; ``None`` is as long as it takes.
-        :param grace: seconds for the second.
+        :param timeout: seconds to let them finish; ``None`` for no limit.
+        :param grace: seconds for cancelled runs to end.
         """
         check_timeout(timeout)
         check_timeout(grace, "grace")
         self._is_closed = True
         is_ours = self._pid == os.getpid()
-        # Also those whose done callbacks are still at work.
+        # Also those whose done callbacks are still running.
         handles = list(self._handles.values()) if is_ours else []
         until = None if timeout is None else clock.now() + timeout
         drained = [each for each in handles if _wait(each, until)]
@@ -181,7 +180,7 @@ class Runtime(Closeable):
         return ShutdownReport(*(_ids(each) for each in (drained, cancelled, running)))
 
     def close(self) -> None:
-        """Shut it down.
+        """Shut down.
 
         Cancellation: as for :meth:`shutdown`.
         """
@@ -191,14 +190,14 @@ class Runtime(Closeable):
     def drain_on_sigterm(self) -> Iterator[Runtime]:
         """Make SIGTERM leave the block by :exc:`SystemExit`, and drain at its end.
 
-        A second SIGTERM cancels what is still running. One that comes when the block
-        has ended, and drains already, takes effect after that.
+        A second SIGTERM cancels the runs that are left. One that arrives while the end
+        of the block drains takes effect after that.
 
-        :raises WrongThread: not called on the main thread.
+        :raises WrongThread: this is not the main thread.
         """
         if threading.current_thread() is not threading.main_thread():
             raise WrongThread(
-                "drain_on_sigterm() works on the main thread only, as Python delivers "
+                "drain_on_sigterm() works on the main thread only: Python delivers "
                 "signals there"
             )
         catcher = _Catcher(self)
@@ -222,23 +221,23 @@ class Runtime(Closeable):
 
 
 class _Catcher:
-    """What SIGTERM does in one block."""
+    """The SIGTERM handler of one block."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._has_come = False
-        #: Has the block ended?
+        self._was_called = False
+        #: True once the block has ended.
         self.is_draining = False
-        #: Has the first one come after that?
+        #: True if the first SIGTERM came after that.
         self.is_late = False
 
     def handle(self, signum: int, frame: FrameType | None) -> None:
         # Runs between two steps of the main thread: nothing here may take a lock.
-        if self._has_come:
+        if self._was_called:
             for handle in self._runtime.list():
                 handle.shutdown("SIGTERM")
             return
-        self._has_come = True
+        self._was_called = True
         self.is_late = self.is_draining
         if not self.is_late:
             self._runtime._is_closed = True
@@ -246,10 +245,10 @@ class _Catcher:
 
 
 def _wait(handle: Handle, until: float | None) -> bool:
-    """Wait until a handle has nothing left to do; tell whether that is so."""
+    """Wait until a handle has nothing left to do; false if it is still busy."""
     try:
         return handle.wait(None if until is None else max(0.0, until - clock.now()))
-    except AgentBusy:  # it is one of its tools that shuts everything down
+    except AgentBusy:  # one of its own tools shuts everything down
         return False
 
 
@@ -257,7 +256,7 @@ def _ids(handles: list[Handle]) -> tuple[str, ...]:
     return tuple(handle.run_id for handle in handles)
 
 
-#: Those to be shut down at the end.
+#: Shut down when the interpreter exits.
 _runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 

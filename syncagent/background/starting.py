@@ -1,4 +1,4 @@
-"""Runs that go on in the background when somebody asks for that."""
+"""Three ways to have a run in the background: start it, move it, or wait for it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import msgspec
 
 from ..cancel import CancelToken
 from ..conversation.conversation import Conversation
-from ..conversation.live_run import Pump, RunEnd
+from ..conversation.live_run import LiveRun
 from ..conversation.queue import OnBusy, check_busy
 from ..conversation.request import RunRequest
 from ..result import RunResult
 from ..transcript.transcript import Transcript
 from .handle import Handle
+from .handle_thread import HandleThread
 
 __all__ = ["move_to_background", "run_releasable", "start_handle"]
 
@@ -24,63 +25,66 @@ def start_handle(
     keep_alive: bool,
     size: int,
 ) -> Handle:
-    """Begin a run on a thread of its own, and return its handle.
+    """Start a run on a thread of its own, and return its handle.
 
-    :raises AgentBusy: there is a live run, and that is what *on_busy* says.
+    :raises AgentBusy: a run is live, and *on_busy* is ``raise``.
     """
-    is_kept = keep_alive or not request.has_work
-    name = "" if request.resumes is None else request.resumes.run_id
-    handle = Handle(conversation, name, keep_alive=is_kept, size=size)
-    how = conversation.on_busy if on_busy is None else check_busy(on_busy)
-    wanted = msgspec.structs.replace(request, on_busy=how)
-    unheard = conversation.unheard
+    keep_alive = keep_alive or not request.has_work
+    run_id = "" if request.resumes is None else request.resumes.progress.run_id
+    thread = HandleThread(conversation, run_id, keep_alive=keep_alive, size=size)
+    handle = Handle(thread)
+    choice = conversation.on_busy if on_busy is None else check_busy(on_busy)
+    request = msgspec.structs.replace(request, on_busy=choice)
+    untaken_input = conversation.untaken_input
     try:
-        if request.said is None:
-            for message in conversation.take_unheard():
+        if request.prompt is None:
+            for message in conversation.take_untaken_input():
                 handle.send_input(message.content)
-        # Who waits for the agent waits on the handle's thread.
-        handle.start(wanted, begins_here=how == "raise")
+        # A run that waits for the agent does so on the handle's thread.
+        thread.start(request, begins_here=choice == "raise")
         return handle  # noqa: TRY300, a signal handler may raise at the very end
     except BaseException:
-        handle.give_up("it could not be started")
-        conversation.unheard = unheard  # for the next one
+        thread.give_up("it could not be started")
+        conversation.untaken_input = untaken_input  # for the next one
         raise
 
 
-def move_to_background(conversation: Conversation, end: RunEnd, pump: Pump) -> Handle:
-    """Have a thread of its own go on with a run, and return its handle.
+def move_to_background(conversation: Conversation, live_run: LiveRun) -> Handle:
+    """Have a thread of its own drive a live run, and return its handle.
 
-    :raises RuntimeError: there is no thread to be had.
+    :raises RuntimeError: no thread can be started.
     """
-    handle = Handle(conversation, end.run.id)
-    handle.take_over(end, pump)
-    return handle
+    thread = HandleThread(conversation, live_run.run.id)
+    thread.take_over(live_run)
+    return Handle(thread)
 
 
 def run_releasable(conversation: Conversation, request: RunRequest) -> RunResult:
-    """Drive a run on a thread of its own, from its begin, and wait for its end.
+    """Drive a run on a thread of its own, and wait for its end.
 
-    Cancellation: ends at once. If somebody asks for the background, the caller is
-    released at once, and the run goes on. It stays here if no thread is to be had.
+    Cancellation: ends at once. If the background is requested, the caller is released
+    at once and the run goes on. The run stays on this thread if no other can be
+    started.
     """
-    handle = Handle(conversation)
-    wanted = msgspec.structs.replace(request, is_releasable=True)
+    thread = HandleThread(conversation)
+    request = msgspec.structs.replace(request, is_releasable=True)
     try:
-        stream = handle.start(wanted, begins_here=True, may_stay=True)
+        stream = thread.start(request, begins_here=True, may_stay=True)
         assert stream is not None
-        either_token = CancelToken.any_of(handle.ended, stream.claim.token.background)
+        either_token = CancelToken.any_of(thread.ended, stream.claim.token.background)
         either_token.wait()
+        handle = Handle(thread)
         if handle.done():
             return handle.result(0)
-        stream.claim.is_background = handle.is_background = True
+        stream.claim.is_background = thread.is_background = True
         result = RunResult(
             text="",
             stop_reason="backgrounded",
-            run_id=handle.run_id,
+            run_id=thread.run_id,
             messages=tuple(Transcript(conversation.messages).repaired()),
             start=stream.start,
         )
         return result.with_handle(handle)
     except BaseException:
-        handle.abort("its caller was interrupted")
+        thread.abort("its caller was interrupted")
         raise

@@ -1,8 +1,15 @@
-"""The events of a run for any number of others, each at its own pace.
+"""The events of a handle for any number of subscribers, each at its own pace.
 
-There is one log, a ring of bounded size. A subscription is a place in it: so publishing
-costs the same for one as for a hundred, and whoever is too slow, or comes too late, for
-what the ring has dropped is told so by :class:`~syncagent.events.Lagged`.
+There is one log, a ring of bounded size, and a subscription is a position in it. So
+publishing costs the same for one subscriber as for a hundred. A subscriber that is too
+slow, or too late, gets a :class:`~syncagent.events.Lagged` for the events that the ring
+has dropped.
+
+Guarantees:
+
+- One thread publishes; any number of threads read, without a lock.
+- An event is in the ring before the count says so, and each carries its number: a
+  reader notices when the ring has moved on under it.
 """
 
 from __future__ import annotations
@@ -22,7 +29,7 @@ __all__ = ["EventLog", "LoggedEvent", "Subscription"]
 #: How many events are kept.
 SIZE: Final = 1024
 
-#: What a subscription yields.
+#: The events that a subscription yields.
 LoggedEvent = StreamEvent | Lagged
 
 
@@ -30,27 +37,27 @@ def _check_size(size: Any) -> None:
     is_number = isinstance(size, int) and not isinstance(size, bool)
     if not is_number or size < 1:
         raise ConfigurationError(
-            f"the buffer for events is a number from 1 on; got {size!r:.80}"
+            f"buffer must be a positive number of events; got {size!r:.80}"
         )
 
 
 class EventLog:
-    """What has happened, as far as it is remembered. One thread writes, any may read.
+    """The newest events of a handle. One thread writes, any may read.
 
-    :param size: how many events are remembered.
-    :raises ConfigurationError: that is no number from 1 on.
+    :param size: how many events are kept.
+    :raises ConfigurationError: that is not a positive number.
     """
 
     def __init__(self, size: int = SIZE) -> None:
         _check_size(size)
         self.size: Final = size
-        #: How many events there were.
+        #: The number of events so far.
         self.count = 0
         self.is_closed = False
-        #: Each with its number, so that a reader notices if it is another one.
+        #: Each event with its number, so that a reader notices an overwritten one.
         self._ring: list[tuple[int, StreamEvent]] = []
         self.watch: Final = Watch()
-        self._bells = self.watch.bells  # to look at it here costs less than a call
+        self._bells = self.watch.bells  # a local look is cheaper than a call
         self._pid = os.getpid()
 
     def publish(self, event: StreamEvent) -> None:
@@ -65,31 +72,31 @@ class EventLog:
             self.watch.wake()
 
     def close(self) -> None:
-        """Let all who follow end when they have seen everything."""
+        """Let all subscriptions end when they have seen everything."""
         self.is_closed = True
         self.watch.wake()
 
     @property
     def is_over(self) -> bool:
-        """Will there be no more? Nobody publishes in a forked child."""
+        """True if no more events come. No thread publishes in a forked child."""
         return self.is_closed or self._pid != os.getpid()
 
     @property
     def first(self) -> int:
-        """The number of the oldest event that is remembered."""
+        """The number of the oldest event that is kept."""
         return max(0, self.count - self.size)
 
     def read(self, number: int) -> StreamEvent | None:
-        """Return an event that has happened; ``None`` if it is forgotten."""
-        found, event = self._ring[number % self.size]
-        return event if found == number else None
+        """Return an event by its number; ``None`` if it was dropped."""
+        stored, event = self._ring[number % self.size]
+        return event if stored == number else None
 
 
 class Subscription(Closeable, Iterator[LoggedEvent]):
     """The events of a handle: iterate over it.
 
-    It ends when the handle is done, and at once when it is closed, from whatever
-    thread, or *token* is cancelled. One thread iterates.
+    It ends when the handle is done, and at once when *token* is cancelled or any thread
+    closes it. One thread iterates.
     """
 
     def __init__(
@@ -102,9 +109,9 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
         self._log = log
         self._next = begin
         self._token = token
-        #: True when the token is cancelled; a look that costs next to nothing.
+        #: True when the token is cancelled; costs next to nothing to look at.
         self._stop = token.flag()
-        #: Its hold on somebody's event, which cancels the token.
+        #: Its hold on the caller's event, which cancels the token.
         self._following = following
         self._is_closed = False
 
@@ -114,8 +121,8 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
         Cancellation: ends at once.
 
         :param timeout: seconds to wait at most.
-        :return: ``None`` if there is none in time, or there will be none:
-            :attr:`is_over` tells which.
+        :return: ``None`` if none came in time or no more come: :attr:`is_over` tells
+            which.
         """
         log, number = self._log, self._next
         if number >= log.count and not self.is_over:
@@ -125,7 +132,7 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
             return None
         event = log.read(number)
         if event is None:
-            missed = max(1, log.first - number)  # it may be dropped right now
+            missed = max(1, log.first - number)  # it may be dropped at this moment
             self._next = number + missed
             return Lagged(missed)
         self._next = number + 1
@@ -133,12 +140,12 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
 
     @property
     def position(self) -> int:
-        """How many events lie behind it, for ``subscribe(after=...)``."""
+        """The number of events before it, for ``subscribe(after=...)``."""
         return self._next
 
     @property
     def watch(self) -> Watch:
-        """Woken when there is something new, for those who must not wait in it."""
+        """Woken when there is an event, for threads that must not wait in ``get()``."""
         return self._log.watch
 
     def _has_news(self) -> bool:
@@ -146,26 +153,24 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
 
     @property
     def is_over(self) -> bool:
-        """Will there be no more?"""
+        """True if no more events come."""
         if self._is_closed or self._token.cancelled:
             return True
-        # In this order: what is published before the end is seen.
+        # In this order: events published before the end are seen.
         return self._log.is_over and self._next >= self._log.count
 
     def close(self) -> None:
-        """End it, also while another thread waits in it."""
+        """End it, also while another thread waits in it. Safe to repeat."""
         self._is_closed = True
         self._log.watch.wake()
-        self._let_go()
-
-    def _let_go(self) -> None:
         if self._following is not None:
             self._following.close()
 
     def __del__(self) -> None:
-        # The one that is dropped leaves nothing on somebody's event.
-        if getattr(self, "_following", None) is not None:
-            self._let_go()
+        # A dropped subscription leaves nothing on the caller's event.
+        following = getattr(self, "_following", None)
+        if following is not None:
+            following.close()
 
     def __iter__(self) -> Iterator[LoggedEvent]:
         return self
@@ -173,10 +178,10 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
     def __next__(self) -> LoggedEvent:
         log, number = self._log, self._next
         if number < log.count and not self._is_closed and not self._stop:
-            there = log.read(number)
-            if there is not None:
+            stored = log.read(number)
+            if stored is not None:
                 self._next = number + 1
-                return there
+                return stored
         event = self.get(timeout=None)
         if event is None:
             self.close()

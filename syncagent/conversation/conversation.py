@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, Final, Literal, get_args
 from uuid import uuid4
 
@@ -15,34 +16,37 @@ from ..exceptions import ConfigurationError, InterruptPending, Origin
 from ..interrupts import AuthRequest, AwaitingInput, Interrupt, RuleBook
 from ..messages import Message, UserMessage
 from ..result import RunResult
+from ..run.meter import Meter
 from ..run.output import Output
+from ..run.progress import RunProgress
 from ..run.run import Run
 from ..run.setup import Setup
 from ..transcript.transcript import Transcript
 from ..usage import Usage
-from .descendants import cancel_begun_by, own_lineage
-from .live_run import Pump, RunEnd
+from .descendants import cancel_descendants, own_lineage
+from .live_run import LiveRun
 from .pause import Pause
 from .queue import Line, OnBusy, check_busy, wait_for_turn
-from .request import AdmittedRun, RunRequest, compose
+from .request import AdmittedRun, RunRequest, run_token
 from .run_stream import RunStream
 
-__all__ = [
-    "Background",
-    "Conversation",
-    "check_background",
-]
+__all__ = ["Background", "Conversation", "check_background"]
 
-#: What a cancel does with a run that was sent to the background.
+#: What a cancel does with runs that were sent to the background.
 Background = Literal["keep", "cancel"]
-
-
-#: How often a cancel looks, as a pause may become a run at the very moment.
+#: How often cancel() looks: a pause may become a run at the very moment.
 _LOOKS: Final = 3
 
 
 class Conversation:
-    """The conversation of an agent, and the one run that may be live in it."""
+    """The transcript of an agent, and the one run that may be live in it.
+
+    A run goes through four steps: :meth:`admit` makes it cancellable, :meth:`start`
+    waits for its turn and claims the agent, a thread drives it, and :meth:`release`
+    frees the agent. Between two of its drives a run may be paused.
+
+    :param move_to_background: hands a live run of this conversation to a new handle.
+    """
 
     def __init__(
         self,
@@ -51,166 +55,171 @@ class Conversation:
         on_busy: OnBusy,
         transcript: Transcript,
         rules: RuleBook,
+        move_to_background: Callable[[Conversation, LiveRun], object],
     ) -> None:
         self.setup = setup
         self.handlers = handlers
         self.on_busy = on_busy
         self.transcript = transcript
         self.rules = rules
-        #: Those that somebody has given, by whose they are. They are never written.
+        #: The credentials given so far, by provider. They are never saved.
         self.credentials: dict[str, Any] = {}
         self.slot = RunSlot()
         self.line = Line()
         self.pause: Pause | None = None
-        #: What was said to a run that is over, and not heard.
-        self.unheard: tuple[UserMessage, ...] = ()
-        #: Of all runs that have ended.
+        #: Input that an ended or saved run did not take; the next run does.
+        self.untaken_input: tuple[UserMessage, ...] = ()
+        #: The usage of all runs that have ended.
         self.usage = Usage()
         self.failure = ""
-        #: Weak: a run is live for as long as somebody drives it, or still may.
+        self._move_to_background = move_to_background
+        #: Weak: a run is live only as long as a thread drives it, or still may.
         self._run: weakref.ref[Run] | None = None
 
-    # -- beginning -----------------------------------------------------------------
+    # -- starting ------------------------------------------------------------------
 
-    def begin(self, wanted: RunRequest) -> RunStream:
-        """Claim the agent for a run, and make it.
+    def begin(self, request: RunRequest) -> RunStream:
+        """Claim the agent for a run of the calling thread, and make it.
 
-        Cancellation: of a wait for its turn ends at once.
+        Cancellation: a wait for its turn ends at once.
         """
-        return self.admit(self.register(wanted))
+        return self.start(self.admit(request), can_move=True)
 
-    def register(self, wanted: RunRequest) -> AdmittedRun:
-        """Return what a run is admitted with; it can be cancelled from now on."""
-        output = None if wanted.output is None else Output.of(wanted.output)
-        seconds = self.setup.limits.seconds
-        token, following = compose(
-            wanted.timeout, seconds, wanted.cancel, wanted.stopping
+    def admit(self, request: RunRequest) -> AdmittedRun:
+        """Return a run that can be cancelled from now on, and has not begun."""
+        output = None if request.output is None else Output.of(request.output)
+        token, following = run_token(
+            request.timeout,
+            self.setup.limits.seconds,
+            request.cancel,
+            request.parent_token,
         )
-        pause = wanted.resumes
-        name = wanted.run_id or uuid4().hex if pause is None else pause.run_id
-        claim = RunClaim(token, name, own_lineage())
-        return AdmittedRun(wanted, claim, output, following)
+        pause = request.resumes
+        id = request.run_id or uuid4().hex if pause is None else pause.progress.run_id
+        claim = RunClaim(token, id, own_lineage())
+        return AdmittedRun(request, claim, output, following)
 
-    def admit(self, ticket: AdmittedRun) -> RunStream:
-        """Claim the agent for a run, and make it.
+    def start(self, admitted: AdmittedRun, *, can_move: bool = False) -> RunStream:
+        """Claim the agent for an admitted run, and make it.
 
-        Cancellation: of a wait for its turn ends at once.
+        Cancellation: a wait for its turn ends at once.
+
+        :param can_move: whether it may be sent to the background.
         """
-        wanted, claim, output, following = ticket
-        record = wanted.record
+        request, claim, output, following = admitted
+        record = request.record
         since = 0.0 if record is None else clock.now()
         try:
-            busy = wanted.on_busy
-            how = self.on_busy if busy is None else check_busy(busy)
-            begun = wait_for_turn(self.slot, self.line, claim, how)
-            if not begun:
+            on_busy = self.on_busy
+            if request.on_busy is not None:
+                on_busy = check_busy(request.on_busy)
+            if not wait_for_turn(self.slot, self.line, claim, on_busy):
                 if following is not None:
                     following.close()
                 stream = RunStream.never_begun(claim, self.messages)
                 if record is not None:
                     record.note_unbegun(stream.result, since)
                 return stream
-            token = claim.token
             answering = Answering(
                 self.handlers,
-                wanted.answers,
-                desk=wanted.desk,
-                inbox=wanted.inbox,
-                is_pulled=wanted.is_pulled,
-                outer=wanted.outer,
-                waits_for=token if wanted.is_releasable else None,
+                request.answers,
+                attendance=request.attendance,
+                waits_for=claim.token if request.is_releasable else None,
+                outer=request.outer,
             )
-            run = self._make_run(wanted, claim, output, answering)
+            run = self._make_run(request, claim, output, answering)
+            run.can_move = can_move
+            run.is_backgroundable = can_move or request.is_releasable
             if record is not None:
-                record.begin(run, wanted.said, since, has_queued=how != "raise")
-            end = RunEnd(run, self._keep, self._ended, wanted.move, following)
-            return RunStream(end, Pump(run, answering))
+                has_queued = on_busy != "raise"
+                record.begin(run, request.prompt, since, has_queued=has_queued)
+            return RunStream(LiveRun(self, run, answering, following))
         except BaseException:
-            # Also if it has just begun, and that is not known here: a signal handler's
-            # exception may be held, with this frame, for as long as somebody likes.
-            self.turn_away(ticket)
+            # Also if it has just begun and this frame does not know: a signal handler's
+            # exception may be kept, with this frame, for as long as its catcher likes.
+            self.dismiss(admitted)
             raise
 
-    def turn_away(self, ticket: AdmittedRun) -> None:
-        """Let go of a run that does not begin."""
-        if ticket.following is not None:
-            ticket.following.close()
-        self.slot.end(ticket.claim)
+    def dismiss(self, admitted: AdmittedRun) -> None:
+        """Let go of an admitted run that does not begin. Safe to repeat."""
+        if admitted.following is not None:
+            admitted.following.close()
+        self.slot.end(admitted.claim)
 
     def _make_run(
         self,
-        wanted: RunRequest,
+        request: RunRequest,
         claim: RunClaim,
         output: Output | None,
         answering: Answering,
     ) -> Run:
-        """Make the run; the agent is claimed, and the transcript is ours."""
-        pause, said = wanted.resumes, wanted.said
+        """Make the run. The agent is claimed: the transcript is this thread's."""
         claim.phase = "begin"
-        resumed = None
-        if pause is not None:
+        pause = request.resumes
+        if pause is None:
+            self._drop_pause()
+            self.transcript.repair()
+            meter = Meter(self.setup.limits, self.setup.model)
+            progress = RunProgress.after(self.transcript, claim.run_id, meter, output)
+        else:
             if not self.can_resume(pause):
                 raise ConfigurationError(
-                    "what waited for answers waits no more: it was cancelled meanwhile,"
-                    " or somebody else has gone on with it"
+                    "the paused run was cancelled or has already been resumed"
                 )
-            output = pause.take_output(output)
+            pause.restore_output(output)
             if not pause.take():
-                raise ConfigurationError("the calls were cancelled meanwhile")
-            resumed = pause
-        else:
-            self._close_pause(self.pause)
-            self.transcript.repair()
+                raise ConfigurationError("the paused run was cancelled")
+            progress = pause.progress
         run = Run(
-            *(claim.run_id, self.setup, self.transcript, claim),
-            *(answering, self.rules, self.credentials, output),
-            is_steered=wanted.inbox is not None,
+            *(self.setup, self.transcript, claim, answering),
+            *(self.rules, self.credentials, progress),
+            accepts_input=request.attendance is not None,
         )
-        run.may_leave = wanted.move is not None
-        run.can_background = run.may_leave or wanted.is_releasable
-        if wanted.on_event is not None:
-            run.on_event = (*run.on_event, wanted.on_event)
-        if resumed is not None:
-            run.continue_from(resumed)
+        if pause is not None:
             self.pause = None
         else:
-            assert said is not None
-            before = [block for each in self.take_unheard() for block in each.content]
-            if before:
-                said = UserMessage((*before, *said.content))
-            self.transcript.append(said)
+            prompt = request.prompt
+            assert prompt is not None
+            untaken = self.take_untaken_input()
+            if untaken:
+                blocks = (block for each in untaken for block in each.content)
+                prompt = UserMessage((*blocks, *prompt.content))
+            self.transcript.append(prompt)
         self._run, self.failure = weakref.ref(run), ""
         return run
 
     def can_resume(self, pause: Pause) -> bool:
-        """Is it still there, and the one that waits?"""
+        """Return whether *pause* is still open, and the agent's own."""
         return pause is self.pause and pause.is_open
 
-    def _close_pause(self, pause: Pause | None) -> None:
+    def _drop_pause(self) -> None:
+        pause = self.pause
         if pause is None:
             return
         if pause.interrupts:
-            ids = ", ".join(asked.id for asked in pause.interrupts)
+            ids = ", ".join(question.id for question in pause.interrupts)
             raise InterruptPending(
-                f"the agent waits for answers to {ids}; give them to resume(), or let "
-                "the calls go with cancel()"
+                f"the agent waits for answers to: {ids}; give them to resume(), or "
+                "drop the calls with cancel()"
             )
         for message in pause.leftovers():
             self.transcript.append(message)
-        self.usage += pause.meter.usage
+        self.usage += pause.progress.meter.usage
         self.pause = None
 
     # -- ending --------------------------------------------------------------------
 
-    def _keep(self, run: Run) -> None:
-        self.pause = Pause.of(run)
+    def keep(self, run: Run) -> None:
+        """Pause a run that waits for answers."""
+        self.pause = Pause(run.progress, run.setup.policy.marker)
 
-    def _ended(
+    def release(
         self, run: Run, result: RunResult | None, error: BaseException | None
     ) -> None:
+        """Free the agent after a run. Safe to repeat."""
         if result is None or result.stop_reason != "interrupt":
             self.pause = None
-        if self._run is not None:  # may be done again
+        if self._run is not None:  # the first time
             used = Usage() if self.pause is not None else run.meter.usage
             self._run, self.usage = None, self.usage + used
         if isinstance(error, Exception) and result is None:
@@ -226,7 +235,7 @@ class Conversation:
         force: bool,
         background: Background,
     ) -> Receipt:
-        """End the live run, if there is one, or let go what it waits for."""
+        """Cancel the live run, or drop the calls of a paused one."""
         check_background(background)
         live = self.slot.live
         if live is not None and live.is_background and background == "keep":
@@ -240,10 +249,25 @@ class Conversation:
                 break
             if pause is not None and pause.cancel():
                 break
-            # Somebody resumes it at this very moment: there is a run to be hit.
+            # It is being resumed at this moment: look for the live run again.
         if background == "cancel" and live is not None:
-            cancel_begun_by(live.run_id, reason, mode=mode, force=force)
+            cancel_descendants(live.run_id, reason, mode=mode, force=force)
         return receipt
+
+    def request_background(self) -> bool:
+        """Ask the live run to go on in the background; false if none can."""
+        run = self.run
+        if run is None or not run.is_backgroundable or run.claim.is_background:
+            return False
+        run.token.request_background()
+        return True
+
+    def move_to_background(self, live_run: LiveRun) -> object:
+        """Have a thread of its own drive *live_run*, and return its handle.
+
+        :raises RuntimeError: no thread can be started.
+        """
+        return self._move_to_background(self, live_run)
 
     # -- looking -------------------------------------------------------------------
 
@@ -255,7 +279,7 @@ class Conversation:
 
     @property
     def state(self) -> State:
-        """What it is doing."""
+        """The state of the agent."""
         run = self.run
         if run is not None:
             return run.state[0]
@@ -270,39 +294,39 @@ class Conversation:
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """What is to be answered before it can go on."""
+        """The questions of a paused run."""
         is_live = self.slot.live is not None
         return () if self.pause is None or is_live else self.pause.interrupts
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation up to now."""
+        """The messages so far."""
         if self.slot.live is not None or self.interrupts:
             return tuple(self.transcript)
         leftovers = [] if self.pause is None else self.pause.leftovers()
         if leftovers:
             return (*self.transcript, *leftovers)
-        # A signal handler that raised at the very end may have left something open.
+        # A signal handler that raised at the very end may have left a call open.
         return tuple(self.transcript.repaired())
 
     @property
     def total_usage(self) -> Usage:
-        """What all runs have used, also one that is live or waits."""
+        """The usage of all runs, including one that is live or paused."""
         run, pause = self.run, self.pause
         if run is not None:
             return self.usage + run.meter.usage
-        # Also one that was let go: it is counted for good when the next run begins.
-        return self.usage if pause is None else self.usage + pause.meter.usage
+        # A dropped pause counts too: the next run adds it for good.
+        return self.usage if pause is None else self.usage + pause.progress.meter.usage
 
-    def take_unheard(self) -> tuple[UserMessage, ...]:
-        """Return what was said to a run that was saved, and not heard; once."""
-        unheard, self.unheard = self.unheard, ()
-        return unheard
+    def take_untaken_input(self) -> tuple[UserMessage, ...]:
+        """Return the input that an earlier run did not take, once."""
+        untaken, self.untaken_input = self.untaken_input, ()
+        return untaken
 
     def fork(self, *, is_part: bool = False) -> Conversation:
-        """Return another one with the same conversation, or what is settled of it.
+        """Return a conversation that starts with the settled messages of this one.
 
-        :param is_part: does it remember answers for this one?
+        :param is_part: share remembered rules and credentials with this one.
         """
         run = self.run
         if run is None:
@@ -310,21 +334,24 @@ class Conversation:
             for message in self.messages[len(transcript) :]:
                 transcript.append(message)
         else:
-            transcript = Transcript(self.transcript[: run.start])
-            if run.unanswered is not None:
-                transcript.append(run.unanswered)
+            transcript = Transcript(self.transcript[: run.progress.start])
+            if run.progress.unanswered is not None:
+                transcript.append(run.progress.unanswered)
         transcript.repair()
         rules = self.rules if is_part else RuleBook(self.rules)
-        other = Conversation(self.setup, self.handlers, self.on_busy, transcript, rules)
-        other.unheard = self.unheard
+        other = Conversation(
+            *(self.setup, self.handlers, self.on_busy),
+            *(transcript, rules, self._move_to_background),
+        )
+        other.untaken_input = self.untaken_input
         other.credentials = self.credentials if is_part else self.credentials.copy()
         return other
 
 
 def check_background(background: object) -> None:
-    """See that there is such a choice.
+    """Check that *background* is one of the choices.
 
-    :raises ValueError: there is not.
+    :raises ValueError: it is not.
     """
     if background not in get_args(Background):
-        raise ValueError(f"background is keep or cancel; got {background!r}")
+        raise ValueError(f"background must be keep or cancel; got {background!r}")

@@ -1,4 +1,4 @@
-"""Runs and handles that a run has started, so that its cancel can reach them."""
+"""The handles and runs that a run has started, so that its cancel can reach them."""
 
 from __future__ import annotations
 
@@ -11,38 +11,55 @@ from ..cancel import CancelMode, live_runs
 from ..cancel.claim import lineage
 
 __all__ = [
-    "Attendant",
-    "begun",
-    "cancel_begun_by",
+    "Descendant",
+    "add_descendant",
+    "cancel_descendants",
     "own_lineage",
+    "remove_descendant",
 ]
 
 
-class Attendant(Protocol):
-    """What goes on by itself when the run that has begun it is over: a handle."""
+class Descendant(Protocol):
+    """Something that outlives the run that started it: the thread of a handle."""
 
-    ancestors: tuple[str, ...]
+    @property
+    def ancestors(self) -> tuple[str, ...]:
+        """The ids of the runs that started it, the outermost first."""
 
-    def end_with(self, reason: str, *, force: bool) -> object:
-        """End, as the run that has begun this is cancelled."""
+    def end_with_parent(self, reason: str, *, force: bool) -> object:
+        """End, because the run that started this is cancelled."""
 
 
-#: Those that runs of this process have begun, by identity.
-begun: Final[dict[int, weakref.ref[Attendant]]] = {}
+#: By identity. Weak: a handle that is dropped before it ends does not stay here.
+_descendants: Final[dict[int, weakref.ref[Descendant]]] = {}
 
 
 def own_lineage() -> tuple[str, ...]:
-    """Return the names of the runs that this is a part of, the outermost first."""
+    """Return the ids of the runs that this code is part of, the outermost first."""
     outer = current_run_id.get()
     return () if outer == NO_RUN else lineage(outer)
 
 
-def cancel_begun_by(run_id: str, reason: str, *, mode: CancelMode, force: bool) -> None:
-    """Cancel what a run has begun, and what that has begun."""
-    for ref in list(begun.values()) if mode == "now" or force else ():
-        attendant = ref()
-        if attendant is not None and run_id in attendant.ancestors:
-            attendant.end_with(reason, force=force)
+def add_descendant(descendant: Descendant) -> None:
+    """Let a cancel of its ancestors reach *descendant*, if it has any."""
+    if descendant.ancestors:
+        _descendants[id(descendant)] = weakref.ref(descendant)
+
+
+def remove_descendant(descendant: Descendant) -> None:
+    """Forget a descendant that has ended. Safe to repeat."""
+    _descendants.pop(id(descendant), None)
+
+
+def cancel_descendants(
+    run_id: str, reason: str, *, mode: CancelMode, force: bool
+) -> None:
+    """Cancel everything that a run has started, and what that has started."""
+    # A handle ends at once or not at all: a deferred cancel reaches only its runs.
+    for ref in list(_descendants.values()) if mode == "now" or force else ():
+        descendant = ref()
+        if descendant is not None and run_id in descendant.ancestors:
+            descendant.end_with_parent(reason, force=force)
     for claim in live_runs():
         if run_id in claim.ancestors:
             claim.cancel(reason, "parent", mode=mode, force=force)

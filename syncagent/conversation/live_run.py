@@ -1,16 +1,51 @@
-"""A live run: who owns it, and how it ends."""
+"""A live run: three functions around the loop, and who owns it.
+
+::
+
+    run_to_end        on the caller's thread, whatever a signal handler raises
+     └ settled        ends well: result, transcript, agent free
+        └ answered    sends the answers of handlers, handles and drivers into the loop
+           └ run_loop   loop.py, the story
+
+One thread owns a run and drives its generator; another may take it over once, when the
+background is requested::
+
+                 close() before the first step
+        NEW ──────────────────────────────────────▶ CLOSED
+         │ first step
+         ▼         background requested       the handle's thread takes it
+       CALLER ───────────────────────▶ MOVING ───────────────────────▶ HANDLE
+         │                               │                               │
+         │                               │ no thread can be started, or  │
+         │                               ▼ a signal handler raised       │
+         │                             KEPT                              │
+         ▼                               ▼                               ▼
+       conclude()  ◀──────────────── conclude()                     conclude()
+
+Guarantees:
+
+- Each state is left once. The first thread to claim the way out of a state wins, in one
+  atomic step without a lock, and the other learns that it lost. So a run is driven by
+  one thread, or closed by one, and never by two or none.
+- ``conclude()`` runs once, on the owner's thread, for every end of a run: it settles
+  the transcript, makes the result, and frees the agent, in this order, also if hooks or
+  signal handlers raise in between.
+- The agent is freed last. Until then a cancel reaches this run; after that, none does.
+- A run that is moved keeps its loop, its connection and its open questions: nothing is
+  sent twice, and no event is lost or repeated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from threading import get_ident
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from .._context import run_id
 from ..asking.answering import NOT_YET, Answering
-from ..cancel.once import Once, finish_despite_signals
+from ..cancel.once import finish_despite_signals
 from ..cancel.signal_event import Following
 from ..events import RunEvent, RunFinished, StreamEvent
 from ..exceptions import Cancelled
@@ -19,228 +54,165 @@ from ..loop import Answers, run_loop
 from ..result import RunResult, StopReason
 from ..run.run import Run
 from .settling import (
+    call_error_hooks,
     is_cancel,
+    log_hidden_error,
     make_result,
-    report,
     seconds_since,
     settle_cancelled,
     settle_raised,
-    show_error,
 )
 
-__all__ = [
-    "CLOSED",
-    "Pump",
-    "RunEnd",
-    "answered",
-    "settled",
-]
+if TYPE_CHECKING:
+    from .conversation import Conversation
+    from .request import RunRequest
 
-#: Why a run is cancelled whose stream is closed.
-CLOSED: Final = "the stream was closed"
+__all__ = ["CLOSE_REASON", "LiveRun", "answered", "run_to_end", "settled"]
 
+#: The reason of the cancel when a stream is closed.
+CLOSE_REASON: Final = "the stream was closed"
 
-class Pump:
-    """The loop of a run, and what it waits for; it may be handed to another thread."""
-
-    def __init__(self, run: Run, answering: Answering) -> None:
-        self.run = run
-        self.answering = answering
-        self.loop = run_loop(run)
-        #: What the loop is to be sent the answers of.
-        self.asked: tuple[Interrupt, ...] = ()
-
-    def close(self) -> None:
-        """End what was to go on elsewhere, and does not."""
-        try:
-            self.loop.close()
-        finally:
-            self.answering.close()
+_NEW: Final = "new"
+_CALLER: Final = "caller"
+_CLOSED: Final = "closed"
+_MOVING: Final = "moving"
+_KEPT: Final = "kept"
+_HANDLE: Final = "handle"
 
 
-def answered(pump: Pump) -> Generator[RunEvent, None, StopReason]:
-    """Pump the loop of a run, until it has ended, or is to go on elsewhere.
+class LiveRun:
+    """A run, its loop, its owner, and its end.
 
-    Cancellation: ends at once.
-
-    :return: why it ended; ``backgrounded`` if it has not, and another thread is to
-        drive the same pump.
-    """
-    run, loop, answering = pump.run, pump.loop, pump.answering
-    lending, on_event = run.services, run.on_event
-    life, may_leave = run.token.life(), run.may_leave
-    answers: Answers = None
-    has_left = False
-    try:
-        while True:
-            if life.background_asked and may_leave:
-                has_left = True
-                return "backgrounded"
-            # No reset(): a signal handler may raise before its token is in our hands.
-            before = run_id.get()
-            try:
-                run_id.set(run.id)
-                if get_ident() != lending.thread:
-                    lending.drive_here()
-                if pump.asked:
-                    answers = answering.answer(pump.asked, run)
-                    if answers is NOT_YET:
-                        continue
-                    pump.asked = ()
-                try:
-                    step = loop.send(answers)
-                except StopIteration as end:
-                    stop: StopReason = end.value
-                    return stop
-                answers = None
-                if isinstance(step, tuple):
-                    pump.asked = step
-                    continue
-            finally:
-                run_id.set(before)
-            if on_event:
-                early, told = lending.early, 0
-                if early and early[0][0] is step:
-                    told = early.popleft()[1]
-                for hook in on_event[told:]:
-                    hook(step)
-            yield step
-    except GeneratorExit:
-        run.claim.cancel(CLOSED, "closed")
-        raise
-    finally:
-        if not has_left:
-            loop.close()
-
-
-_DRIVEN: Final = "driven"
-
-
-SHUT: Final = "shut"
-
-
-_HERE: Final = "here"
-
-
-_THERE: Final = "there"
-
-
-class RunEnd:
-    """How a run ends, whatever ends it: settled, with a result, and the agent free.
-
-    :param pause: called when the run has to wait for answers, before it ends.
-    :param release: frees the agent; called when the run has ended.
-    :param move: has another thread go on with the run.
-    :param following: the run's hold on somebody's event, which is let go then.
+    :param conversation: the agent's; freed when the run has ended.
+    :param answering: answers the questions of the run.
+    :param following: the run's hold on the caller's event, closed at the end.
     """
 
     def __init__(
         self,
+        conversation: Conversation,
         run: Run,
-        pause: Callable[[Run], object],
-        release: Callable[[Run, RunResult | None, BaseException | None], object],
-        move: Callable[[RunEnd, Pump], object] | None = None,
+        answering: Answering,
         following: Following | None = None,
     ) -> None:
-        self.run = run
-        #: By whom it was begun: who drives it, or who closes it before that.
-        self.begun: Once[str] = Once()
-        #: Who has it if it is moved, and a signal handler raises meanwhile.
-        self.owner: Once[str] = Once()
+        self.run: Final = run
+        self.answering: Final = answering
+        self.loop: Final = run_loop(run)
+        #: The questions whose answers the loop waits for.
+        self.questions: tuple[Interrupt, ...] = ()
         self.result: RunResult | None = None
-        #: What it has raised, if it has no result.
+        #: The error of a run without a result.
         self.error: BaseException | None = None
-        #: What whoever has begun it is told if it goes on in the background.
-        self.left: RunResult | None = None
-        self._pause = pause
-        self._release = release
-        self._move = move
-        self._following = following
-        self._is_over = False
+        #: The result for the caller of a run that goes on in the background.
+        self.handoff_result: RunResult | None = None
+        self._conversation: Final = conversation
+        self._following: Final = following
+        #: The way out of each state that was left.
+        self._left: Final[dict[str, str]] = {}
+        self._is_concluded = False
+
+    # -- who owns it ---------------------------------------------------------------
+
+    def _leave(self, state: str, target: str) -> bool:
+        # One atomic step, as in Once: the first target stays. Repeating it is safe.
+        return self._left.setdefault(state, target) is target
+
+    def begin(self) -> bool:
+        """Claim the first step for the thread that drives the run."""
+        return self._leave(_NEW, _CALLER)
+
+    def close_unbegun(self) -> bool:
+        """End a run that made no step yet; false if a thread drives it."""
+        if not self._leave(_NEW, _CLOSED):
+            return False
+        self.run.claim.cancel(CLOSE_REASON, "closed")
+        self.conclude(GeneratorExit())
+        return True
+
+    def move_to_handle(self) -> bool:
+        """Let the handle's thread drive the run; false if the caller has kept it."""
+        is_moved = self._leave(_MOVING, _HANDLE)
+        if is_moved:  # not before: until then a foreground cancel must hit it
+            self.run.claim.is_background = True
+        return is_moved
+
+    def keep(self) -> bool:
+        """Keep the run on the caller's thread; false if the handle has taken it."""
+        return self._leave(_MOVING, _KEPT)
+
+    @property
+    def is_moved(self) -> bool:
+        """True once the handle's thread owns the run."""
+        return self._left.get(_MOVING) is _HANDLE
+
+    def hand_over(self) -> RunResult:
+        """Have a new handle's thread drive the run from here on.
+
+        :return: the result for the caller.
+        :raises RuntimeError: no thread can be started; the run is still the caller's.
+        """
+        run = self.run
+        partial = None if run.response is None else run.response.partial()
+        handoff = msgspec.structs.replace(
+            make_result(run, "backgrounded", None, phase="", latency=0.0),
+            text=run.progress.text if partial is None else partial.text,
+            messages=tuple(run.transcript.repaired()),
+            # Calls that run or wait have no outcome yet.
+            tool_outcomes=tuple(
+                call.report() for call in run.progress.invocations if not call.is_open
+            ),
+        )
+        try:
+            handle = self._conversation.move_to_background(self)
+            self.move_to_handle()
+            self.handoff_result = handoff = handoff.with_handle(handle)
+        except BaseException:
+            if not self.keep():
+                self.handoff_result = handoff
+            raise
+        return handoff
+
+    # -- how it ends ---------------------------------------------------------------
 
     def conclude(self, end: StopReason | BaseException) -> bool:
         """Settle the run, make its result, and free the agent.
 
-        :return: whether there is nothing to be raised.
+        :param end: why the loop returned, or what it raised.
+        :return: false if *end* must be raised.
         """
-        if self._is_over:  # and something was raised on the way out
+        if self._is_concluded:  # and this was raised on the way out
             return False
         try:
-            self._is_over = True  # not before: what is tried is also released
-            return self._finish(end)
+            self._is_concluded = True  # in the try: once set, the agent is freed
+            return self._conclude(end)
         finally:
             error = end if isinstance(end, BaseException) else None
-            finish_despite_signals(lambda: self._let_go(error))
+            finish_despite_signals(lambda: self._release(error))
 
-    def leave(self, pump: Pump) -> RunResult:
-        """Have another thread go on with the run, as somebody has asked for that.
-
-        :return: what is to be told here.
-        :raises RuntimeError: there is no thread to be had; it is still ours.
-        """
-        run = self.run
-        assert self._move is not None
-        answer = None if run.answer is None else run.answer.partial()
-        left = msgspec.structs.replace(
-            make_result(run, "backgrounded", None, phase="", latency=0.0),
-            text=run.text if answer is None else answer.text,
-            messages=tuple(run.transcript.repaired()),
-            # What runs, or waits for its turn, has come to nothing yet.
-            tool_outcomes=tuple(
-                call.report() for call in run.invocations if not call.is_open
-            ),
-        )
-        try:
-            handle = self._move(self, pump)
-            self.take_over()
-            self.left = left = left.with_handle(handle)
-        except BaseException:
-            if not self.keep():
-                self.left = left
-            raise
-        return left
-
-    def take_over(self) -> bool:
-        """Let the thread to which the run was moved drive it, unless it is kept."""
-        has_moved = self.owner.claim(_THERE) is _THERE
-        if has_moved:  # not before: until then it is what a cancel is to hit
-            self.run.claim.is_background = True
-        return has_moved
-
-    def keep(self) -> bool:
-        """Keep the run on the thread that has begun it, unless another has it."""
-        return self.owner.claim(_HERE) is _HERE
-
-    def _let_go(self, error: BaseException | None) -> None:
-        if self._following is not None:
-            self._following.close()
-        run = self.run
-        if run.recording is not None:
-            run.recording.end(self.result, error, tuple(run.invocations))
-        self._release(self.run, self.result, error)
-
-    def _finish(self, end: StopReason | BaseException) -> bool:
+    def _conclude(self, end: StopReason | BaseException) -> bool:
         run = self.run
         phase = run.claim.phase
         if isinstance(end, Cancelled) and not run.token.cancelled:
-            run.claim.cancel(end.reason, end.origin)  # somebody's own: it is ours now
+            # A token of the user's own, raised in a hook or tool: it is the run's now.
+            run.claim.cancel(end.reason, end.origin)
         if end == "interrupt":
-            self._pause(run)  # before the last moment for a cancel: none is lost
+            self._conversation.keep(run)  # before finish(): a cancel finds one of them
         cause = run.claim.finish()
         if cause is not None and run.recording is not None:
             run.recording.cancelled(cause, phase)
-        stop = "cancelled" if cause else end
-        if isinstance(end, BaseException) and not is_cancel(end, cause):
-            finish_despite_signals(lambda: settle_raised(run, end))
-            self.error = end
-            show_error(run, end)
-            return False
         if isinstance(end, BaseException):
-            report(run, end)
-            stop = "cancelled"
+            if not is_cancel(end, cause):
+                finish_despite_signals(lambda: settle_raised(run, end))
+                self.error = end
+                call_error_hooks(run, end)
+                return False
+            log_hidden_error(run, end)
+        stop: StopReason = "cancelled"
         if cause is not None:
             finish_despite_signals(lambda: settle_cancelled(run))
-        assert not isinstance(stop, BaseException)
+        else:
+            assert not isinstance(end, BaseException)
+            stop = end
         if run.has_blanks and stop != "interrupt":
             run.transcript.repair()
         self.result = make_result(
@@ -250,52 +222,153 @@ class RunEnd:
             hook(self.result)
         return not isinstance(end, GeneratorExit)
 
+    def _release(self, error: BaseException | None) -> None:
+        """Let go of everything. Safe to repeat."""
+        if self._following is not None:
+            self._following.close()
+        run = self.run
+        if run.recording is not None:
+            run.recording.end(self.result, error, tuple(run.progress.invocations))
+        self._conversation.release(run, self.result, error)
 
-def settled(
-    end: RunEnd, pump: Pump, *, is_moved: bool = False
-) -> Generator[StreamEvent, None, None]:
-    """Yield the events of a run up to its end, or until another thread takes it over.
+    def close_loop(self) -> None:
+        """End the loop, and leave a handler that still works on an answer."""
+        try:
+            self.loop.close()
+        finally:
+            self.answering.close()
+
+
+# -- the three functions around the loop -----------------------------------------------
+
+
+def run_to_end(
+    conversation: Conversation,
+    request: RunRequest,
+    observer: Callable[[StreamEvent], object] | None = None,
+) -> RunResult:
+    """Drive a run to its end on this thread.
+
+    Cancellation: ends at once; the result says so.
+
+    :param observer: called with every event.
+    """
+    stream = None
+    try:
+        # Inside the try: a signal handler may raise right after the run has begun.
+        stream = conversation.begin(request)
+        if observer is not None:
+            stream.observe(observer)
+        for _ in stream:
+            pass
+        return stream.result  # noqa: TRY300, a signal handler may raise here, too
+    except BaseException:
+        if stream is not None:
+            finish_despite_signals(stream.give_up)
+        raise
+
+
+def settled(live_run: LiveRun) -> Generator[StreamEvent, None, None]:
+    """Yield the events of a run up to its end, or until a handle takes it over.
 
     Cancellation: ends at once; the last event says so.
     """
-    if end.begun.claim(_DRIVEN) is not _DRIVEN:
-        return  # closed by another thread at this very moment
+    if not live_run.begin():
+        return  # another thread closed it at this very moment
+    run = live_run.run
+    is_handle = live_run.is_moved
     try:
-        stop = yield from answered(pump)
+        stop = yield from answered(live_run)
         while stop == "backgrounded":
             try:
-                left = end.leave(pump)
-            except RuntimeError:  # no thread to be had: it stays here
-                if not end.keep():
+                handoff = live_run.hand_over()
+            except RuntimeError:  # no thread can be started: the run stays here
+                if not live_run.keep():
                     raise
-                end.run.may_leave = False
-                stop = yield from answered(pump)
+                run.can_move = False
+                stop = yield from answered(live_run)
             else:
-                yield RunFinished(left)
+                yield RunFinished(handoff)
                 return
-        end.conclude(stop)
+        live_run.conclude(stop)
     except BaseException as error:
-        if not is_moved and not end.keep():
-            if not isinstance(error, GeneratorExit):  # nobody will know of it
-                end.run.claim.cancel(CLOSED, "closed")
+        if not is_handle and not live_run.keep():
+            # The handle has it. If a signal handler raised, its caller never learns of
+            # the handle: end the run there.
+            if not isinstance(error, GeneratorExit):
+                run.claim.cancel(CLOSE_REASON, "closed")
             raise
-        is_settled = end.result is not None
+        has_result = live_run.result is not None
         try:
-            pump.close()  # it was to be moved, perhaps
+            live_run.close_loop()  # it is still open if the run was about to move
         finally:
-            is_told = not is_settled and end.conclude(error)
+            is_told = not has_result and live_run.conclude(error)
         if not is_told:
             raise
-    result, on_event = end.result, end.run.on_event
+    result = live_run.result
     assert result is not None
     if not result.interrupts:
-        for invocation in end.run.invocations:
+        for invocation in run.progress.invocations:
             if not invocation.is_announced:
-                event = invocation.finished()
-                for hook in on_event:
-                    hook(event)
-                yield event
-    finished = RunFinished(result)
-    for hook in on_event:
-        hook(finished)
-    yield finished
+                yield _shown(run, invocation.finished())
+    yield _shown(run, RunFinished(result))
+
+
+def _shown(run: Run, event: Any) -> Any:
+    for observer in run.on_event:
+        observer(event)
+    return event
+
+
+def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
+    """Drive the loop, and send in the answers to its questions.
+
+    Cancellation: ends at once.
+
+    :return: why the loop ended; ``backgrounded`` if it has not, and a handle is to
+        drive it.
+    """
+    run, loop, answering = live_run.run, live_run.loop, live_run.answering
+    services, observers = run.services, run.on_event
+    life, can_move = run.token.life(), run.can_move
+    answers: Answers = None
+    is_moving = False
+    try:
+        while True:
+            if life.background_asked and can_move:
+                is_moving = True
+                return "backgrounded"
+            # set() and not reset(): a signal handler may raise before we hold a token.
+            outer_run_id = run_id.get()
+            try:
+                run_id.set(run.id)
+                if get_ident() != services.thread:
+                    services.drive_here()
+                if live_run.questions:
+                    answers = answering.answer(live_run.questions, run)
+                    if answers is NOT_YET:
+                        continue
+                    live_run.questions = ()
+                try:
+                    step = loop.send(answers)
+                except StopIteration as end:
+                    stop: StopReason = end.value
+                    return stop
+                answers = None
+            finally:
+                run_id.set(outer_run_id)
+            # Events of tools on this thread: observers saw them when they happened.
+            while services.backlog:
+                yield services.backlog.popleft()
+            if isinstance(step, tuple):
+                live_run.questions = step
+                continue
+            for observer in observers:
+                observer(step)
+            yield step
+    except GeneratorExit:
+        run.claim.cancel(CLOSE_REASON, "closed")
+        raise
+    finally:
+        if not is_moving:
+            loop.close()

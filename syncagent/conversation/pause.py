@@ -1,4 +1,4 @@
-"""What an agent waits for between two runs."""
+"""A paused run: one that has not ended, and that no thread drives."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any, Final
 from ..cancel.once import Once
 from ..exceptions import ConfigurationError
 from ..interrupts import Interrupt
-from ..messages import Message, UserMessage
-from ..run.meter import Meter
+from ..messages import Message
 from ..run.output import Output
-from ..run.run import Run, ToolRound
+from ..run.progress import RunProgress
 from ..run.tool_round import check_answer
-from ..tools.invocation import Invocation
 from .settling import marked
 
 __all__ = ["Pause"]
@@ -23,115 +21,84 @@ _RESUMED: Final = "resumed"
 
 
 class Pause:
-    """A run that has not ended, and that nobody drives now.
+    """A run between two drives, as a rule a tool round that waits for answers.
 
-    As a rule it is a round of tool calls that waits for answers. The first of
-    "cancelled" and "resumed" counts.
+    It keeps the progress of the run and not the run, which would keep the agent
+    claimed. The first of "cancelled" and "resumed" wins.
+
+    :param marker: tells the model that the user interrupted the run.
     """
 
-    def __init__(
-        self,
-        *,
-        run_id: str,
-        round: ToolRound | None,
-        invocations: list[Invocation],
-        text: str,
-        start: int,
-        unanswered: UserMessage | None,
-        meter: Meter,
-        output: Output | None,
-        marker: str,
-    ) -> None:
-        self.run_id: Final = run_id
-        self.round = round
-        self.invocations = invocations
-        self.text = text
-        self.start = start
-        self.unanswered = unanswered
-        self.meter = meter
-        self.output = output
-        #: The form that the answer is to have, if the type is not known here.
+    def __init__(self, progress: RunProgress, marker: str) -> None:
+        self.progress: Final = progress
+        #: The JSON schema of the answer, if the state was saved: a type is not JSON.
         self.missing_output: dict[str, Any] | None = None
         self._marker: Final = marker
         self._fate: Once[str] = Once()
 
-    @classmethod
-    def of(cls, run: Run) -> Pause:
-        """Return what is kept of *run*; not the run, which would keep its claim."""
-        return cls(
-            run_id=run.id,
-            round=run.round,
-            invocations=run.invocations,
-            text=run.text,
-            start=run.start,
-            unanswered=run.unanswered,
-            meter=run.meter,
-            output=run.output,
-            marker=run.setup.policy.marker,
-        )
-
     @property
     def is_open(self) -> bool:
-        """Can it still be gone on with?"""
+        """True until the run is cancelled or resumed."""
         return not self._fate
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """What is to be answered; nothing if that is over."""
-        return self.round.questions if self.is_open and self.round else ()
+        """The questions to answer; none once the pause is over."""
+        round = self.progress.open_round
+        return round.questions if self.is_open and round else ()
 
     def check(self, answers: Mapping[str, Any]) -> None:
         """Refuse answers that could not be used, before anything is lost.
 
-        :raises ConfigurationError: one is missing, unknown, or makes no sense.
+        :raises ConfigurationError: one is missing, unknown, or does not fit.
         """
         if not isinstance(answers, Mapping):
             raise ConfigurationError(
-                "answers map the ids of interrupts to answers; got a "
+                "answers must map the ids of interrupts to answers; got a "
                 f"{type(answers).__name__}"
             )
-        wanted = {asked.id for asked in self.interrupts}
-        if wanted != set(answers):
+        ids = {question.id for question in self.interrupts}
+        if ids != set(answers):
             raise ConfigurationError(
-                f"the agent waits for answers to {', '.join(sorted(wanted)) or 'none'};"
-                f" got {', '.join(map(str, answers)) or 'none'}"
+                f"the agent waits for answers to: {', '.join(sorted(ids)) or 'none'}; "
+                f"got answers to: {', '.join(map(str, answers)) or 'none'}"
             )
-        for asked in self.interrupts:
-            assert self.round is not None
-            check_answer(self.round, asked, answers[asked.id])
+        for question in self.interrupts:
+            assert self.progress.open_round is not None
+            check_answer(self.progress.open_round, question, answers[question.id])
 
-    def take_output(self, output: Output | None) -> Output | None:
-        """Return what the answer of the run is to be, if it is gone on with.
+    def restore_output(self, output: Output | None) -> None:
+        """Give a loaded run the type of its answer again, which no state can hold.
 
-        :param output: what whoever goes on says that it is.
-        :raises ConfigurationError: that is something else, or it has to be said.
+        :param output: the ``output=`` of the caller that resumes the run.
+        :raises ConfigurationError: it is missing, of another form, or not needed.
         """
         if self.missing_output is None:
             if output is not None:
                 raise ConfigurationError(
-                    "output= belongs to the begin of a run; this one knows what its "
-                    "answer is to be"
+                    "output= is fixed when a run starts; this run already has one"
                 )
-            return self.output
-        form = None if output is None else output.format
-        if form is None or form.schema != self.missing_output:
+            return
+        format = None if output is None else output.format
+        if format is None or format.schema != self.missing_output:
             raise ConfigurationError(
-                "the answer of this run is to have a form that a saved state cannot "
-                "hold; give the type of run(output=...) again, resume(..., output=...)"
+                "this run was saved with an output type, which a state cannot hold; "
+                "give the type of run(output=...) again: resume(..., output=...)"
             )
-        return output
+        self.progress.output = output
 
     def cancel(self) -> bool:
-        """Let the calls go. Takes no lock, and may be done twice."""
+        """Drop the open calls. Takes no lock. Safe to repeat."""
         return self._fate.claim(_CANCELLED) is _CANCELLED
 
     def take(self) -> bool:
-        """Take the run over, to go on with it; false if it was cancelled."""
+        """Take the run over to resume it; false if it was cancelled."""
         return self._fate.claim(_RESUMED) is _RESUMED
 
     def leftovers(self) -> list[Message]:
-        """Return what is left in the transcript if nobody goes on with it."""
-        # One that was taken, by a resume() that never began, is repaired.
-        if self.round is None or self._fate.value is _RESUMED:
+        """Return the messages to add if the run is never resumed."""
+        # A resume() that took the pause and never began leaves it to the repair.
+        round = self.progress.open_round
+        if round is None or self._fate.value is _RESUMED:
             return []
-        return [self.round.message(), marked(self._marker)]
+        return [round.results(), marked(self._marker)]

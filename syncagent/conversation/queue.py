@@ -9,30 +9,37 @@ from .._context import run_id
 from ..cancel import CancelToken, RunClaim, RunSlot
 from ..exceptions import AgentBusy, ConfigurationError
 
-__all__ = [
-    "Line",
-    "OnBusy",
-    "check_busy",
-    "wait_for_turn",
-]
+__all__ = ["Line", "OnBusy", "check_busy", "wait_for_turn"]
 
-#: How a second run on a busy agent begins: not at all, when the first has ended, or in
+#: How a second run on a busy agent starts: not at all, when the first has ended, or in
 #: its place.
 OnBusy = Literal["raise", "queue", "interrupt"]
-
-
-#: Those who wait for an agent, in order; each is cancelled when it waits no more.
+#: The runs that wait for an agent, in order. Each token is cancelled when its run
+#: leaves the line.
 Line = deque[CancelToken]
 
 
+def check_busy(on_busy: Any) -> OnBusy:
+    """Return *on_busy* if it is one of the choices.
+
+    :raises ConfigurationError: it is not.
+    """
+    if on_busy not in get_args(OnBusy):
+        raise ConfigurationError(
+            f"on_busy must be one of {', '.join(get_args(OnBusy))}; got {on_busy!r}"
+        )
+    choice: OnBusy = on_busy
+    return choice
+
+
 def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -> bool:
-    """Claim the agent's one place for a run.
+    """Claim the agent's one slot for a run.
 
     Cancellation: ends at once, with the token of *claim*.
 
-    :return: false if that token was cancelled while it waited.
-    :raises AgentBusy: it is taken, and *on_busy* says to raise then, or it would have
-        to wait for its own thread.
+    :return: false if that token was cancelled while the run waited.
+    :raises AgentBusy: the slot is taken and *on_busy* is ``raise``, or the run would
+        wait for itself.
     """
     if on_busy == "raise":
         slot.begin(claim)
@@ -59,20 +66,20 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
 
 
 def _refuse_own_run(slot: RunSlot) -> None:
-    # Before it stands in line: whoever is ahead waits for that very run as well.
+    # Before it stands in line: the runs ahead wait for that very run as well.
     live = slot.live
     if live is None:
         return
     # A tool may be on another thread; it has the context variables of its run.
     if live.is_own_thread or live.run_id == run_id.get():
         raise AgentBusy(
-            "the agent has a live run, and this is a part of it, which would wait for "
-            "itself; use a fork() of it"
+            "this code is part of the agent's live run, and would wait for itself; "
+            "use agent.fork()"
         )
 
 
 def _ahead_of(place: CancelToken, line: Line) -> CancelToken | None:
-    """Return whoever comes before *place*, if anybody does."""
+    """Return the token in front of *place*, or None at the head of the line."""
     before = None
     for other in list(line):
         if other is place:
@@ -82,19 +89,10 @@ def _ahead_of(place: CancelToken, line: Line) -> CancelToken | None:
 
 
 def _end_of_live(slot: RunSlot, on_busy: OnBusy) -> CancelToken | None:
+    """Return the token that is cancelled when the live run ends; None if it has."""
     live = slot.live
     if live is None:
         return None
     if on_busy == "interrupt" and not live.is_background:
         live.cancel("another run takes its place")
     return live.ended
-
-
-def check_busy(on_busy: Any) -> OnBusy:
-    """Return *on_busy*, if there is such a choice."""
-    if on_busy not in get_args(OnBusy):
-        raise ConfigurationError(
-            f"on_busy is one of {', '.join(get_args(OnBusy))}; got {on_busy!r}"
-        )
-    busy: OnBusy = on_busy
-    return busy

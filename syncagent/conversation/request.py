@@ -1,125 +1,135 @@
-"""The request for a run: what its caller asks for, checked."""
+"""The request for a run: everything its caller asks for, checked."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ..asking.answering import Answering
-from ..asking.inbox import Inbox
-from ..asking.questions import OpenQuestions
+from ..asking.answering import Answering, Attendance
 from ..cancel import CancelSignal, CancelToken, RunClaim, follow
 from ..cancel.deadlines import check_timeout
 from ..cancel.signal_event import Following
 from ..exceptions import ConfigurationError
-from ..messages import UserMessage
-from ..recording import Part, Recorded
+from ..messages import Prompt, UserMessage, user_message
+from ..recording import Part, Record, Recorded
 from ..run.output import Output
-from .live_run import Pump, RunEnd
 from .pause import Pause
 from .queue import OnBusy
 
-__all__ = [
-    "Cancel",
-    "RunRequest",
-    "AdmittedRun",
-    "check_run",
-    "compose",
-]
+__all__ = ["AdmittedRun", "Cancel", "RunRequest", "check_request", "run_token"]
+
+#: What else may cancel a run: a token or an event of the caller's own.
+Cancel = CancelToken | threading.Event
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants who begins a run, or goes on with one."""
+    """What a caller asks for when it starts or resumes a run."""
 
-    #: What the user says, or the run that waits and is gone on with; neither if that
-    #: is still to come.
-    said: UserMessage | None = None
+    #: The prompt of a new run, or the paused run to resume. A handle or a driver that
+    #: waits for input has neither yet.
+    prompt: UserMessage | None = None
     resumes: Pause | None = None
+    #: The answers to the questions of the paused run, by id.
+    answers: Mapping[str, Any] | None = None
     timeout: float | None = None
     cancel: Cancel | None = None
     output: Any = None
     on_busy: OnBusy | None = None
-    #: Answers to what the run waits for.
-    answers: Mapping[str, Any] | None = None
-    #: Where its questions lie, and what is said to it, if somebody attends to it.
-    desk: OpenQuestions | None = None
-    inbox: Inbox | None = None
-    is_pulled: bool = False
-    #: Who is shown every event, beside hooks.
-    on_event: Callable[[Any], object] | None = None
-    #: Cancelled when whatever it is a part of is to end.
-    stopping: CancelToken | None = None
-    #: Who answers what the run asks that this one is a part of.
-    outer: Answering | None = None
-    #: What it is recorded by, if it is.
     record: Recorded | Part | None = None
-    #: What it is to be called.
+    #: The id of a new run; made up if empty.
     run_id: str = ""
-    #: Does somebody wait for it, whom a wish for the background releases? Until then
-    #: nobody attends to it.
+    #: The handle or driver that receives the questions of the run and sends it input.
+    attendance: Attendance | None = None
+    #: True for ``run(backgroundable=True)``: a background request releases the waiting
+    #: caller. Until then its handle has no user who could answer questions.
     is_releasable: bool = False
-    #: Has another thread go on with it, if it may be sent to the background.
-    move: Callable[[RunEnd, Pump], object] | None = None
+    #: Cancelled when the handle that the run belongs to ends.
+    parent_token: CancelToken | None = None
+    #: Answers the questions of the run that this one is a part of.
+    outer: Answering | None = None
 
     @property
     def has_work(self) -> bool:
-        """Is it known what is to be said, or gone on with?"""
-        return self.said is not None or self.resumes is not None
+        """True if there is a prompt to send or a run to resume."""
+        return self.prompt is not None or self.resumes is not None
+
+    @classmethod
+    def first(
+        cls,
+        prompt: Prompt | None,
+        pause: Pause | None,
+        *,
+        timeout: float | None,
+        cancel: Cancel | None,
+        output: Any,
+        record: Record | None,
+    ) -> RunRequest:
+        """Return the first request of a driver or a handle.
+
+        :param prompt: without one, the paused run is resumed, if there is one.
+        :raises ConfigurationError: a setting is not of its kind.
+        """
+        check_request(timeout, cancel, output)
+        if prompt is not None or (pause is not None and not pause.is_open):
+            pause = None
+        return cls(
+            prompt=None if prompt is None else user_message(prompt),
+            resumes=pause,
+            timeout=timeout,
+            cancel=cancel,
+            output=output,
+            record=Recorded.at(record, is_new=pause is None),
+        )
+
+    @classmethod
+    def resuming(
+        cls,
+        pause: Pause | None,
+        answers: Mapping[str, Any] | None,
+        *,
+        timeout: float | None,
+        cancel: Cancel | None,
+        output: Any,
+        record: Record | None,
+    ) -> RunRequest:
+        """Return the request to resume a paused run.
+
+        :raises ConfigurationError: no run is paused, or the answers do not fit.
+        """
+        if pause is None or not pause.is_open:
+            raise ConfigurationError(
+                "the agent does not wait for answers; start a run with run()"
+            )
+        answers = {} if answers is None else answers
+        pause.check(answers)
+        return cls(
+            resumes=pause,
+            answers=answers,
+            timeout=timeout,
+            cancel=cancel,
+            output=output,
+            on_busy="raise",
+            record=Recorded.at(record, is_new=False),
+        )
 
 
 class AdmittedRun(NamedTuple):
-    """A run that has not begun yet."""
+    """A run that can be cancelled, and waits for its turn on the agent."""
 
-    wanted: RunRequest
+    request: RunRequest
     claim: RunClaim
     output: Output | None
-    #: Its hold on somebody's event.
+    #: Cancels the run when the caller's event is set.
     following: Following | None
 
 
-#: What else may cancel a run.
-Cancel = CancelToken | threading.Event
+def check_request(timeout: Any, cancel: Any, output: Any) -> None:
+    """Refuse settings that a run which starts later could only fail with.
 
-
-def compose(
-    timeout: float | None,
-    seconds: float | None,
-    cancel: Cancel | None,
-    stopping: CancelToken | None = None,
-) -> tuple[CancelToken, Following | None]:
-    """Return the token of a run, and its hold on somebody's event.
-
-    :param stopping: of whatever the run is a part of.
-
-    :raises ConfigurationError: one of them is nothing of the kind.
-    """
-    check_timeout(timeout)
-    given = [limit for limit in (timeout, seconds) if limit is not None]
-    shortest = min(given, default=None)
-    if isinstance(cancel, CancelSignal):
-        cancel = cancel.token
-    above = [] if stopping is None else [stopping]
-    if isinstance(cancel, CancelToken):
-        return CancelToken.any_of(cancel, *above, timeout=shortest), None
-    token = (
-        CancelToken.any_of(*above, timeout=shortest) if above else CancelToken(shortest)
-    )
-    if cancel is None:
-        return token, None
-    if not isinstance(cancel, threading.Event):
-        raise ConfigurationError(
-            f"cancel takes a CancelToken or a threading.Event; got {cancel!r:.80}"
-        )
-    return token, follow(cancel, token)
-
-
-def check_run(timeout: Any, cancel: Any, output: Any) -> None:
-    """Refuse what a run that begins later could only fail with.
-
-    :raises ConfigurationError: one of them is nothing of the kind.
+    :raises ConfigurationError: one of them is not of its kind.
     """
     check_timeout(timeout)
     if cancel is not None and not isinstance(cancel, (CancelToken, threading.Event)):
@@ -128,3 +138,33 @@ def check_run(timeout: Any, cancel: Any, output: Any) -> None:
         )
     if output is not None:
         Output.of(output)
+
+
+def run_token(
+    timeout: float | None,
+    seconds: float | None,
+    cancel: Cancel | None,
+    parent_token: CancelToken | None = None,
+) -> tuple[CancelToken, Following | None]:
+    """Make the token of a run.
+
+    :param timeout: the caller's limit in seconds.
+    :param seconds: the agent's limit in seconds.
+    :param cancel: a token or an event of the caller's that also cancels it.
+    :param parent_token: a token that also cancels it.
+    :return: the token, and its hold on the caller's event, to be closed at the end.
+    :raises ConfigurationError: one of them is not of its kind.
+    """
+    check_request(timeout, cancel, None)
+    limits = [limit for limit in (timeout, seconds) if limit is not None]
+    shortest = min(limits, default=None)
+    if isinstance(cancel, CancelSignal):
+        cancel = cancel.token
+    parents = [] if parent_token is None else [parent_token]
+    if isinstance(cancel, CancelToken):
+        return CancelToken.any_of(cancel, *parents, timeout=shortest), None
+    if parents:
+        token = CancelToken.any_of(*parents, timeout=shortest)
+    else:
+        token = CancelToken(shortest)
+    return token, None if cancel is None else follow(cancel, token)

@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from .._closeable import Closeable
 from ..cancel import CancelMode, Receipt, RunClaim
-from ..cancel.once import finish_despite_signals
 from ..events import RunFinished, StreamEvent
 from ..exceptions import ConfigurationError, Origin
 from ..messages import Message
 from ..result import Cancellation, RunResult
-from .live_run import CLOSED, SHUT, Pump, RunEnd, settled
+from .live_run import CLOSE_REASON, LiveRun, settled
 from .settling import seconds_since
 
-__all__ = [
-    "RunStream",
-    "run_to_end",
-]
+__all__ = ["RunStream"]
+
+_Observers = list[Callable[[StreamEvent], object]]
 
 
 class RunStream(Closeable, Iterator[StreamEvent]):
     """The events of a run: iterate over it, best in a ``with`` block.
 
-    Each step of the run is made when its event is asked for, on the thread that asks.
-    Whoever stops early closes it, which cancels the run with origin ``closed``; so does
-    dropping it.
+    Each step of the run happens when its event is asked for, on the thread that asks.
+    To stop early, close the stream: that cancels the run with origin ``closed``, and so
+    does dropping it.
     """
 
-    def __init__(self, end: RunEnd, pump: Pump) -> None:
-        self.run_id = end.run.id
-        self.claim = end.run.claim
-        #: The number of messages that were there before.
-        self.start = end.run.start
-        #: Has another thread begun it?
-        self.is_moved = False
-        self._end: RunEnd | None = end
-        self._over: RunResult | None = None
-        # It knows the end, and not this object: without a circle, what is dropped is
-        # closed at once.
-        self._events = settled(end, pump)
+    def __init__(self, live_run: LiveRun, *, is_handle: bool = False) -> None:
+        """Make the stream of the caller, or of the handle that takes a run over."""
+        self.run_id = live_run.run.id
+        self.claim = live_run.run.claim
+        #: The number of messages before this run.
+        self.start = live_run.run.progress.start
+        self._is_handle = is_handle
+        self._live_run: LiveRun | None = live_run
+        self._unbegun_result: RunResult | None = None
+        self._observers: _Observers = []
+        # The generator holds the live run and not this stream: without a cycle, a
+        # stream that is dropped is closed at once.
+        self._events = settled(live_run)
 
     @classmethod
     def never_begun(cls, claim: RunClaim, messages: tuple[Message, ...]) -> RunStream:
-        """Return one of a run that was cancelled before it had its turn."""
+        """Return the stream of a run that was cancelled before its turn came."""
         cause = claim.token.reason
         assert cause is not None
         cancellation = Cancellation(
@@ -51,9 +50,9 @@ class RunStream(Closeable, Iterator[StreamEvent]):
         )
         claim.end()
         self = cls.__new__(cls)
-        self.run_id, self.claim, self._end = claim.run_id, claim, None
-        self.start, self.is_moved = len(messages), False
-        self._over = result = RunResult(
+        self.run_id, self.claim, self.start = claim.run_id, claim, len(messages)
+        self._live_run, self._is_handle, self._observers = None, False, []
+        self._unbegun_result = RunResult(
             text="",
             stop_reason="cancelled",
             run_id=claim.run_id,
@@ -61,44 +60,51 @@ class RunStream(Closeable, Iterator[StreamEvent]):
             start=len(messages),
             cancellation=cancellation,
         )
-        self._events = (event for event in (RunFinished(result),))
+        self._events = _only(RunFinished(self._unbegun_result), self._observers)
         return self
 
-    @classmethod
-    def moved(cls, end: RunEnd, pump: Pump) -> RunStream:
-        """Return one for the thread that is to go on with a run."""
-        self = cls(end, pump)
-        self.is_moved = True
-        self._events = settled(end, pump, is_moved=True)
-        return self
+    def observe(self, observer: Callable[[StreamEvent], object]) -> None:
+        """Call *observer* with every event, when it happens.
+
+        Tools on the run's thread block the iteration: an observer sees their events
+        before the stream can yield them.
+        """
+        if self._live_run is None:
+            self._observers.append(observer)
+        else:
+            run = self._live_run.run
+            run.on_event = (*run.on_event, observer)
 
     @property
     def result(self) -> RunResult:
-        """What the run has come to.
+        """The result of the run.
 
-        :raises ConfigurationError: it has not ended, or has ended with an error.
+        :raises ConfigurationError: the run has not ended, or ended with an error.
         """
-        result = self._over
-        if self._end is not None:
-            left = None if self.is_moved else self._end.left
-            result = left or self._end.result
+        live_run = self._live_run
+        if live_run is None:
+            assert self._unbegun_result is not None
+            return self._unbegun_result
+        handoff = None if self._is_handle else live_run.handoff_result
+        result = handoff or live_run.result
         if result is not None:
             return result
-        error = None if self._end is None else self._end.error
-        if error is not None:
-            raise ConfigurationError(f"the run has no result: it raised {error!r:.200}")
+        if live_run.error is not None:
+            raise ConfigurationError(
+                f"the run has no result: it raised {live_run.error!r:.200}"
+            )
         raise ConfigurationError(
             "the run has no result yet; iterate over the stream to its end, or close it"
         )
 
     @property
     def has_begun(self) -> bool:
-        """Has it had its turn? One that was cancelled before has said nothing."""
-        return self._end is not None
+        """False if the run was cancelled before its turn came."""
+        return self._live_run is not None
 
     @property
-    def is_at_work(self) -> bool:
-        """Is a thread in the middle of a step?"""
+    def is_running(self) -> bool:
+        """True while a thread is in the middle of a step."""
         return bool(getattr(self._events, "gi_running", False))
 
     def cancel(
@@ -114,19 +120,16 @@ class RunStream(Closeable, Iterator[StreamEvent]):
 
     def close(self) -> None:
         """End the run if it has not ended."""
-        end = self._end
-        if end is not None and end.begun.claim(SHUT) is SHUT:
-            self.claim.cancel(CLOSED, "closed")
-            end.conclude(GeneratorExit())
+        if self._live_run is not None and self._live_run.close_unbegun():
             return
         try:
             self._events.close()
-        except ValueError:  # another thread is in the middle of a step, which ends now
-            self.claim.cancel(CLOSED, "closed")
+        except ValueError:  # another thread is in the middle of a step: end that
+            self.claim.cancel(CLOSE_REASON, "closed")
 
     def give_up(self) -> None:
-        """End the run, wherever it is driven by now: nobody will know of it."""
-        self.claim.cancel(CLOSED, "closed")
+        """End the run, also if a handle drives it by now: its caller is gone."""
+        self.claim.cancel(CLOSE_REASON, "closed")
         self.close()
 
     def __iter__(self) -> Iterator[StreamEvent]:
@@ -139,20 +142,9 @@ class RunStream(Closeable, Iterator[StreamEvent]):
         return f"<RunStream of run {self.run_id}>"
 
 
-def run_to_end(begin: Callable[[], RunStream]) -> RunResult:
-    """Drive a run to its end on this thread.
-
-    Cancellation: ends at once; the result says so.
-
-    :param begin: makes the stream; not before, as a signal handler may raise meanwhile.
-    """
-    stream = None
-    try:
-        stream = begin()
-        for _ in stream:
-            pass
-        return stream.result  # noqa: TRY300, a signal handler may raise here, too
-    except BaseException:
-        if stream is not None:
-            finish_despite_signals(stream.give_up)
-        raise
+def _only(
+    event: StreamEvent, observers: _Observers
+) -> Generator[StreamEvent, None, None]:
+    for observer in observers:
+        observer(event)
+    yield event

@@ -15,60 +15,80 @@ from ..result import Cancellation, RunResult, StopReason
 from ..run.run import Run
 
 __all__ = [
+    "call_error_hooks",
+    "is_cancel",
+    "log_hidden_error",
     "make_result",
     "marked",
+    "seconds_since",
     "settle_cancelled",
     "settle_failed",
+    "settle_raised",
 ]
 
 _log = logging.getLogger("syncagent.run")
 
-#: Tells the model that a message was cut off, and not by the user.
+#: Tells the model that an error, and not the user, cut its message off.
 _CUT_BY_ERROR: Final = "<system>This message was cut off by an error</system>"
 
 
+# -- the transcript --------------------------------------------------------------------
+
+
 def settle_cancelled(run: Run) -> None:
-    """Leave what a cancel leaves, by the policy of the agent."""
-    policy = run.setup.policy
+    """Leave the transcript as the agent's cancel policy says. Safe to repeat."""
+    policy, progress = run.setup.policy, run.progress
     run.commit()
-    run.spend_on_answer()
-    partial = None if run.answer is None else run.answer.partial()
+    run.charge_partial_response()
+    partial = None if run.response is None else run.response.partial()
     if partial is not None:
-        run.text = partial.text
+        progress.text = partial.text
     if policy.partial_text == "rollback":
-        run.answer = run.round = None
-        run.transcript.truncate(run.start)
-        if run.unanswered is not None:
-            run.transcript.append(run.unanswered)
+        run.response = progress.open_round = None
+        run.transcript.truncate(progress.start)
+        if progress.unanswered is not None:
+            run.transcript.append(progress.unanswered)
         return
-    if run.round is not None:
-        was_waiting = run.round.is_waiting
+    if progress.open_round is not None:
+        was_waiting = progress.open_round.is_waiting
         finish_round(run)
         if was_waiting:
             run.transcript.append(marked(policy.marker))
-    elif run.answer is not None:
-        run.answer = None
+    elif run.response is not None:
+        run.response = None
         if policy.partial_text == "discard":
             run.transcript.append(marked(policy.notice))
         else:
-            run.transcript.append(_cut(partial, policy.marker))
+            run.transcript.append(_cut_off(partial, policy.marker))
 
 
 def settle_failed(run: Run, marker: str = _CUT_BY_ERROR) -> None:
-    """Leave what an error leaves: all that came, and nothing if nothing did."""
+    """Keep everything that came before an error. Safe to repeat."""
     run.commit()
-    run.spend_on_answer()
-    if run.round is not None:
+    run.charge_partial_response()
+    if run.open_round is not None:
         finish_round(run)
-    elif run.answer is not None:
-        answer, run.answer = run.answer, None
-        partial = answer.partial()
+    elif run.response is not None:
+        response, run.response = run.response, None
+        partial = response.partial()
         if partial is not None:
-            run.transcript.append(_cut(partial, marker))
+            run.transcript.append(_cut_off(partial, marker))
 
 
-def _cut(partial: AssistantMessage | None, marker: str) -> AssistantMessage:
-    """Return what came of a message, marked as cut off."""
+def settle_raised(run: Run, error: BaseException) -> None:
+    """Settle a run that raises *error*, and give the error what it should carry."""
+    if isinstance(error, Exception):
+        settle_failed(run)
+    else:  # KeyboardInterrupt, SystemExit: the user's doing
+        settle_failed(run, run.setup.policy.marker)
+    if isinstance(error, SyncAgentError):
+        error.usage = run.meter.usage
+    if isinstance(error, RunStopped):
+        error.result = make_result(run, "end_turn", None, phase="", latency=0.0)
+
+
+def _cut_off(partial: AssistantMessage | None, marker: str) -> AssistantMessage:
+    """Return the part of a message that came, marked as cut off."""
     if partial is None:
         return marked(marker)
     content = (*partial.content, Text(marker))
@@ -76,8 +96,11 @@ def _cut(partial: AssistantMessage | None, marker: str) -> AssistantMessage:
 
 
 def marked(marker: str) -> AssistantMessage:
-    """Return a message that says no more than that it was cut off."""
+    """Return a message that only says it was cut off."""
     return AssistantMessage((Text(marker),), "other", is_cut=True)
+
+
+# -- the result ------------------------------------------------------------------------
 
 
 def make_result(
@@ -88,17 +111,19 @@ def make_result(
     phase: str,
     latency: float,
 ) -> RunResult:
-    """Return what *run*, which is settled, has come to.
+    """Return the result of *run*, whose transcript is settled.
 
     :param cause: why it was cancelled, if it was.
     :param phase: what it was doing then.
+    :param latency: seconds from the cancel to now.
     """
+    progress = run.progress
     cancellation = None
     if cause is not None:
         cancellation = Cancellation(str(cause), cause.origin, phase, latency)
-    is_paused = stop_reason == "interrupt" and run.round is not None
+    round = progress.open_round if stop_reason == "interrupt" else None
     return RunResult(
-        text=run.text,
+        text=progress.text,
         stop_reason=stop_reason,
         run_id=run.id,
         messages=tuple(run.transcript[:]),
@@ -107,50 +132,44 @@ def make_result(
         usage=run.meter.usage,
         cost=run.meter.cost,
         turns=run.meter.turns,
-        tool_outcomes=tuple(call.report() for call in run.invocations),
-        interrupts=run.round.questions if is_paused and run.round else (),
+        tool_outcomes=tuple(call.report() for call in progress.invocations),
+        interrupts=() if round is None else round.questions,
         limit=run.meter.limit if stop_reason == "limit" else None,
-        start=min(run.start, len(run.transcript)),
+        start=min(progress.start, len(run.transcript)),
     )
 
 
-def show_error(run: Run, error: BaseException) -> None:
-    """Show hooks what a run ends with; what they say about it cannot replace it."""
+def seconds_since(cause: CancelReason | None) -> float:
+    """Return the seconds since a cancel; 0 if there was none."""
+    return 0.0 if cause is None else clock.now() - cause.at
+
+
+# -- errors ----------------------------------------------------------------------------
+
+
+def is_cancel(error: BaseException, cause: CancelReason | None) -> bool:
+    """Return whether *error* is how a cancelled run ends: by the token first."""
+    # A closed stream has cancelled its run; any other GeneratorExit goes up, as
+    # KeyboardInterrupt and MemoryError do.
+    is_usual = isinstance(error, (Exception, Cancelled, GeneratorExit))
+    return cause is not None and is_usual and not isinstance(error, MemoryError)
+
+
+def log_hidden_error(run: Run, error: BaseException) -> None:
+    """Log an error that a cancel hides, unless cancels look like that."""
+    if isinstance(error, (Cancelled, GeneratorExit, SyncAgentError)):
+        return
+    _log.warning(
+        "run %s: cancelled; this error came out of it at the same time",
+        run.id,
+        exc_info=error,
+    )
+
+
+def call_error_hooks(run: Run, error: BaseException) -> None:
+    """Show hooks the error that ends a run; what they raise cannot replace it."""
     for hook in run.setup.hooks.on_error:
         try:
             hook(error)
         except Exception:
             _log.exception("run %s: a hook's on_error() raised", run.id)
-
-
-def is_cancel(error: BaseException, cause: CancelReason | None) -> bool:
-    """Is this what comes out of a run that was cancelled? By the token first."""
-    # A stream that is closed has cancelled its run; any other GeneratorExit goes up.
-    is_usual = isinstance(error, (Exception, Cancelled, GeneratorExit))
-    return cause is not None and is_usual and not isinstance(error, MemoryError)
-
-
-def settle_raised(run: Run, error: BaseException) -> None:
-    if isinstance(error, Exception):
-        settle_failed(run)
-    else:
-        settle_failed(run, run.setup.policy.marker)
-    if isinstance(error, SyncAgentError):
-        error.usage = run.meter.usage
-    if isinstance(error, RunStopped):
-        error.result = make_result(run, "end_turn", None, phase="", latency=0.0)
-
-
-def seconds_since(cause: CancelReason | None) -> float:
-    return 0.0 if cause is None else clock.now() - cause.at
-
-
-def report(run: Run, error: BaseException) -> None:
-    """Log what a cancel has hidden, unless it is what cancels look like."""
-    if isinstance(error, (Cancelled, GeneratorExit, SyncAgentError)):
-        return
-    _log.warning(
-        "run %s: it was cancelled, and this came out of it meanwhile",
-        run.id,
-        exc_info=error,
-    )

@@ -11,236 +11,206 @@ import msgspec
 from ..cancel import CancelReason, CancelToken, RunClaim
 from ..events import MessageFinished, RunEvent, State, StateChanged
 from ..interrupts import AwaitingInput, Interrupt, RuleBook
-from ..messages import AssistantMessage, Text, ToolMessage, UserMessage
+from ..messages import AssistantMessage, Text, UserMessage
 from ..models.response import ModelResponse
 from ..schemas import ShapeError
 from ..tools.invocation import Invocation
 from ..transcript.transcript import Transcript
 from ..usage import Usage
 from .meter import Meter
-from .output import Output
+from .progress import RunProgress, ToolRound
 from .setup import Setup
 from .tool_services import ToolServices
 
-__all__ = [
-    "Paused",
-    "Respondent",
-    "Run",
-    "ToolRound",
-    "Witness",
-]
+__all__ = ["Recorder", "Respondent", "Run"]
 
-#: Phases in which the provider has not heard of the request yet.
-_UNHEARD: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
+#: Phases in which the provider has not received the request yet.
+_NOT_SENT: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
 
 
-class ToolRound:
-    """All tool calls of one turn."""
+class Respondent(Protocol):
+    """Answers the questions of a run."""
 
-    def __init__(self, invocations: list[Invocation]) -> None:
-        self.invocations = invocations
-        #: What is asked before any of them runs.
-        self.questions: tuple[Interrupt, ...] = ()
-        self.is_waiting = False
-        #: The results, as they stand in the transcript.
-        self.told: ToolMessage | None = None
+    @property
+    def can_ask(self) -> bool:
+        """True if a tool can wait for the user's answer."""
 
-    def message(self) -> ToolMessage:
-        """Return the results, also of those calls that were never made."""
-        return ToolMessage(tuple(call.result for call in self.invocations))
+    @property
+    def pending_inputs(self) -> tuple[UserMessage, ...]:
+        """Input that was sent to the run and not taken yet."""
+
+    def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
+        """Open *questions* for answers, and return them as events should show them."""
+
+    def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> str:
+        """Return the user's answer to a question of a tool."""
 
 
-class _Heard:
-    """A message that is whole, until all of it is in its place."""
+class Recorder(Protocol):
+    """Writes down what a run does."""
 
-    __slots__ = ("calls", "is_paid", "message", "place", "usage")
+    #: Records later runs of the same handle.
+    source: Any
+
+    def enter(self, phase: str) -> None:
+        """Record that the run enters *phase*."""
+
+    def watch_tool(self, invocation: Invocation, *, is_over: bool) -> None:
+        """Record, on the tool's own thread, that a tool begins or has ended."""
+
+    def for_agent(self, call_id: str) -> Any:
+        """Return the recorder of a sub-agent."""
+
+    def cancelled(self, cause: CancelReason, phase: str) -> None:
+        """Record that the run was cancelled."""
+
+    def end(
+        self, result: Any, error: BaseException | None, calls: tuple[Invocation, ...]
+    ) -> None:
+        """Record how the run ended. Safe to repeat."""
+
+
+class _Uncommitted:
+    """A complete message not yet committed to the transcript."""
+
+    __slots__ = ("calls", "index", "is_charged", "message", "usage")
 
     def __init__(
         self,
         message: AssistantMessage,
         calls: list[Invocation],
         usage: Usage,
-        place: int,
+        index: int,
     ) -> None:
         self.message = message
         self.calls = calls
         self.usage = usage
-        self.is_paid = False
+        self.is_charged = False
         #: Its place in the transcript.
-        self.place = place
-
-
-class Respondent(Protocol):
-    """Who answers what a run asks."""
-
-    @property
-    def can_ask(self) -> bool:
-        """Can tools wait for an answer of the user?"""
-
-    @property
-    def unheard(self) -> tuple[UserMessage, ...]:
-        """What was said to the run, and not heard yet."""
-
-    def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
-        """Return *questions* as those are to see them who follow the run."""
-
-    def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> str:
-        """Have the user answer what a tool asks."""
-
-
-class Witness(Protocol):
-    """Who writes down what a run does."""
-
-    #: What later runs of the same handle are recorded by.
-    source: Any
-
-    def enter(self, phase: str) -> None:
-        """Note what the run is doing from now on."""
-
-    def watch_tool(self, invocation: Invocation, *, is_over: bool) -> None:
-        """Note, on the tool's own thread, that it begins or has ended."""
-
-    def for_agent(self, call_id: str) -> Any:
-        """Return what a sub-agent is recorded by."""
-
-    def cancelled(self, cause: CancelReason, phase: str) -> None:
-        """Note that the run was cancelled."""
-
-    def end(
-        self, result: Any, error: BaseException | None, calls: tuple[Invocation, ...]
-    ) -> None:
-        """Note how the run has ended; safe to do again."""
-
-
-class Paused(Protocol):
-    """What is kept of a run that does not go on for now."""
-
-    round: ToolRound | None
-    invocations: list[Invocation]
-    text: str
-    start: int
-    unanswered: UserMessage | None
-    meter: Meter
-    output: Output | None
+        self.index = index
 
 
 class Run:
-    """One run: all about it that changes. It belongs to the thread that drives it.
+    """One run: the one mutable object of the loop.
 
-    :param rules: what need not be asked.
-    :param credentials: those that somebody has given, by whose they are.
-    :param output: what the answer is to be.
-    :param is_steered: may somebody say something between two turns?
+    It belongs to the thread that drives the run. Other threads only read ``id``,
+    ``state`` and ``claim``.
+
+    :param respondent: answers the questions of the run.
+    :param rules: answers that the user asked to remember.
+    :param credentials: the credentials given so far, by provider.
+    :param progress: how far the run is; not empty for a resumed run.
+    :param accepts_input: whether input may be sent between two turns.
     """
 
     def __init__(
         self,
-        run_id: str,
         setup: Setup,
         transcript: Transcript,
         claim: RunClaim,
         respondent: Respondent,
         rules: RuleBook,
         credentials: dict[str, Any],
-        output: Output | None = None,
+        progress: RunProgress,
         *,
-        is_steered: bool = False,
+        accepts_input: bool = False,
     ) -> None:
-        self.id = run_id
+        self.id: Final = claim.run_id
         self.setup = setup
         self.transcript = transcript
         self.claim = claim
         self.respondent = respondent
         self.rules = rules
         self.credentials = credentials
-        self.output = output
-        self.is_steered = is_steered
-        #: May it go on on another thread, if somebody asks for the background?
-        self.may_leave = False
-        #: Does such a wish mean anything to it?
-        self.can_background = False
-        #: Who is shown every event, on the thread of the run.
+        self.progress: Final = progress
+        self.accepts_input = accepts_input
+        #: May another thread take the run over when the background is requested?
+        self.can_move = False
+        #: Does a request for the background have any effect?
+        self.is_backgroundable = False
+        #: Called with every event, on the thread of the run.
         self.on_event: tuple[Callable[[Any], object], ...] = setup.hooks.on_event
-        #: Who writes it down, if somebody does.
-        self.recording: Witness | None = None
+        self.recording: Recorder | None = None
+        #: The final answer, of the type that the caller asked for.
         self.value: Any = None
-        #: What the user has said before, and nobody has answered: it is joined with
-        #: what is said now.
-        last = transcript[-1] if transcript else None
-        self.unanswered = last if isinstance(last, UserMessage) else None
-        #: The length of the transcript when it began, without that.
-        self.start = len(transcript) - (self.unanswered is not None)
-        self.meter = Meter(setup.limits, setup.model)
-        self.text = ""
-        #: The answer that is coming, and the tools that are called.
-        self.answer: ModelResponse | None = None
-        self.round: ToolRound | None = None
-        self.invocations: list[Invocation] = []
-        self._heard: _Heard | None = None
-        #: What the model had said last, if the run is gone on with right after that.
-        self.last_heard: AssistantMessage | None = None
-        #: Has the last message something in it that says nothing?
+        #: The response that is being streamed.
+        self.response: ModelResponse | None = None
+        self._uncommitted: _Uncommitted | None = None
+        #: Does the last message hold blocks without content?
         self.has_blanks = False
         self._state: tuple[State, str, str] = ("processing", "", "")
-        self._attempts = 0
+        self._output_attempts = 0
         self.services: Final = ToolServices(self)
 
     @property
     def token(self) -> CancelToken:
-        """What it is cancelled by."""
+        """The token that cancels the run."""
         return self.claim.token
 
     @property
+    def meter(self) -> Meter:
+        """What the run has used, and what its limits leave."""
+        return self.progress.meter
+
+    @property
+    def open_round(self) -> ToolRound | None:
+        """The tool calls that have no results in the transcript yet."""
+        return self.progress.open_round
+
+    @property
     def is_here(self) -> bool:
-        """Is this the thread that drives it?"""
+        """True on the thread that drives the run."""
         return self.services.thread == get_ident()
 
-    def has_calls(self) -> bool:
-        """Has the model called tools that have no results yet?"""
-        return self.round is not None
+    def raise_if_cancel_due(self, point: str) -> None:
+        """Raise if the run is cancelled, or a deferred cancel falls due here.
+
+        :param point: ``after_tools`` or ``after_turn``. A turn is over only when its
+            tools are, so ``after_turn`` also takes cancels that wait for the tools.
+        :raises Cancelled: the run is cancelled.
+        """
+        if point == "after_turn":
+            self.claim.raise_if_cancel_due("after_turn", "after_tools")
+        else:
+            self.claim.raise_if_cancel_due("after_tools")
 
     def enter(self, phase: str) -> None:
-        """Note what it is doing, for receipts."""
+        """Set the phase, for receipts and recordings."""
         self.claim.phase = phase
         if self.recording is not None:
             self.recording.enter(phase)
 
     @property
     def state(self) -> tuple[State, str, str]:
-        """What it is doing, and the tool and the call that this is about."""
+        """The state, and the tool and call that it is about."""
         return self.services.waits_for or self._state
 
     def change_state(
         self, state: State, tool: str = "", call_id: str = ""
     ) -> list[RunEvent]:
-        """Note what it is doing, for those who look on; return the event, if new."""
+        """Set the state; return the event to yield, or nothing if it is the same."""
         if self._state == (state, tool, call_id):
             return []
         self._state = (state, tool, call_id)
         return [StateChanged(state, tool, call_id)]
 
-    def continue_from(self, pause: Paused) -> None:
-        """Go on with a run that had to wait for answers."""
-        self.round = pause.round
-        self.invocations = pause.invocations
-        self.text, self.start = pause.text, pause.start
-        self.unanswered, self.meter = pause.unanswered, pause.meter
-        last = self.transcript[-1] if self.transcript else None
-        self.last_heard = last if isinstance(last, AssistantMessage) else None
-
     # -- asking the model ----------------------------------------------------------
 
-    def ask(self) -> ModelResponse:
-        """Ask the model for the next message."""
+    def send_request(self) -> ModelResponse:
+        """Ask the model for the next message.
+
+        Cancellation: iterating over the response ends at once.
+        """
         setup = self.setup
         self.transcript.repair()
         self.enter("model")
         self.meter.turns += 1
-        self.text = ""
+        self.progress.text = ""
         options = setup.options
-        if self.output is not None and self.output.format is not None:
-            options = msgspec.structs.replace(options, output=self.output.format)
-        self.answer = setup.model.ask(
+        output = self.progress.output
+        if output is not None and output.format is not None:
+            options = msgspec.structs.replace(options, output=output.format)
+        self.response = setup.model.ask(
             self.transcript,
             setup.specs,
             token=self.claim.later.answering(self.token),
@@ -248,79 +218,82 @@ class Run:
             timeouts=setup.timeouts,
             on_phase=self.enter,
         )
-        return self.answer
+        return self.response
 
-    def accept(self, finished: MessageFinished) -> AssistantMessage:
-        """Take in a message that is complete."""
+    def accept(self, finished: MessageFinished) -> None:
+        """Take a complete message: charge it, and commit it to the transcript."""
         message = finished.message
-        key = f"{self.id}:{self.meter.turns}"  # some models use an id again
-        made = [
+        key = f"{self.id}:{self.meter.turns}"  # some models repeat the ids of calls
+        calls = [
             Invocation(call, f"{key}:{call.call_id}") for call in message.tool_calls
         ]
-        self._heard = _Heard(message, made, finished.usage, len(self.transcript))
+        self._uncommitted = _Uncommitted(
+            message, calls, finished.usage, len(self.transcript)
+        )
         self.commit()
-        return message
 
     def commit(self) -> None:
-        """Put in its place what was heard, or the rest of it.
+        """Commit the accepted message, or the rest of it.
 
-        May be done again: a signal handler may have raised in the middle.
+        Safe to repeat: a signal handler may have raised in the middle.
         """
-        heard = self._heard
-        if heard is None:
+        accepted = self._uncommitted
+        if accepted is None:
             return
-        if not heard.is_paid:
-            heard.is_paid = True
-            self.meter.spend(heard.usage)
-        if len(self.transcript) == heard.place:
-            self.transcript.append(heard.message)
-        self.answer = None
-        self.text = heard.message.text
-        self.has_blanks = not heard.message.content or any(
+        if not accepted.is_charged:
+            accepted.is_charged = True
+            self.meter.spend(accepted.usage)
+        if len(self.transcript) == accepted.index:
+            self.transcript.append(accepted.message)
+        self.response = None
+        progress, message = self.progress, accepted.message
+        progress.text = message.text
+        self.has_blanks = not message.content or any(
             isinstance(block, Text) and not block.text.strip()
-            for block in heard.message.content
+            for block in message.content
         )
-        if heard.calls:
-            if self.invocations[-len(heard.calls) :] != heard.calls:
-                self.invocations += heard.calls
-            self.round = ToolRound(heard.calls)
-        self._heard = None
+        if accepted.calls:
+            if progress.invocations[-len(accepted.calls) :] != accepted.calls:
+                progress.invocations += accepted.calls
+            progress.open_round = ToolRound(accepted.calls)
+        self._uncommitted = None
 
     def discard(self, message: AssistantMessage) -> None:
-        """Take a message back, as somebody wants another in its place."""
-        if self.round is not None:
-            del self.invocations[len(self.invocations) - len(message.tool_calls) :]
-            self.round = None
+        """Take *message* out of the transcript: a hook asked for another one."""
+        progress = self.progress
+        if progress.open_round is not None:
+            count = len(progress.invocations) - len(message.tool_calls)
+            del progress.invocations[count:]
+            progress.open_round = None
         self.transcript.truncate(len(self.transcript) - 1)
 
-    def take_output(self, message: AssistantMessage) -> bool:
-        """Read the answer as what it is to be; ask for another if it is none.
+    def read_output(self, message: AssistantMessage) -> bool:
+        """Read the final answer as the type that the caller asked for.
 
-        :raises OutputInvalid: it was asked often enough.
+        :return: false if it does not fit; the model is then told why, and asked again.
+        :raises OutputInvalid: the model had its last attempt.
         """
-        if self.output is None:
+        output = self.progress.output
+        if output is None:
             return True
         try:
-            self.value = self.output.read(message.text)
+            self.value = output.read(message.text)
         except ShapeError as error:
-            self._attempts += 1
-            if self._attempts > self.output.repairs:
-                raise self.output.invalid(
-                    message.text, self._attempts, error
-                ) from error
-            said = self.output.complaint(error)
-        else:
-            return True
-        self.transcript.append(UserMessage.of(said))
-        return False
+            self._output_attempts += 1
+            attempts = self._output_attempts
+            if attempts > output.repairs:
+                raise output.invalid(message.text, attempts, error) from error
+            self.transcript.append(UserMessage.of(output.complaint(error)))
+            return False
+        return True
 
-    def spend_on_answer(self) -> None:
-        """Add what an answer has used that did not come to its end."""
-        if self.answer is not None and self.claim.phase not in _UNHEARD:
-            self.meter.spend(self.answer.usage)
+    def charge_partial_response(self) -> None:
+        """Add the usage of a response that was cut off."""
+        if self.response is not None and self.claim.phase not in _NOT_SENT:
+            self.meter.spend(self.response.usage)
 
-    def warn(self) -> None:
-        """Tell the model, once, that it is near the end."""
+    def warn_near_limit(self) -> None:
+        """Tell the model, once, that the run is near one of its limits."""
         warning = self.meter.warning()
         if warning:
             self.transcript.append(UserMessage.of(warning))

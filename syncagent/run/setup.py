@@ -1,60 +1,86 @@
-"""The setup of an agent, shared by its runs and forks."""
+"""The setup of an agent: its model, tools, limits and hooks, checked once.
+
+All runs and forks of the agent share it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from ..cancel.deadlines import check_timeout
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
 from ..models.model import Model
-from ..options import Options, ToolSpec
+from ..options import ToolSpec
 from ..policies import CancelPolicy, Limits
 from ..tools.settings import NeedsApproval, ToolSettings
 from ..tools.tool import AnyTool, Tool, as_tool
 from ..transport.timeouts import Timeouts
 from ..usage import Usage
 
-__all__ = [
-    "Setup",
-    "check_answering",
-    "check_settings",
-    "check_words",
-    "tools_by_name",
-]
+__all__ = ["Setup", "tools_by_name"]
 
 
 class Setup:
-    """What an agent is made of; any number of its runs and forks share it."""
+    """What every run of an agent starts from. Parameters are those of the agent.
+
+    :raises ConfigurationError: one of them cannot work; the message says which.
+    """
 
     def __init__(
         self,
         model: Model,
-        tools: Mapping[str, AnyTool],
-        options: Options,
+        tools: Iterable[Any],
+        *,
+        system: str | None,
         limits: Limits,
-        policy: CancelPolicy,
-        hooks: HookSet,
-        width: int,
-        requires_approval: NeedsApproval = False,
+        cancel_policy: CancelPolicy,
+        hooks: Sequence[object],
+        parallel_tools: int,
+        requires_approval: NeedsApproval,
     ) -> None:
+        _check(model, system, limits, cancel_policy, parallel_tools)
+        ToolSettings(requires_approval=requires_approval)  # checks it, as for a tool
         self.model = model
-        self.tools = tools
-        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
-        self.options = options
+        self.tools = tools_by_name(tools)
+        self.specs: tuple[ToolSpec, ...] = tuple(
+            tool.spec for tool in self.tools.values()
+        )
+        self.options = model.options
+        if system is not None:
+            self.options = msgspec.structs.replace(model.options, system=system)
         self.limits = limits
-        self.policy = policy
-        self.hooks = hooks
-        self.width = width
+        self.policy = cancel_policy
+        self.hooks = HookSet(hooks)
+        self.width = parallel_tools
         self.requires_approval = requires_approval
         self.timeouts = _timeouts(model, limits)
 
 
+def tools_by_name(tools: Iterable[Any]) -> dict[str, AnyTool]:
+    """Return the tools made of what a user lists, by name.
+
+    :raises ConfigurationError: *tools* is not a list, or two tools share a name.
+    """
+    is_single = callable(tools) or isinstance(tools, (str, Tool))
+    if is_single or not isinstance(tools, Iterable):
+        raise ConfigurationError(
+            f"tools must be a list, as in tools=[f]; got {tools!r:.80}"
+        )
+    found: dict[str, AnyTool] = {}
+    for function in tools:
+        tool = as_tool(function)
+        if found.setdefault(tool.name, tool) is not tool:
+            raise ConfigurationError(
+                f"two tools are named {tool.name!r}; rename one with @tool(name=...)"
+            )
+    return found
+
+
 def _timeouts(model: Model, limits: Limits) -> Timeouts | None:
-    """Return the model's own timeouts, as far as limits do not say otherwise."""
+    """Return the model's timeouts with what the limits change; None for no change."""
     changed: dict[str, float] = {}
     if limits.first_token_seconds is not None:
         changed["headers"] = changed["first_event"] = limits.first_token_seconds
@@ -63,63 +89,29 @@ def _timeouts(model: Model, limits: Limits) -> Timeouts | None:
     return msgspec.structs.replace(model.timeouts, **changed) if changed else None
 
 
-def tools_by_name(tools: Iterable[Any]) -> dict[str, AnyTool]:
-    is_one = callable(tools) or isinstance(tools, (str, Tool))
-    if is_one or not isinstance(tools, Iterable):
-        raise ConfigurationError(f"tools is a list, as in tools=[f]; got {tools!r:.80}")
-    found: dict[str, AnyTool] = {}
-    for given in tools:
-        made = as_tool(given)
-        if found.setdefault(made.name, made) is not made:
-            raise ConfigurationError(
-                f"two tools are called {made.name!r}; give one another name with "
-                "@tool(name=...)"
-            )
-    return found
-
-
-def check_settings(model: Any, limits: Any, policy: Any, parallel_tools: Any) -> None:
+def _check(
+    model: Any, system: Any, limits: Any, cancel_policy: Any, parallel_tools: Any
+) -> None:
     if not isinstance(model, Model):
         raise ConfigurationError(
-            "model is the name of a model, such as 'openai:gpt-5', or an object of "
-            f"syncagent.models; got {model!r:.80}"
+            "model must be the name of a model, such as 'openai:gpt-5', or an object "
+            f"of syncagent.models; got {model!r:.80}"
         )
+    if system is not None and not isinstance(system, str):
+        raise ConfigurationError(f"system must be a string; got {system!r:.80}")
     if not isinstance(limits, Limits):
         raise ConfigurationError(f"limits takes Limits(...); got {limits!r:.80}")
-    if not isinstance(policy, CancelPolicy):
+    if not isinstance(cancel_policy, CancelPolicy):
         raise ConfigurationError(
-            f"cancel_policy takes CancelPolicy(...); got {policy!r:.80}"
+            f"cancel_policy takes CancelPolicy(...); got {cancel_policy!r:.80}"
         )
     is_number = isinstance(parallel_tools, int) and not isinstance(parallel_tools, bool)
     if not is_number or parallel_tools < 1:
         raise ConfigurationError(
-            f"parallel_tools is a number from 1 on; got {parallel_tools!r}"
+            f"parallel_tools must be a positive integer; got {parallel_tools!r}"
         )
-    _check_price(model, limits)
-
-
-def check_words(system: Any, name: Any, messages: Any, **handlers: Any) -> None:
-    """Refuse what could only be misunderstood later."""
-    for word, given in (("system", system), ("name", name)):
-        if given is not None and not isinstance(given, str):
-            raise ConfigurationError(f"{word} is a string; got {given!r:.80}")
-    if not isinstance(messages, Iterable):
-        raise ConfigurationError(f"messages is a list; got {messages!r:.80}")
-    for word, given in handlers.items():
-        if given is not None and not callable(given):
-            raise ConfigurationError(f"{word} is a function; got {given!r:.80}")
-
-
-def check_answering(answer_timeout: Any, requires_approval: Any) -> None:
-    """Refuse what says nothing about who is asked, and how long that may take."""
-    check_timeout(answer_timeout, "answer_timeout")
-    # A tool's setting, and checked as that.
-    ToolSettings(requires_approval=requires_approval)
-
-
-def _check_price(model: Model, limits: Limits) -> None:
     if limits.cost is not None and model.cost(Usage()) is None:
         raise ConfigurationError(
-            f"nobody knows what {model.name} costs, so Limits(cost=...) would never "
+            f"the price of {model.name} is not known, so Limits(cost=...) would never "
             "end a run; give the model a price="
         )

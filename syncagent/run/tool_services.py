@@ -37,9 +37,9 @@ class ToolServices:
         self.thread = threading.get_ident()
         #: Takes events from any thread; there is one while tools run.
         self.post: Callable[[RunEvent], object] | None = None
-        #: Events that hooks have been shown before they could be passed on, and how
-        #: many of them have: more may follow the run by the time that it is passed on.
-        self.early: deque[tuple[RunEvent, int]] = deque()
+        #: Events of tools on the run's own thread, which they block: observers saw
+        #: them at once, and the stream yields them when the tool returns.
+        self.backlog: deque[RunEvent] = deque()
         #: What tools wait for, by their call ids, the newest last.
         self._waits: dict[str, State] = {}
         #: For questions of tools, on whatever threads.
@@ -78,13 +78,13 @@ class ToolServices:
         return None
 
     def _tell(self, event: RunEvent) -> None:
-        if self.post is not None:
+        run = self._run
+        if threading.get_ident() == self.thread:
+            self.backlog.append(event)
+            for observer in run.on_event:
+                observer(event)
+        elif self.post is not None:
             self.post(event)
-        hooks = self._run.on_event
-        if hooks and threading.get_ident() == self.thread:
-            self.early.append((event, len(hooks)))
-            for hook in hooks:
-                hook(event)
 
     def _pass_on(self, event: Any) -> None:
         """Let those who follow this run know what a sub-agent asks."""

@@ -37,7 +37,7 @@ _LOOKS: Final = {
 #: What must not begin once a cancel has returned.
 _BEGINS: Final = {
     Invocation._call.__code__: "a tool",
-    Run.ask.__code__: "a model call",
+    Run.send_request.__code__: "a model call",
 }
 #: Seconds after which a run that was cancelled counts as stuck.
 _LONG: Final = 20.0

@@ -259,7 +259,8 @@ def test_a_tool_that_is_not_there():
     wrong = AssistantMessage((ToolCall("c", "subtract"),), "tool_calls")
     result = Agent(model(wrong), tools=[add]).run("Subtract.")
     assert (
-        "there is no tool 'subtract'; there are: add" in result.tool_outcomes[0].error
+        "there is no tool 'subtract'; the tools are: add"
+        in result.tool_outcomes[0].error
     )
 
 

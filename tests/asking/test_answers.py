@@ -31,10 +31,9 @@ SHORT = 0.02
 HANDLERS = {"approve": DO, "authenticate": OPEN, "ask": WONDER}
 #: What the model is told if nobody has answered in time.
 WORDS = {
-    "approve": "Not started: nobody has approved it in time. Nobody has denied it.",
-    "authenticate": "Not started: nobody has logged in to door in time. Nobody has "
-    "denied it.",
-    "ask": "nobody has answered",
+    "approve": "Not started: no approval came in time. It was not denied.",
+    "authenticate": "Not started: no login to door in time. It was not denied.",
+    "ask": "the user did not answer",
 }
 
 

@@ -172,7 +172,7 @@ def test_of_something_else():
     """Another program's JSON is no state of an agent."""
     root = json.loads(STATES["approval"])
     root["format"] = "syncagent.other"
-    with pytest.raises(StateInvalid, match="no state of an agent"):
+    with pytest.raises(StateInvalid, match="not the state of an agent"):
         load(json.dumps(root))
 
 

@@ -362,7 +362,7 @@ def test_a_driver_is_one_of_many():
     first, second = (Agent(asking(DO).model, tools=[do]) for _ in range(2))
     drivers = [each.drive("Go.") for each in (first, second)]
     asked = [driver.next() for driver in drivers]
-    with pytest.raises(ConfigurationError, match="nobody has asked"):
+    with pytest.raises(ConfigurationError, match="no open question"):
         drivers[0].answer(asked[1].id, True)
     for each in asked:
         each.approve()

@@ -168,9 +168,9 @@ def test_bodies_that_say_nothing(function):
     [
         ({"model": "opnai:gpt-5"}, "did you mean openai"),
         ({"model": "openai"}, "names a provider and no model"),
-        ({"model": 7}, "model is the name of a model"),
+        ({"model": 7}, "model must be the name of a model"),
         ({"model": right}, "the model is missing"),
-        ({"tools": right}, "tools is a list"),
+        ({"tools": right}, "tools must be a list"),
         ({"limit": Limits()}, "no setting is called limit; there are .*limits"),
         ({"limits": 7}, r"limits takes Limits\(...\)"),
         ({"approve": 7}, "approve is a function"),

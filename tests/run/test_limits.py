@@ -189,7 +189,7 @@ def test_nobody_is_warned_who_is_not_asked_again():
 
 def test_a_model_without_a_price_cannot_be_limited_by_cost():
     """Said when the agent is made, and not when the money is gone."""
-    with pytest.raises(ConfigurationError, match=r"nobody knows what scripted costs"):
+    with pytest.raises(ConfigurationError, match=r"the price of scripted is not known"):
         Agent(model(), limits=Limits(cost=1.0))
     Agent(priced(), limits=Limits(cost=1.0))
 

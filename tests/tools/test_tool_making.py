@@ -228,14 +228,14 @@ def test_what_is_no_tool(given):
 @pytest.mark.parametrize("given", [add, tool(add), "add"])
 def test_tools_are_a_list(given):
     """A lonely tool is a mistake that is easily made."""
-    with pytest.raises(ConfigurationError, match="tools is a list"):
+    with pytest.raises(ConfigurationError, match="tools must be a list"):
         Agent(ScriptedModel(), tools=given)
 
 
 def test_two_tools_with_one_name():
     """The model could not tell them apart; the same one twice is one."""
     other = tool(name="add")(lambda: 1)
-    with pytest.raises(ConfigurationError, match="two tools are called 'add'"):
+    with pytest.raises(ConfigurationError, match="two tools are named 'add'"):
         Agent(ScriptedModel(), tools=[add, other])
     assert len(Agent(ScriptedModel(), tools=[add, add]).tools) == 1
 

@@ -1,0 +1,77 @@
+"""The progress of a run: everything about it that outlives a pause or a save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..interrupts import Interrupt
+from ..messages import Message, ToolMessage, UserMessage
+from ..tools.invocation import Invocation
+from .meter import Meter
+from .output import Output
+
+__all__ = ["RunProgress", "ToolRound"]
+
+
+class ToolRound:
+    """All tool calls of one turn."""
+
+    def __init__(self, invocations: list[Invocation]) -> None:
+        self.invocations = invocations
+        #: Questions that must be answered before any of the calls runs.
+        self.questions: tuple[Interrupt, ...] = ()
+        #: True while the run waits for those answers.
+        self.is_waiting = False
+        #: The results, once they stand in the transcript.
+        self.committed: ToolMessage | None = None
+
+    def results(self) -> ToolMessage:
+        """Return one result per call, also for calls that were never made."""
+        return ToolMessage(tuple(call.result for call in self.invocations))
+
+
+class RunProgress:
+    """How far a run is.
+
+    A :class:`~syncagent.run.run.Run` works on it, a pause keeps it until the run is
+    resumed, and a saved state encodes it.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        meter: Meter,
+        output: Output | None = None,
+        *,
+        start: int = 0,
+        unanswered: UserMessage | None = None,
+    ) -> None:
+        self.run_id: Final = run_id
+        self.meter: Final = meter
+        #: The type of the final answer, if the caller asked for one.
+        self.output = output
+        #: The length of the transcript before this run, without *unanswered*.
+        self.start = start
+        #: An earlier prompt that no model answered; the new prompt is joined to it.
+        self.unanswered = unanswered
+        #: The text of the last response.
+        self.text = ""
+        #: Every tool call of the run, in order.
+        self.invocations: list[Invocation] = []
+        #: The tool calls that have no results in the transcript yet.
+        self.open_round: ToolRound | None = None
+
+    @classmethod
+    def after(
+        cls,
+        transcript: Sequence[Message],
+        run_id: str,
+        meter: Meter,
+        output: Output | None,
+    ) -> RunProgress:
+        """Return the progress of a run that is about to add to *transcript*."""
+        last = transcript[-1] if transcript else None
+        unanswered = last if isinstance(last, UserMessage) else None
+        start = len(transcript) - (unanswered is not None)
+        return cls(run_id, meter, output, start=start, unanswered=unanswered)
