@@ -5,9 +5,9 @@ import signal
 import weakref
 
 import pytest
-from support.agents import check_usable, meanwhile, model
+from support.agents import check_usable, model
 from support.handles import approval, queued, silent_stream, switching_often
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from support.tools import until
 
 from syncagent import (
