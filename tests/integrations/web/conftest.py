@@ -13,13 +13,6 @@ from syncagent.testing import FakeServer
 THREADS = 24
 
 
-def pytest_collection_modifyitems(items):
-    """Keep the tests that share servers on one worker."""
-    for item in items:
-        if "start_server" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("web servers"))
-
-
 @pytest.fixture(scope="session")
 def start_server():
     """Return a function that starts a server, or returns it if it runs already."""
