@@ -110,6 +110,6 @@ def test_a_yes_is_no_password(answer):
     """What was meant for an approval is refused before anything is lost."""
     agent = Agent(model(PUBLISH), tools=[publish])
     [asked] = agent.run("Go.").interrupts
-    with pytest.raises(ValueError, match="more than a yes"):
+    with pytest.raises(ValueError, match="needs text or credentials"):
         agent.resume({asked.id: answer})
     assert outcomes(agent.resume({asked.id: "me"})) == ["done"]

@@ -219,8 +219,8 @@ def test_an_answer_that_is_no_words(wrong):
 def test_a_handler_that_has_no_answer():
     """None is no answer, and not the word None; other words are taken as such."""
     for answer, words in (
-        (None, "nobody has answered"),
-        (False, "nobody"),
+        (None, "the user did not answer"),
+        (False, "the user did not"),
         (5, "5, 5"),
     ):
         agent = asking(WONDER, ask=lambda question, answer=answer: answer)

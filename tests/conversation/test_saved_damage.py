@@ -164,7 +164,7 @@ def test_of_a_newer_version():
     root = json.loads(STATES["approval"])
     root["version"] += 1
     root["messages"] = "something new"
-    with pytest.raises(StateInvalid, match=r"version 2.*update"):
+    with pytest.raises(StateInvalid, match=r"version 2.*upgrade"):
         load(json.dumps(root))
 
 
@@ -188,9 +188,9 @@ def test_fields_that_nobody_knows():
 
 def test_a_tool_that_is_not_there():
     """It says which, and where to give it."""
-    with pytest.raises(StateInvalid, match=r"'do'.*there are: wonder.*tools="):
+    with pytest.raises(StateInvalid, match=r"'do'.*the tools: wonder.*tools="):
         Agent.load(STATES["approval"], model(), tools=[wonder])
-    with pytest.raises(StateInvalid, match="there are: none"):
+    with pytest.raises(StateInvalid, match="the tools: none"):
         Agent.load(STATES["approval"], model())
 
 
@@ -208,7 +208,7 @@ def test_a_tool_with_another_signature():
     def other(how: int) -> None:
         """Do it otherwise."""
 
-    with pytest.raises(StateInvalid, match="'do' with arguments that it does not take"):
+    with pytest.raises(StateInvalid, match="'do' with arguments that do not fit"):
         Agent.load(STATES["approval"], model(), tools=[other])
 
 
