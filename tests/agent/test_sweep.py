@@ -22,6 +22,8 @@ from syncagent.testing import (
 from syncagent.testing.script import Send
 from syncagent.transport import Retries, close_idle
 
+pytestmark = pytest.mark.slow
+
 WAYS = ["inside", "thread", "meanwhile"]
 #: What the run of the workshop does, and can be cancelled in.
 PHASES = {"begin", "model", "stream", "turn", "before tools", "approval", "tool"}

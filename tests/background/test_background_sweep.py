@@ -16,6 +16,8 @@ from syncagent.interrupts import ApprovalRequest
 from syncagent.testing import FakeServer, call, cancel_everywhere, say
 from syncagent.transport import close_idle
 
+pytestmark = pytest.mark.slow
+
 WAYS = ["inside", "thread", "meanwhile"]
 SETTINGS = [{}, {"approve": None}, {"parallel_tools": 3}]
 PHASES = {"begin", "model", "stream", "turn", "before tools", "approval", "tool"}

@@ -218,6 +218,7 @@ def stubborn(gate):
     return Agent(model(say(call("work"))), tools=[work])
 
 
+@pytest.mark.slow
 def test_a_shutdown_tells_what_became_of_each():
     """Who came to its end, who was told to end, and who has not done so."""
     crew, gate = Runtime(), Gate()

@@ -60,6 +60,7 @@ def test_fork_in_a_callback():
 
 
 @pytest.mark.parametrize("rounds", [10, pytest.param(40, marks=pytest.mark.stress)])
+@pytest.mark.slow
 def test_fork_while_threads_cancel(rounds):
     """Whatever other threads did at the moment of the fork, the child works."""
     assert play("under_fire", rounds) == rounds

@@ -28,6 +28,8 @@ from syncagent import (
 from syncagent.messages import Text, UserMessage
 from syncagent.testing import ScriptedModel, call, complaints, say
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("plain", "asked", "locked", "unsure", "all_three")
 ANSWERS = {ApprovalRequest: True, AuthRequest: KEY, AwaitingInput: "so"}
 

@@ -9,6 +9,8 @@ from syncagent.hooks import Retry
 from syncagent.testing import call, cancel_everywhere
 from syncagent.tools.tool import Tool
 
+pytestmark = pytest.mark.slow
+
 WAYS = ["inside", "thread", "meanwhile"]
 
 

@@ -14,6 +14,8 @@ from syncagent import CancelToken
 from syncagent.exceptions import SyncAgentError
 from syncagent.transport.adapter import shared_adapter
 
+pytestmark = pytest.mark.slow
+
 stress = pytest.mark.stress
 
 

@@ -7,6 +7,8 @@ import pytest
 from support.threads import LONG
 from support.web.servers import SERVERS, Server
 
+pytestmark = pytest.mark.slow
+
 #: Those that can serve more than one request at a time.
 THREADED = [name for name in SERVERS if name != "gunicorn-sync"]
 #: What a client does: where it vanishes, if it does.

@@ -248,6 +248,7 @@ def test_other_paths(gthread):
 # -- other settings ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_detached_and_lagging(fake):
     """With ``detach`` a run goes on alone; who comes back late is told what is gone."""
     settings = {"ON_DISCONNECT": "detach", "BUFFER": "20"}
@@ -262,6 +263,7 @@ def test_detached_and_lagging(fake):
         assert [n for n, _, _ in rest][-1] == view["events"] + 1
 
 
+@pytest.mark.slow
 def test_heartbeats(fake):
     """In silence comments are sent, so that proxies keep the connection."""
     with Server("gunicorn-gthread", HEARTBEAT="0.05") as server:
