@@ -18,7 +18,7 @@ EXTRAS = {
         "flask>=3.1",
         "gunicorn>=23",
         "hypothesis>=6.100",
-        "llmock==0.2.2",  # a server that nobody here wrote, and its verdict
+        "llmock==0.2.2",  # a fake provider written by others
         "prompt-toolkit>=3.0.43",
         "pyte>=0.8.2",  # a terminal whose screen a test can read
         "pytest>=8",
@@ -39,7 +39,7 @@ EXTRAS = {
         "xllamacpp==2026.10.11549",  # llama.cpp's server, built
     ],
     "lint": ["ruff>=0.17,<0.18"],
-    "typing": ["flask>=3.1", "mypy>=2.4,<3"],
+    "typing": ["flask>=3.1", "mypy>=2.4,<3", "prompt-toolkit>=3.0.43", "rich>=13"],
     "docs": ["django>=5.2", "flask>=3.1", "furo>=2024.8", "sphinx>=8"],
 }
 

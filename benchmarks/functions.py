@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, make_dataclass
 from typing import Any
 
 from benchmarks.measure import Row, per_call, side_by_side
-from syncagent import Agent, LlmFunction, llm_function
+from syncagent import Agent, llm_function
+from syncagent.functions.llm_function import LlmFunction
 from syncagent.options import Options
 from syncagent.providers.openai_chat.request import OpenAIChatDialect
 from syncagent.run.output import Output

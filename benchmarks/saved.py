@@ -11,7 +11,8 @@ from benchmarks.agent_loop import process_cpu
 from benchmarks.agent_tools import echo
 from benchmarks.measure import Row, per_call, side_by_side
 from benchmarks.models import messages
-from syncagent import Agent, Finished
+from syncagent import Agent
+from syncagent.driver import Finished
 from syncagent.messages import Message
 from syncagent.testing import ScriptedModel, call, say
 

@@ -38,8 +38,8 @@ def _model(base_url: str) -> OpenAIChat:
     return OpenAIChat("fake", base_url=base_url, api_key="any")
 
 
-def make_agent(environ: dict[str, Any], wanted: StartRequest) -> Agent:
-    if wanted.prompt == "flow":
+def make_agent(environ: dict[str, Any], start: StartRequest) -> Agent:
+    if start.prompt == "flow":
         return Agent(ScriptedModel([_WORDS]))
     return Agent(_model(environ["HTTP_X_PROVIDER"]))
 

@@ -1,8 +1,11 @@
 """Sphinx settings: every warning is an error, every example is run."""
 
 from docutils import nodes
+from sphinx.util.nodes import make_refnode
 
 import syncagent
+
+PUBLIC = syncagent._MODULE_OF
 
 project = "syncagent"
 author = "The syncagent developers"
@@ -14,7 +17,7 @@ extensions = [
     "sphinx.ext.doctest",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "changes.d"]
 html_theme = "furo"
 html_title = f"syncagent {version}"
 html_static_path = ["_static"]
@@ -38,31 +41,55 @@ nitpick_ignore_regex = [
     ("py:.*", r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord)"),
     ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
     ("py:.*", r"(requests|msgspec|http|flask|django|contextlib)(\..*)?"),
-    # Where documented names live inside the package.
+    # Private names in signatures and among bases.
     (
         "py:.*",
-        r"syncagent\.(_clock|cancel\.\w+|logs\._\w+|transport\.\w+)\..*",
+        r"syncagent\.(_closeable|asking|background|conversation|functions|run|schemas"
+        r"|tools\.raw|integrations\.web)\..*",
     ),
+    ("py:.*", r"syncagent\.(cancel\.\w+|logs\._\w+|transport\.\w+)\..*"),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
-    ("py:.*", r"syncagent\.(run\.Run|answers\.\w+|tools\.\w+\.\w*Signature)"),
-    ("py:.*", r"syncagent\.(_closing\.Closing|run_stream\.RunEnd|pump\.Pump)"),
-    ("py:.*", r"syncagent\.(stage\.\w+|subscriptions\.EventLog|serving\.\w+)"),
-    ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*)"),
-    ("py:.*", r"syncagent\.agent_view\.AgentView"),
-    ("py:.*", r"syncagent\.(chat_)?functions\._\w+|typing\.~_P"),
-    ("py:.*", r"syncagent\.function_agents\.\w+"),
-    ("py:.*", r"syncagent\.integrations\.recordings\.Recording"),
-    ("py:.*", r"syncagent\.transcript\.(User|Assistant)Turn"),
+    ("py:.*", r"syncagent\.transcript\.turns\.(User|Assistant)Turn"),
+    ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*|typing\.~_P)"),
 ]
 
 
 def setup(app):
-    """Show no empty lines below code that is a part of a file."""
+    """Trim included code, and find public names wherever they are documented."""
     app.connect("doctree-read", _trim)
+    app.connect("missing-reference", _find_public_name)
 
 
 def _trim(app, doctree):
+    """Show no empty lines below code that is a part of a file."""
     for block in doctree.findall(nodes.literal_block):
         block.rawsource = text = block.astext().rstrip("\n")
         block.children = []
         block += nodes.Text(text)
+
+
+def _find_public_name(app, env, node, contnode):
+    """Link ``Rule`` and ``syncagent.Rule`` to ``syncagent.interrupts.Rule``.
+
+    A public name has two addresses, and this documentation describes it at one of them.
+    """
+    if node.get("refdomain") != "py":
+        return None
+    parts = node["reftarget"].split(".")
+    first = next((n for n, part in enumerate(parts) if part in PUBLIC), None)
+    if first is None:
+        return None
+    name = ".".join(parts[first:])
+    objects = env.domains["py"].objects
+    for target in (f"syncagent.{name}", f"syncagent.{PUBLIC[parts[first]]}.{name}"):
+        if target in objects:
+            found = objects[target]
+            return make_refnode(
+                app.builder,
+                node["refdoc"],
+                found.docname,
+                found.node_id,
+                contnode,
+                target,
+            )
+    return None

@@ -10,7 +10,8 @@ import itertools
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from syncagent import Cancelled, CancelToken, Timeouts, Transport
+from syncagent import Cancelled, CancelToken, Timeouts
+from syncagent.transport import Transport
 
 
 class Talker(BaseHTTPRequestHandler):

@@ -7,7 +7,8 @@ There is no model in it: ctx.http of a tool is such a session.
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from syncagent import CancellableSession, Cancelled, CancelToken
+from syncagent import Cancelled, CancelToken
+from syncagent.transport import CancellableSession
 
 over = threading.Event()
 

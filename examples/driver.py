@@ -4,14 +4,8 @@ Run it: python examples/driver.py
 With a real model: Agent("openai:gpt-5-mini", tools=[delete])
 """
 
-from syncagent import (
-    AfterToolResult,
-    Agent,
-    ApprovalRequest,
-    AwaitingInput,
-    Finished,
-    tool,
-)
+from syncagent import AfterToolResult, Agent, ApprovalRequest, AwaitingInput, tool
+from syncagent.driver import Finished
 from syncagent.testing import ScriptedModel, call, say
 
 

@@ -1,6 +1,6 @@
-"""An agent behind HTTP, whose runs end when their client goes.
+"""An agent behind HTTP, whose runs end when their client leaves.
 
-It serves itself, asks something, and goes away before the answer.
+The example serves itself, starts a run, and disconnects before it ends.
 Serve it: gunicorn -k gthread --threads 20 web_app:application
 Run it: python examples/web_app.py
 With a real model: put "openai:gpt-5" in place of the scripted one.
@@ -14,15 +14,15 @@ from syncagent import Agent
 from syncagent.integrations.web.wsgi import Runs, RunsApp, Views
 from syncagent.testing import Gate, ScriptedModel
 
-silence = Gate()  # the model says nothing for a long time
+silence = Gate()  # the model does not respond
 
 
-def make_agent(environ, wanted):
-    return Agent(ScriptedModel([silence, "This is never said."]))
+def make_agent(environ, start):
+    return Agent(ScriptedModel([silence, "This is never sent."]))
 
 
 def user_of(environ):
-    return environ.get("HTTP_X_USER")  # ask your sessions instead
+    return environ.get("HTTP_X_USER")  # use your sessions instead
 
 
 runs = Runs(lambda environ, run: run.owner == user_of(environ))

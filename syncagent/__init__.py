@@ -3,212 +3,125 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .__version__ import __version__
-from .cancel import (
-    CancelMode,
-    CancelReason,
-    CancelToken,
-    Origin,
-    Receipt,
-    Registration,
-    cancel_on_signals,
-)
-from .exceptions import (
-    AgentBusy,
-    AuthenticationFailed,
-    Cancelled,
-    ConfigurationError,
-    ConnectionFailed,
-    ConnectTimeout,
-    ContextTooLong,
-    FirstEventTimeout,
-    HeadersTimeout,
-    InterruptOver,
-    InterruptPending,
-    LimitReached,
-    OutputInvalid,
-    ProtocolError,
-    ProviderError,
-    ProviderUnavailable,
-    RateLimited,
-    RecordingInvalid,
-    RedirectRefused,
-    RequestRejected,
-    RequestTimeout,
-    ResponseTooLarge,
-    RunCancelled,
-    RunStopped,
-    SendTimeout,
-    StallTimeout,
-    StateInvalid,
-    StreamBroken,
-    SyncAgentError,
-    ToolError,
-    TotalTimeout,
-    TransportError,
-    WrongThread,
-)
+from .__version__ import __version__ as __version__
 
 if TYPE_CHECKING:
-    from .agent import Agent
-    from .background.handle import Handle
-    from .background.runtime import Runtime
-    from .cli.tui import Terminal, tui
-    from .conversation.run_stream import RunStream
-    from .driver import Driver, Finished
-    from .events import RunFinished
-    from .functions.llm_chat import ChatStream, LlmChat, llm_chat
-    from .functions.llm_function import LlmFunction, llm_function
-    from .interrupts import (
-        AfterToolResult,
-        Approval,
-        ApprovalRequest,
-        AuthRequest,
-        AwaitingInput,
-        Rule,
-    )
-    from .messages import File, Image, ToolOutcome
-    from .policies import CancelPolicy, Limits
-    from .result import Cancellation, RunResult
-    from .sse import ServerSentEvent
-    from .tools.abandoned import abandoned
-    from .tools.context import ToolContext
-    from .tools.tool import Tool, tool
-    from .transport import CancellableSession, Transport
-    from .transport.retries import Retries
-    from .transport.timeouts import Timeouts
-    from .usage import Usage
+    from . import logs as logs
+    from .agent import Agent as Agent
+    from .background.handle import Handle as Handle
+    from .background.runtime import Runtime as Runtime
+    from .cancel import CancelToken as CancelToken
+    from .cancel import cancel_on_signals as cancel_on_signals
+    from .cli.tui import tui as tui
+    from .conversation.run_stream import RunStream as RunStream
+    from .driver import Driver as Driver
+    from .events import InterruptRaised as InterruptRaised
+    from .events import RunFinished as RunFinished
+    from .events import StateChanged as StateChanged
+    from .events import TextDelta as TextDelta
+    from .events import ThinkingDelta as ThinkingDelta
+    from .events import ToolFinished as ToolFinished
+    from .events import ToolProgress as ToolProgress
+    from .events import ToolStarted as ToolStarted
+    from .events import TurnFinished as TurnFinished
+    from .exceptions import AgentBusy as AgentBusy
+    from .exceptions import AuthenticationFailed as AuthenticationFailed
+    from .exceptions import Cancelled as Cancelled
+    from .exceptions import ConfigurationError as ConfigurationError
+    from .exceptions import LimitReached as LimitReached
+    from .exceptions import OutputInvalid as OutputInvalid
+    from .exceptions import ProviderError as ProviderError
+    from .exceptions import RunCancelled as RunCancelled
+    from .exceptions import SyncAgentError as SyncAgentError
+    from .exceptions import ToolError as ToolError
+    from .exceptions import TransportError as TransportError
+    from .functions.llm_chat import llm_chat as llm_chat
+    from .functions.llm_function import llm_function as llm_function
+    from .interrupts import AfterToolResult as AfterToolResult
+    from .interrupts import Approval as Approval
+    from .interrupts import ApprovalRequest as ApprovalRequest
+    from .interrupts import AuthRequest as AuthRequest
+    from .interrupts import AwaitingInput as AwaitingInput
+    from .interrupts import Rule as Rule
+    from .messages import File as File
+    from .messages import Image as Image
+    from .policies import CancelPolicy as CancelPolicy
+    from .policies import Limits as Limits
+    from .result import RunResult as RunResult
+    from .tools.abandoned import abandoned as abandoned
+    from .tools.context import ToolContext as ToolContext
+    from .tools.tool import tool as tool
+    from .transport import Retries as Retries
+    from .transport import Timeouts as Timeouts
 
-__all__ = [
-    "AfterToolResult",
-    "Agent",
-    "AgentBusy",
-    "Approval",
-    "ApprovalRequest",
-    "AuthRequest",
-    "AuthenticationFailed",
-    "AwaitingInput",
-    "CancelMode",
-    "CancelPolicy",
-    "CancelReason",
-    "CancelToken",
-    "CancellableSession",
-    "Cancellation",
-    "Cancelled",
-    "ChatStream",
-    "ConfigurationError",
-    "ConnectTimeout",
-    "ConnectionFailed",
-    "ContextTooLong",
-    "Driver",
-    "File",
-    "Finished",
-    "FirstEventTimeout",
-    "Handle",
-    "HeadersTimeout",
-    "Image",
-    "InterruptOver",
-    "InterruptPending",
-    "LimitReached",
-    "Limits",
-    "LlmChat",
-    "LlmFunction",
-    "Origin",
-    "OutputInvalid",
-    "ProtocolError",
-    "ProviderError",
-    "ProviderUnavailable",
-    "RateLimited",
-    "Receipt",
-    "RecordingInvalid",
-    "RedirectRefused",
-    "Registration",
-    "RequestRejected",
-    "RequestTimeout",
-    "ResponseTooLarge",
-    "Retries",
-    "Rule",
-    "RunCancelled",
-    "RunFinished",
-    "RunResult",
-    "RunStopped",
-    "RunStream",
-    "Runtime",
-    "SendTimeout",
-    "ServerSentEvent",
-    "StallTimeout",
-    "StateInvalid",
-    "StreamBroken",
-    "SyncAgentError",
-    "Terminal",
-    "Timeouts",
-    "Tool",
-    "ToolContext",
-    "ToolError",
-    "ToolOutcome",
-    "TotalTimeout",
-    "Transport",
-    "TransportError",
-    "Usage",
-    "WrongThread",
-    "__version__",
-    "abandoned",
-    "cancel_on_signals",
-    "llm_chat",
-    "llm_function",
-    "logs",
-    "tool",
-    "tui",
-]
-
-#: What is loaded when it is first used, and from where: much of it brings requests.
-_LATER = {
-    "AfterToolResult": ".interrupts",
-    "Agent": ".agent",
-    "Approval": ".interrupts",
-    "ApprovalRequest": ".interrupts",
-    "AuthRequest": ".interrupts",
-    "AwaitingInput": ".interrupts",
-    "CancelPolicy": ".policies",
-    "CancellableSession": ".transport",
-    "Cancellation": ".result",
-    "ChatStream": ".functions.llm_chat",
-    "Driver": ".driver",
-    "File": ".messages",
-    "Finished": ".driver",
-    "Handle": ".background.handle",
-    "Image": ".messages",
-    "Limits": ".policies",
-    "LlmChat": ".functions.llm_chat",
-    "LlmFunction": ".functions.llm_function",
-    "Retries": ".transport",
-    "Rule": ".interrupts",
-    "RunFinished": ".events",
-    "RunResult": ".result",
-    "RunStream": ".conversation.run_stream",
-    "Runtime": ".background.runtime",
-    "ServerSentEvent": ".sse",
-    "Terminal": ".cli.tui",
-    "Timeouts": ".transport",
-    "Tool": ".tools.tool",
-    "ToolContext": ".tools.context",
-    "ToolOutcome": ".messages",
-    "Transport": ".transport",
-    "Usage": ".usage",
-    "abandoned": ".tools.abandoned",
-    "llm_chat": ".functions.llm_chat",
-    "llm_function": ".functions.llm_function",
-    "tool": ".tools.tool",
-    "tui": ".cli.tui",
+#: The public names and the modules that define them. Each module is imported when one
+#: of its names is first used, because many of them load requests. The block above
+#: shows the same names to type checkers; tests/house/test_exports.py compares the two.
+_MODULE_OF = {
+    "AfterToolResult": "interrupts",
+    "Agent": "agent",
+    "AgentBusy": "exceptions",
+    "Approval": "interrupts",
+    "ApprovalRequest": "interrupts",
+    "AuthRequest": "interrupts",
+    "AuthenticationFailed": "exceptions",
+    "AwaitingInput": "interrupts",
+    "CancelPolicy": "policies",
+    "CancelToken": "cancel",
+    "Cancelled": "exceptions",
+    "ConfigurationError": "exceptions",
+    "Driver": "driver",
+    "File": "messages",
+    "Handle": "background.handle",
+    "Image": "messages",
+    "InterruptRaised": "events",
+    "LimitReached": "exceptions",
+    "Limits": "policies",
+    "OutputInvalid": "exceptions",
+    "ProviderError": "exceptions",
+    "Retries": "transport",
+    "Rule": "interrupts",
+    "RunCancelled": "exceptions",
+    "RunFinished": "events",
+    "RunResult": "result",
+    "RunStream": "conversation.run_stream",
+    "Runtime": "background.runtime",
+    "StateChanged": "events",
+    "SyncAgentError": "exceptions",
+    "TextDelta": "events",
+    "ThinkingDelta": "events",
+    "Timeouts": "transport",
+    "ToolContext": "tools.context",
+    "ToolError": "exceptions",
+    "ToolFinished": "events",
+    "ToolProgress": "events",
+    "ToolStarted": "events",
+    "TransportError": "exceptions",
+    "TurnFinished": "events",
+    "abandoned": "tools.abandoned",
+    "cancel_on_signals": "cancel",
+    "llm_chat": "functions.llm_chat",
+    "llm_function": "functions.llm_function",
+    "logs": "logs",
+    "tool": "tools.tool",
+    "tui": "cli.tui",
 }
 
+__all__ = sorted(["__version__", *_MODULE_OF])
 
-def __getattr__(name: str) -> Any:
-    """Load what not every program uses when it is first used."""
-    if name == "logs":
-        return import_module(".logs", __name__)
-    if name in _LATER:
-        value = getattr(import_module(_LATER[name], __name__), name)
+# Hidden from type checkers: a module with __getattr__ has every name to them.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f".{_MODULE_OF[name]}", __name__)
+        value = module if name == "logs" else getattr(module, name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, imported or not."""
+    return list(__all__)

@@ -229,11 +229,7 @@ class Agent:
         :raises ConfigurationError: no run is paused, or an answer is missing.
         """
         request = RunRequest.resuming(
-            *(self._conversation.pause, answers),
-            timeout=timeout,
-            cancel=cancel,
-            output=output,
-            record=record,
+            self._conversation.pause, answers, timeout, cancel, output, record
         )
         return run_to_end(self._conversation, request)
 
@@ -251,11 +247,7 @@ class Agent:
         Cancellation: as for :meth:`stream`. Parameters are those of :meth:`resume`.
         """
         request = RunRequest.resuming(
-            *(self._conversation.pause, answers),
-            timeout=timeout,
-            cancel=cancel,
-            output=output,
-            record=record,
+            self._conversation.pause, answers, timeout, cancel, output, record
         )
         return self._conversation.begin(request)
 
@@ -278,11 +270,7 @@ class Agent:
         :param record: where all of them are recorded, as for :meth:`run`.
         """
         request = RunRequest.first(
-            *(prompt, self._conversation.pause),
-            timeout=timeout,
-            cancel=cancel,
-            output=output,
-            record=record,
+            self._conversation.pause, prompt, timeout, cancel, output, record
         )
         if on_event is not None and not callable(on_event):
             raise ConfigurationError(
@@ -315,11 +303,7 @@ class Agent:
         :raises AgentBusy: a run is live.
         """
         request = RunRequest.first(
-            *(prompt, self._conversation.pause),
-            timeout=timeout,
-            cancel=cancel,
-            output=output,
-            record=record,
+            self._conversation.pause, prompt, timeout, cancel, output, record
         )
         return start_handle(
             self._conversation, request, on_busy, keep_alive=keep_alive, size=buffer

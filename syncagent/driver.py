@@ -35,7 +35,7 @@ class Finished(msgspec.Struct, frozen=True):
     result: RunResult
 
 
-#: What ``next()`` returns.
+#: The return value of ``next()``.
 Step = Interrupt | Finished
 
 

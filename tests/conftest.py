@@ -14,8 +14,8 @@ from syncagent.testing import no_leaks
 
 #: A test that takes more seconds than this on an idle machine is marked ``slow``.
 SLOW_S = 0.5
-#: An unmarked test fails the run if it takes this many times as long: machines are
-#: rarely idle.
+#: An unmarked test fails the run if it takes this many times as long, unless the
+#: machine has more to do than these tests: machines are rarely idle.
 MARGIN = 10
 #: These marks imply ``slow``, so that ``-m "not slow"`` is enough for a quick run.
 LONG_RUNS = ("stress", "local", "browser")
@@ -88,7 +88,8 @@ class SlowTests:
 
     def pytest_runtest_logreport(self, report):
         is_late = report.when == "call" and report.duration > SLOW_S * MARGIN
-        if is_late and "slow" not in report.keywords:
+        is_busy = os.getloadavg()[0] > 2 * os.cpu_count()
+        if is_late and not is_busy and "slow" not in report.keywords:
             self._found.append(f"{report.duration:.1f} s: {report.nodeid}")
 
     @pytest.hookimpl(trylast=True)

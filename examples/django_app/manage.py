@@ -22,18 +22,18 @@ from syncagent.cli.demo.tools import demo_tools
 from syncagent.integrations.django.owners import is_of_session, session_of
 
 
-def make_agent(request, wanted):
-    return remembered(session_of(request), wanted.conversation)
+def make_agent(request, start):
+    return agent_of(session_of(request), start.conversation)
 
 
-@lru_cache(1000)  # a site has a database for them
-def remembered(owner, conversation):
-    """One agent for each conversation: it knows what was said."""
+@lru_cache(1000)  # a site would use a database
+def agent_of(owner, conversation):
+    """Return the agent of a conversation, which keeps its transcript."""
     return Agent(demo_model(), tools=demo_tools(), name="demo")
 
 
 settings.configure(
-    DEBUG=True,  # not in a site that others can reach
+    DEBUG=True,  # never in production
     SECRET_KEY=os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe()),
     ROOT_URLCONF=__name__,
     INSTALLED_APPS=["syncagent.integrations.django"],

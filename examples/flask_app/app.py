@@ -16,18 +16,18 @@ from syncagent.cli.demo.model import demo_model
 from syncagent.cli.demo.tools import demo_tools
 from syncagent.integrations.flask import SyncAgent
 
-#: Conversations, as long as this process lives; an application has a database for them.
+#: Conversations, in memory only; an application would use a database.
 conversations: OrderedDict[tuple[str, str], Agent] = OrderedDict()
 
 
 def visitor(request):
-    """Whoever has this cookie: an application has its own users."""
+    """Return the visitor of this session; an application has its own users."""
     return session.get("visitor")
 
 
-def make_agent(request, wanted):
-    """One agent for each conversation: it remembers what was said."""
-    key = (visitor(request), wanted.conversation)
+def make_agent(request, start):
+    """Return the agent of a conversation, which keeps its transcript."""
+    key = (visitor(request), start.conversation)
     if key not in conversations:
         conversations[key] = Agent(demo_model(), tools=demo_tools(), name="demo")
     conversations.move_to_end(key)
@@ -54,7 +54,7 @@ app.register_blueprint(agents.create_blueprint(), url_prefix="/agent")
 
 
 @app.before_request
-def know_visitor():
+def identify_visitor():
     session.setdefault("visitor", secrets.token_urlsafe(16))
 
 

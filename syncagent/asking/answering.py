@@ -135,7 +135,7 @@ class Answering:
         self._attendance = attendance
         self._waits_for = waits_for
         self._outer = outer
-        #: What handlers have answered so far for the questions being asked.
+        #: The answers of handlers so far to the questions being asked.
         self._collected: dict[str, Any] = {}
         self._token: CancelToken | None = None
         #: The question that a handler works on, and its call.

@@ -178,7 +178,7 @@ class Handle(Closeable):
     def _live(
         self, reason: str, origin: Origin, mode: CancelMode
     ) -> tuple[RunClaim | None, Receipt]:
-        """Return the claim to cancel, and the receipt if there is none.
+        """Return the run to cancel if any, and the receipt for the case of no run.
 
         :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
         :raises ValueError: there is no such origin or mode; nothing is cancelled.

@@ -119,7 +119,7 @@ class HandleThread:
         self._record: Recorded | Part | None = None
         #: Settings of the next run.
         self._next = RunRequest()
-        #: What the thread begins with.
+        #: The run that the thread begins with.
         self._first: AdmittedRun | RunStream | None = None
         #: Who ends the handle: its thread, or the thread that could not start it.
         self._begun: Once[str] = Once()

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -103,7 +103,7 @@ class Runtime(Closeable):
             self._handles.pop(handle.run_id, None)
 
     def get(self, run_id: str) -> Handle | None:
-        """Return the handle with that id, or None if there is none or it is done.
+        """Return the handle with that id, or None if there is no such handle or it is done.
 
         :raises TypeError: *run_id* is not a string.
         """
@@ -114,7 +114,14 @@ class Runtime(Closeable):
 
     def list(self) -> list[Handle]:
         """Return all handles that are not done, oldest first."""
-        return [each for each in list(self._handles.values()) if not each.done()]
+        return [each for each in self._registered() if not each.done()]
+
+    def _registered(self) -> Sequence[Handle]:
+        """Return all handles, those included whose done callbacks still run.
+
+        A runtime that keeps more than handles overrides this; it takes no lock.
+        """
+        return list(self._handles.values())
 
     # -- ending them ---------------------------------------------------------------
 
@@ -165,8 +172,7 @@ class Runtime(Closeable):
         check_timeout(grace, "grace")
         self._is_closed = True
         is_ours = self._pid == os.getpid()
-        # Also those whose done callbacks are still running.
-        handles = list(self._handles.values()) if is_ours else []
+        handles = self._registered() if is_ours else ()
         until = None if timeout is None else clock.now() + timeout
         drained = [each for each in handles if _wait(each, until)]
         late = [each for each in handles if each not in drained]
@@ -262,7 +268,7 @@ _runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 def _drain_all() -> None:
     for runtime in list(_runtimes):
-        if runtime._handles:
+        if runtime._registered():
             runtime.close()
 
 

@@ -32,7 +32,7 @@ from .run_stream import RunStream
 
 __all__ = ["Background", "Conversation", "check_background"]
 
-#: What a cancel does with runs that were sent to the background.
+#: Whether a cancel spares runs that were sent to the background.
 Background = Literal["keep", "cancel"]
 #: How often cancel() looks: a pause may become a run at the very moment.
 _LOOKS: Final = 3

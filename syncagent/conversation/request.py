@@ -21,12 +21,12 @@ from .queue import OnBusy
 
 __all__ = ["AdmittedRun", "Cancel", "RunRequest", "check_request", "run_token"]
 
-#: What else may cancel a run: a token or an event of the caller's own.
+#: A token or an event of the caller's own that also cancels a run.
 Cancel = CancelToken | threading.Event
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller asks for when it starts or resumes a run."""
+    """The settings that a caller starts or resumes a run with."""
 
     #: The prompt of a new run, or the paused run to resume. A handle or a driver that
     #: waits for input has neither yet.
@@ -59,9 +59,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def first(
         cls,
-        prompt: Prompt | None,
         pause: Pause | None,
-        *,
+        prompt: Prompt | None,
         timeout: float | None,
         cancel: Cancel | None,
         output: Any,
@@ -69,7 +68,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     ) -> RunRequest:
         """Return the first request of a driver or a handle.
 
-        :param prompt: without one, the paused run is resumed, if there is one.
+        :param pause: resumed if there is no prompt, and the pause is still open.
         :raises ConfigurationError: a setting is not of its kind.
         """
         check_request(timeout, cancel, output)
@@ -89,7 +88,6 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         cls,
         pause: Pause | None,
         answers: Mapping[str, Any] | None,
-        *,
         timeout: float | None,
         cancel: Cancel | None,
         output: Any,

@@ -289,7 +289,7 @@ def llm_chat(
     the user says; the rest is told to the model as data beside it. The body is never
     run: leave it at the docstring.
 
-    A call returns a :class:`ChatStream`, and takes ``cancel=`` and ``timeout=`` beside
+    A call returns a :class:`.ChatStream`, and takes ``cancel=`` and ``timeout=`` beside
     the function's own parameters.
 
     :param model: a model, or the name of one, such as ``"openai:gpt-5-mini"``.

@@ -1,21 +1,21 @@
-"""Hooks for gunicorn, so that runs end with their worker, at once and in order.
+"""Hooks for gunicorn that end runs with their worker, at once and in order.
 
 In ``gunicorn.conf.py``::
 
     from syncagent.integrations.gunicorn import *
 
-Who has hooks of his own calls these in them::
+If you have hooks of your own, call these from them::
 
-    from syncagent.integrations import gunicorn as runs
+    from syncagent.integrations import gunicorn as syncagent_hooks
 
     def post_worker_init(worker):
-        runs.post_worker_init(worker)
+        syncagent_hooks.post_worker_init(worker)
         ...
 
-By itself gunicorn lets a stream go on after SIGTERM until ``graceful_timeout``, then
-kills the worker in the middle of it. With these hooks SIGTERM cancels every live run of
-the worker, with origin ``shutdown``; their streams end with their last event, and the
-worker leaves.
+On its own, gunicorn lets a stream continue after SIGTERM until ``graceful_timeout`` and
+then kills the worker in the middle of it. With these hooks SIGTERM cancels every live
+run of the worker, with origin ``shutdown``. Their streams end with their last event,
+and the worker exits.
 """
 
 from __future__ import annotations
@@ -27,68 +27,67 @@ from types import FrameType
 from typing import Any, Final
 
 from ..cancel import live_runs
-from .web.runs import close_all, every_runs
+from .web.runs import all_runs, close_all
 
 __all__ = ["post_fork", "post_worker_init", "worker_abort", "worker_exit"]
 
 _log = logging.getLogger("syncagent.web")
 
-#: Those upon which a worker ends: gracefully, and at once.
+#: The signals that end a worker, gracefully or at once.
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
-#: Seconds that runs have to end when their worker does.
+#: Seconds that runs have to end when their worker exits.
 _GRACE: Final = 2.0
 
 
 def post_fork(server: Any, worker: Any) -> None:
-    """See that a worker begins without runs; for the ``post_fork`` of gunicorn."""
+    """Check that a worker starts without runs; the ``post_fork`` hook of gunicorn."""
     if live_runs():
-        _log.error("a worker was forked with live runs, which it cannot have")
+        _log.error("a worker was forked with live runs, which belong to its parent")
 
 
 def post_worker_init(worker: Any) -> None:
-    """Cancel runs upon the signals that end a worker; for the hook of that name."""
+    """Make the signals that end a worker cancel its runs first; a gunicorn hook."""
     for signum in _SIGNALS:
         _chain(signum, signal.getsignal(signum))
 
 
 def worker_abort(worker: Any) -> None:
-    """Cancel the runs of a worker that takes too long; for the hook of that name."""
-    _end_runs("the worker took too long")
+    """Cancel the runs of a worker that takes too long; a gunicorn hook."""
+    _cancel_runs("the worker took too long")
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """End what is left when a worker leaves; for the hook of that name.
+    """Cancel the remaining runs when a worker exits; a gunicorn hook.
 
     Cancellation: it waits for the end of runs, at most 2 seconds.
     """
     if worker.pid != os.getpid():
-        return  # the master calls it, too, for a worker that is gone
-    _end_runs("the worker ends")
-    for runs in every_runs():
+        return  # the master calls this, too, after a worker has died
+    _cancel_runs("the worker exits")
+    for runs in all_runs():
         runs.shutdown(_GRACE)
 
 
-def _chain(signum: int, before: Any) -> None:
-    """Have runs cancelled first, and then what was to be done."""
+def _chain(signum: int, previous: Any) -> None:
+    """Cancel runs on a signal, and then call the previous handler."""
+    if not callable(previous):
+        return
     pid = os.getpid()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        # Runs between two steps of the main thread: nothing here may take a lock.
+        # Interrupts the main thread anywhere, so nothing here may take a lock.
         if os.getpid() == pid:
-            _end_runs(signal.Signals(number).name)
-        if callable(before):
-            before(number, frame)
+            _cancel_runs(signal.Signals(number).name)
+        previous(number, frame)
 
-    if not callable(before):
-        return
     signal.signal(signum, handle)
     if signum == signal.SIGTERM:
-        # As gunicorn has it: system calls of requests go on.
+        # As gunicorn does: system calls of requests are not interrupted.
         signal.siginterrupt(signum, False)
 
 
-def _end_runs(reason: str) -> None:
-    """Cancel every live run of the process, also those that no ``Runs`` knows."""
+def _cancel_runs(reason: str) -> None:
+    """Cancel every live run of the process, those outside of any ``Runs`` included."""
     close_all(reason)
     for run in live_runs():
         run.cancel(reason, "shutdown")

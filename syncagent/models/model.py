@@ -66,7 +66,7 @@ class Model(ABC):
     :param name: what its provider calls it.
     :param base_url: its address, if not the usual one.
     :param api_key: if not the environment's.
-    :param timeout: as for :class:`~syncagent.Transport`.
+    :param timeout: as for :class:`~syncagent.transport.Transport`.
     :param retries: the same.
     :param stream: have the answer come as it is written?
     :param transport: in place of *timeout*: one with proxies, certificates or a

@@ -1,4 +1,4 @@
-"""How much a run has used, and how much it may."""
+"""The meter of a run: what it has used, and what its limits leave."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Meter"]
 
 
 class Meter:
-    """Count what a run uses; one that is resumed goes on with the same."""
+    """Count what a run uses. A resumed run keeps its meter."""
 
     def __init__(self, limits: Limits, model: Model) -> None:
         self._limits = limits
@@ -23,70 +23,71 @@ class Meter:
         self.limit: LimitName | None = None
         self._usage = Usage()
         self._cost: float | None = None
-        #: What is not counted yet; sub-agents add theirs from their own threads.
-        self._spent: deque[tuple[Usage, float | None]] = deque()
+        #: Not added up yet: sub-agents append from their own threads.
+        self._charges: deque[tuple[Usage, float | None]] = deque()
         self._has_warned = False
 
     def spend(self, usage: Usage) -> None:
-        """Add what an answer of the model has used."""
-        self._spent.append((usage, self._model.cost(usage)))
+        """Charge a response of the model."""
+        self._charges.append((usage, self._model.cost(usage)))
 
     def add(self, usage: Usage, cost: float | None) -> None:
-        """Add what somebody else has used."""
-        self._spent.append((usage, cost))
+        """Charge what a sub-agent has used."""
+        self._charges.append((usage, cost))
 
     @property
     def usage(self) -> Usage:
-        """All that was used up to now."""
+        """The usage so far."""
         self._count()
         return self._usage
 
     @property
     def cost(self) -> float | None:
-        """The same in US dollars, as far as prices are known."""
+        """The cost so far in US dollars, as far as prices are known."""
         self._count()
         return self._cost
 
     def _count(self) -> None:
-        while self._spent:
-            usage, cost = self._spent.popleft()
+        while self._charges:
+            usage, cost = self._charges.popleft()
             self._usage += usage
             if cost is not None:
                 self._cost = cost + (self._cost or 0.0)
 
     @property
     def calls_left(self) -> int | None:
-        """How many tools may still be called; ``None`` is any number."""
+        """How many tools may still be called; ``None`` without a limit."""
         limit = self._limits.tool_calls
         return None if limit is None else limit - self.tool_calls
 
     def reached(self) -> LimitName | None:
-        """Return the limit that keeps the model from being asked again."""
+        """Return the limit that forbids another turn, or None."""
         if self.limit is None:
-            used = self._used().items()
-            full = (name for name, (part, limit) in used if part >= limit)
-            self.limit = next(full, None)
+            for name, (used, limit) in self._used().items():
+                if used >= limit:
+                    self.limit = name
+                    break
         return self.limit
 
     def warning(self) -> str:
-        """Return what to tell the model, once, when it is near the end."""
+        """Return what to tell the model, once, when a limit is near; else nothing."""
         limits = self._limits
         if limits.warn_at is None or self._has_warned or not self.turns:
             return ""
         used = self._used()
         if limits.tool_calls is not None:
             used["tool_calls"] = (self.tool_calls, limits.tool_calls)
-        for name, (part, limit) in used.items():
-            if part >= limit * limits.warn_at:
+        for name, (amount, limit) in used.items():
+            if amount >= limit * limits.warn_at:
                 self._has_warned = True
                 return (
-                    f"<system>You have used {part:g} of {limit:g} "
+                    f"<system>You have used {amount:g} of {limit:g} "
                     f"{name.replace('_', ' ')}. Finish with what you have.</system>"
                 )
         return ""
 
     def _used(self) -> dict[LimitName, tuple[float, float]]:
-        """Return how much of each limit is used up; not of those that are none."""
+        """Return the used amount and the limit, for each limit that is set."""
         limits = self._limits
         used: dict[LimitName, tuple[float, float]] = {}
         if limits.turns is not None:

@@ -1,4 +1,4 @@
-"""A type that the answer of a run is to be of."""
+"""Typed output: the type of a run's final answer."""
 
 from __future__ import annotations
 
@@ -13,73 +13,75 @@ from ..schemas import Shape, ShapeError
 
 __all__ = ["Output", "REPAIRS"]
 
-#: How often a model is told what is wrong with its answer, and asked for another.
+#: How often the model is told what is wrong with its answer, and asked again.
 REPAIRS: Final = 2
-#: Where a value is that is no object: providers enforce the form of objects only.
+#: The field that wraps any other value: providers enforce schemas of objects only.
 _WRAPPED: Final = "value"
-#: Models like to put their JSON into one, with a word before it.
+#: Models like to put their JSON into a fence, with a word before it.
 _FENCE: Final = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
 
 
 class Output:
-    """A type that the answer is to be of; what ``output=`` takes, too.
+    """The type of the final answer; ``output=`` takes one of these, or only the type.
 
-    :param type: whatever :class:`~syncagent.schemas.Shape` knows. A ``str`` is the
-        answer as it is; of all others the model is to say the JSON.
-    :param repairs: how often the model is told what is wrong with its answer.
-    :raises ConfigurationError: that knows no schema for it.
+    :param type: any type that :class:`~syncagent.schemas.Shape` knows. ``str`` is the
+        text as it is; for all others the model answers in JSON.
+    :param repairs: how often the model is told what is wrong and asked again.
+    :raises ConfigurationError: there is no schema for the type.
     """
 
     __slots__ = ("_is_wrapped", "_shape", "format", "repairs", "type")
 
     def __init__(self, type: Any, *, repairs: int = REPAIRS) -> None:
-        given: Any = repairs
-        if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-            raise ConfigurationError(f"repairs is a number from 0 on; got {given!r}")
+        count: Any = repairs
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise ConfigurationError(
+                f"repairs must be a non-negative integer; got {count!r}"
+            )
         self.type = type
         self.repairs = repairs
         self._shape = Shape(type)
         self._is_wrapped = self._shape.schema.get("type") != "object"
-        #: What a provider is told, nothing if any words will do.
+        #: The schema for the provider; None if any text will do.
         self.format: OutputFormat | None = None
         if type is not str:
             schema = self._shape.schema
             self.format = OutputFormat(_wrapped(schema) if self._is_wrapped else schema)
 
     @classmethod
-    def of(cls, given: Any) -> Output:
-        """Return what somebody means who gives one, or only a type."""
-        return given if isinstance(given, Output) else cls(given)
+    def of(cls, output: Any) -> Output:
+        """Return the output that ``output=`` means: one of these, or a type."""
+        return output if isinstance(output, Output) else cls(output)
 
     def read(self, text: str) -> Any:
-        """Return the value that an answer stands for.
+        """Return the value of an answer.
 
-        :raises ShapeError: it is none of that type; the message is for the model.
+        :raises ShapeError: it is not of that type; the message is for the model.
         """
         if self.format is None:
             return text
         value = _decoded(text)
         if self._is_wrapped:
-            # Who answers with the value alone means just that.
+            # A model that answers with the bare value is understood as well.
             is_wrapped = isinstance(value, dict) and value.keys() == {_WRAPPED}
             value = value[_WRAPPED] if is_wrapped else value
         return self._shape.convert(value)
 
     def complaint(self, problem: ShapeError) -> str:
-        """Return what the model is told about an answer that is none."""
+        """Return what to tell the model about an answer that does not fit."""
         return (
-            f"Your answer does not have the form that was asked for: {problem}. Answer "
-            "again, with all of it, as JSON and nothing else."
+            f"Your answer does not fit the requested schema: {problem}. Answer again, "
+            "completely, in JSON and nothing else."
         )
 
     def invalid(self, text: str, attempts: int, problem: ShapeError) -> OutputInvalid:
-        """Return the error for a model that does not get it right."""
+        """Return the error for a model that had its last attempt."""
         times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         is_class = isinstance(self.type, type) and get_origin(self.type) is None
         name = self.type.__qualname__ if is_class else repr(self.type)
         return OutputInvalid(
-            f"the model did not answer with {name} in {times}; what is wrong "
-            f"with the last one: {problem}",
+            f"the model did not answer with {name} in {times}; the problem with the "
+            f"last one: {problem}",
             text=text,
             attempts=attempts,
             problem=problem,
@@ -87,29 +89,29 @@ class Output:
 
 
 def _wrapped(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with one field, which is as *schema* says."""
+    """Return the schema of an object whose one field has *schema*."""
     inner = {key: value for key, value in schema.items() if key != "$defs"}
-    made = {
+    wrapped = {
         "type": "object",
         "properties": {_WRAPPED: inner},
         "required": [_WRAPPED],
         "additionalProperties": False,
     }
     if "$defs" in schema:
-        made["$defs"] = schema["$defs"]
-    return made
+        wrapped["$defs"] = schema["$defs"]
+    return wrapped
 
 
 def _decoded(text: str) -> Any:
-    """Return what an answer is as JSON, with or without a fence around it.
+    """Decode the JSON of an answer, with or without a fence around it.
 
-    :raises ShapeError: it is none.
+    :raises ShapeError: there is no JSON.
     """
-    said = ""
+    first_error = ""
     for each in (text, *reversed(_FENCE.findall(text))):
         try:
             return msgspec.json.decode(each.strip())
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            said = said or str(error)
-    problem = f"it is no JSON: {said}"
+            first_error = first_error or str(error)
+    problem = f"it is not JSON: {first_error}"
     raise ShapeError("$", "JSON", repr(text[:60]), problem) from None

@@ -149,7 +149,7 @@ class Run:
 
     @property
     def meter(self) -> Meter:
-        """What the run has used, and what its limits leave."""
+        """The usage of the run, and what its limits leave."""
         return self.progress.meter
 
     @property

@@ -24,7 +24,7 @@ __all__ = ["Setup", "tools_by_name"]
 
 
 class Setup:
-    """What every run of an agent starts from. Parameters are those of the agent.
+    """The settings that every run of an agent starts from, as the agent gets them.
 
     :raises ConfigurationError: one of them cannot work; the message says which.
     """

@@ -101,7 +101,7 @@ class _Building:
         row.details = {
             "Prompt": trace.prompt,
             "Model": trace.model,
-            "CancelledLine": _cancel_words(trace),
+            "Cancelled": _cancel_words(trace),
             "Error": _error_words(trace),
             "Text": "" if trace.result is None else words.cut(trace.result.text),
             "Threads": ", ".join(dict.fromkeys(name for name, _ in trace.threads)),

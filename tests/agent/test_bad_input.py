@@ -12,9 +12,8 @@ from syncagent import (
     ConfigurationError,
     Image,
     ProviderError,
-    RequestRejected,
-    StreamBroken,
 )
+from syncagent.exceptions import RequestRejected, StreamBroken
 from syncagent.messages import (
     AssistantMessage,
     Refusal,

@@ -8,7 +8,8 @@ import pytest
 from support.covering import each_pair, each_value
 from support.two_rounds import AGAIN, CLASSES, LAST, change, make_agent, on_server
 
-from syncagent import Agent, CancelPolicy, CancelToken, Origin, tool
+from syncagent import Agent, CancelPolicy, CancelToken, tool
+from syncagent.cancel import Origin
 from syncagent.exceptions import ProviderUnavailable
 from syncagent.testing import (
     FakeClock,

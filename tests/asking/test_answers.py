@@ -21,8 +21,9 @@ from support.questions import (
 )
 from support.threads import LONG
 
-from syncagent import Agent, Approval, ConfigurationError, InterruptOver, tool
+from syncagent import Agent, Approval, ConfigurationError, tool
 from syncagent.events import InterruptRaised
+from syncagent.exceptions import InterruptOver
 from syncagent.testing import FakeClock, Gate, call, say
 from syncagent.tools.context import ToolContext
 

@@ -11,12 +11,12 @@ from syncagent import (
     Agent,
     Approval,
     ConfigurationError,
-    InterruptPending,
     Limits,
     ToolContext,
     abandoned,
     tool,
 )
+from syncagent.exceptions import InterruptPending
 from syncagent.testing import Gate, call, complaints, say
 
 careful = tool(name="add", requires_approval=True)(add)

@@ -13,16 +13,9 @@ from support.questions import (
     wonder,
 )
 
-from syncagent import (
-    Approval,
-    ConfigurationError,
-    InterruptOver,
-    Limits,
-    ToolContext,
-    ToolError,
-    tool,
-)
+from syncagent import Approval, ConfigurationError, Limits, ToolContext, ToolError, tool
 from syncagent.events import ToolFinished, ToolStarted
+from syncagent.exceptions import InterruptOver
 from syncagent.testing import call, complaints, say
 
 

@@ -19,15 +19,8 @@ from support.questions import (
 )
 from support.threads import LONG, together
 
-from syncagent import (
-    Agent,
-    Approval,
-    ConfigurationError,
-    Image,
-    InterruptPending,
-    ToolContext,
-    tool,
-)
+from syncagent import Agent, Approval, ConfigurationError, Image, ToolContext, tool
+from syncagent.exceptions import InterruptPending
 from syncagent.messages import ToolMessage, UserMessage
 from syncagent.testing import Gate, call, complaints, say
 

@@ -253,7 +253,7 @@ def is_raised(event):
 
 
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("how", ["respond", "directly"])
+@pytest.mark.parametrize("how", ["answer", "directly"])
 def test_approvals_at_the_handle(how, face):
     """Nothing runs until somebody answers, in whatever order; then each once."""
     ledger = Ledger()
@@ -262,7 +262,7 @@ def test_approvals_at_the_handle(how, face):
     first, second = away.wait_for(ApprovalRequest, ApprovalRequest)
     assert away.handle.state == "waiting_for_approval"
     assert ledger.ran == []
-    if how == "respond":
+    if how == "answer":
         assert away.handle.answer(second.id, False)
         assert away.handle.answer("c1", True)
         assert not away.handle.answer(first.id, True)

@@ -33,7 +33,7 @@ def test_a_forked_child_has_no_part_in_it():
         followed = [len(list(each)) for each in (follower, handle.subscribe())]
         return [*map(bool, ends), *refused, handle.done(), *followed]
 
-    seen = len(handle._events._ring)
+    seen = len(handle.thread.events._ring)
     said = in_child(use_in_child)
     assert said == [*[False] * 3, *[True] * 4, False, seen, seen]
     assert not handle.done()

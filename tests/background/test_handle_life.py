@@ -196,14 +196,14 @@ def test_many_wait_for_the_same_result():
 
 
 def waiting(handle):
-    return len(handle._rested.bells)
+    return len(handle.thread.rested.bells)
 
 
 def test_a_result_of_nothing():
     """There is none before something was said; nor after it was shut down unused."""
     handle = Agent(model()).start()
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match="nothing was said"):
+        with pytest.raises(ConfigurationError, match="there was no prompt"):
             handle.result(LONG)
         handle.close()
     assert (handle.done(), handle.cancelled(), handle.state) == (True, False, "done")

@@ -145,7 +145,7 @@ class HandleMachine(RuleBasedStateMachine):
 
     @rule()
     def respond_to_nothing(self):
-        with pytest.raises(ConfigurationError, match="nobody has asked"):
+        with pytest.raises(ConfigurationError, match="no open question"):
             self.handle.answer("nothing", True)
         for name in self.past:
             assert not self.handle.answer(name, True)
@@ -200,7 +200,7 @@ class HandleMachine(RuleBasedStateMachine):
     def check_result(self):
         last = self.ends[-1] if self.ends else None
         if last is None:
-            with pytest.raises(ConfigurationError, match="nothing was said"):
+            with pytest.raises(ConfigurationError, match="there was no prompt"):
                 self.handle.result(LONG)
         elif last == "error":
             with pytest.raises(ValueError, match="no"):

@@ -248,7 +248,7 @@ def test_it_is_answered_in_a_signal_handler_on_the_thread_that_waits(make):
 
 
 def waits(handle):
-    return len(handle._rested.bells) > 0
+    return len(handle.thread.rested.bells) > 0
 
 
 @pytest.mark.slow

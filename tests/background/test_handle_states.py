@@ -155,7 +155,7 @@ def send_input(scene):
 def respond(scene):
     for asked in scene.handle.interrupts:
         return "yes" if scene.handle.answer(asked.id, scene.answer) else "no"
-    with pytest.raises(ConfigurationError, match="nobody has asked"):
+    with pytest.raises(ConfigurationError, match="no open question"):
         scene.handle.answer("nothing", True)
     return "wrong"
 

@@ -16,14 +16,8 @@ from support.handles import (
 from support.threads import LONG, together
 from support.tools import until
 
-from syncagent import (
-    Agent,
-    Approval,
-    ConfigurationError,
-    InterruptOver,
-    ToolContext,
-    tool,
-)
+from syncagent import Agent, Approval, ConfigurationError, ToolContext, tool
+from syncagent.exceptions import InterruptOver
 from syncagent.messages import AssistantMessage, ToolMessage, UserMessage
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
@@ -141,7 +135,7 @@ def test_an_answer_that_makes_no_sense_changes_nothing(make, answer, tmp_path):
     handle, (asked,) = scene.handle, scene.handle.interrupts
     with pytest.raises(ConfigurationError):
         handle.answer(asked.id, answer)
-    with pytest.raises(ConfigurationError, match="nobody has asked 'other'"):
+    with pytest.raises(ConfigurationError, match="no open question 'other'"):
         handle.answer("other", scene.answer)
     assert handle.interrupts == (asked,)
     scene.let_go()

@@ -10,17 +10,10 @@ from support.handles import approval, queued, silent_stream, switching_often
 from support.threads import LONG, meanwhile, together
 from support.tools import until
 
-from syncagent import (
-    Agent,
-    ConfigurationError,
-    Runtime,
-    ToolContext,
-    WrongThread,
-    abandoned,
-    tool,
-)
+from syncagent import Agent, ConfigurationError, Runtime, ToolContext, abandoned, tool
 from syncagent.background import runtime
 from syncagent.background.runtime import ShutdownReport
+from syncagent.exceptions import WrongThread
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
 

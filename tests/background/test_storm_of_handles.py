@@ -58,7 +58,7 @@ def one_call(crew, handle, chance):
             handle.send_input("More.")
         except ConfigurationError:
             # One that is not kept may refuse it, and then hear somebody else.
-            assert not handle._keep_alive or handle.ended.wait(LONG)
+            assert not handle.thread.keep_alive or handle.ended.wait(LONG)
 
 
 def storm(seconds, number):

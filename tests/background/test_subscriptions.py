@@ -203,7 +203,7 @@ def test_a_slow_one_never_stops_the_run():
 
 
 def waits(handle):
-    return len(handle._events.watch.bells)
+    return len(handle.thread.events.watch.bells)
 
 
 def enders(handle, events, token, event):
@@ -366,7 +366,7 @@ def test_going_on_from_a_position():
 def test_positions_without_sense(after):
     """What is no number of events is refused at once."""
     with make_agent().start() as handle:
-        with pytest.raises(ConfigurationError, match="number of events"):
+        with pytest.raises(ConfigurationError, match="non-negative integer"):
             handle.subscribe(after=after)
 
 

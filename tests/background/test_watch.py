@@ -138,16 +138,16 @@ def test_an_inbox_gives_all_in_order_once():
 
 
 def test_a_closed_inbox_refuses_and_one_with_something_in_it_does_not_close():
-    """close() is for whoever has nothing left to do; shut() is for whoever ends."""
+    """close_if_empty() is for a handle with nothing to do; close() is for one that ends."""
     inbox = Inbox()
     inbox.put(words(0))
-    assert not inbox.close()
+    assert not inbox.close_if_empty()
     assert inbox.put(words(1))
-    inbox.shut()
+    inbox.close()
     assert not inbox.put(words(2))
     assert said(inbox) == ["n0", "n1"]
     inbox.take()
-    assert inbox.close()
+    assert inbox.close_if_empty()
     assert not inbox.put(words(3))
     assert inbox.messages == ()
 
@@ -182,7 +182,7 @@ def test_what_was_put_is_taken_or_was_refused():
             def serve(inbox=inbox, taken=taken, is_over=is_over):
                 while True:
                     taken += inbox.take()
-                    if inbox.close():
+                    if inbox.close_if_empty():
                         is_over.set()
                         return
 
@@ -194,7 +194,7 @@ def test_what_was_put_is_taken_or_was_refused():
 
 
 def test_an_answer_at_the_moment_in_which_a_question_is_dropped():
-    """It counts, or it is told that this is over; never that nobody has asked."""
+    """It counts, or it is told that this is over; never that no open question."""
     counted = []
 
     def drop(desk):
@@ -214,7 +214,7 @@ def test_an_answer_at_the_moment_in_which_a_question_is_dropped():
             desk = OpenQuestions()
             for number in range(100):
                 asked = AwaitingInput(f"input:{number}", f"call_{number}", "ask", "?")
-                desk.lay(asked, CancelToken(), str)
+                desk.add(asked, CancelToken(), str)
             together(lambda desk=desk: drop(desk), lambda desk=desk: answer(desk))
             assert desk.open == ()
     assert counted

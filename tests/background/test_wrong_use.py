@@ -15,9 +15,9 @@ from syncagent import (
     ConfigurationError,
     Rule,
     Runtime,
-    StateInvalid,
     tool,
 )
+from syncagent.exceptions import StateInvalid
 from syncagent.testing import Gate, ScriptedModel, call, say
 
 NO = (ConfigurationError, TypeError, ValueError)
@@ -56,7 +56,7 @@ def test_one_call_id_for_two_calls():
     agent = Agent(model(both), tools=tools, parallel_tools=2)
     with agent.start("Go.") as handle:
         until(lambda: len(handle.interrupts) == 2)
-        with pytest.raises(ConfigurationError, match="several calls"):
+        with pytest.raises(ConfigurationError, match="several open calls"):
             handle.answer("c", True)
         for asked in handle.interrupts:
             assert handle.answer(asked.id, True)

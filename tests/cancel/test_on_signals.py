@@ -11,8 +11,9 @@ import pytest
 from support.interrupting import interrupted
 from support.threads import LONG, together
 
-from syncagent import CancelToken, WrongThread, cancel_on_signals
+from syncagent import CancelToken, cancel_on_signals
 from syncagent.cancel import RunClaim, RunSlot
+from syncagent.exceptions import WrongThread
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "pthread_kill"), reason="needs POSIX signals"

@@ -9,7 +9,8 @@ from decimal import Decimal
 import pytest
 from support.threads import LONG, together
 
-from syncagent import Cancelled, CancelReason, CancelToken
+from syncagent import Cancelled, CancelToken
+from syncagent.cancel import CancelReason
 from syncagent.testing import Gate
 
 

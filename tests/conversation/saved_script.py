@@ -14,7 +14,8 @@ from support.questions import (
     wonder,
 )
 
-from syncagent import Agent, Finished, Limits, tool
+from syncagent import Agent, Limits, tool
+from syncagent.driver import Finished
 from syncagent.exceptions import SyncAgentError
 
 free = tool(name="free")(do.function)

@@ -20,7 +20,6 @@ from syncagent import (
     RunFinished,
     RunResult,
     ToolContext,
-    Usage,
     tool,
 )
 from syncagent import events as all_events
@@ -35,6 +34,7 @@ from syncagent.messages import (
     encode_messages,
 )
 from syncagent.testing import Gate, call, say
+from syncagent.usage import Usage
 
 careful = tool(name="add", requires_approval=True)(add)
 
@@ -236,8 +236,7 @@ def test_events_travel():
 
 def _event_classes():
     found = [getattr(all_events, name) for name in all_events.__all__]
-    classes = [cls for cls in found if isinstance(cls, type)]
-    return [*classes, RunFinished]
+    return [cls for cls in found if hasattr(cls, "__struct_config__")]
 
 
 def test_no_two_events_have_one_tag():

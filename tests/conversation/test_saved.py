@@ -18,11 +18,12 @@ from support.questions import (
     the_one,
 )
 
-from syncagent import Agent, Approval, Image, Limits, Rule, Usage
+from syncagent import Agent, Approval, Image, Limits, Rule
 from syncagent.messages import RedactedThinking, Thinking
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from syncagent.models.prices import Price
 from syncagent.testing import FakeServer, call, complaints, say
+from syncagent.usage import Usage
 
 FREE = say(call("free", {"what": "it"}))
 FACES = ["resume", "drive", "start"]

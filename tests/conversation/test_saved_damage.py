@@ -18,8 +18,8 @@ from support.questions import (
     wonder,
 )
 
-from syncagent import Agent, StateInvalid, tool
-from syncagent.exceptions import ConfigurationError, SyncAgentError
+from syncagent import Agent, tool
+from syncagent.exceptions import ConfigurationError, StateInvalid, SyncAgentError
 from syncagent.testing import complaints
 
 TOOLS = [do, open_door, wonder]

@@ -14,11 +14,12 @@ from support.questions import (
 )
 from support.threads import LONG
 
-from syncagent import Agent, AgentBusy, Usage, tool
+from syncagent import Agent, AgentBusy, tool
 from syncagent.events import ToolFinished, TurnFinished
 from syncagent.hooks import Change, Deny
 from syncagent.messages import AssistantMessage, UserMessage
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
+from syncagent.usage import Usage
 
 free = tool(name="do")(do.function)
 

@@ -26,11 +26,10 @@ from syncagent import (
     AuthRequest,
     AwaitingInput,
     ConfigurationError,
-    Finished,
-    InterruptOver,
-    InterruptPending,
     tool,
 )
+from syncagent.driver import Finished
+from syncagent.exceptions import InterruptOver, InterruptPending
 from syncagent.testing import call, say
 
 

@@ -24,15 +24,14 @@ from syncagent import (
     AwaitingInput,
     CancelToken,
     ConfigurationError,
-    Finished,
-    InterruptOver,
-    InterruptPending,
     Limits,
     OutputInvalid,
     ToolContext,
     tool,
 )
+from syncagent.driver import Finished
 from syncagent.events import InterruptRaised, RunFinished, TextDelta, ToolFinished
+from syncagent.exceptions import InterruptOver, InterruptPending
 from syncagent.testing import Gate, call, complaints, say
 
 free = tool(name="do")(do.function)

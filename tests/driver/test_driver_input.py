@@ -20,11 +20,11 @@ from syncagent import (
     AwaitingInput,
     CancelPolicy,
     ConfigurationError,
-    Finished,
     Image,
-    InterruptOver,
     tool,
 )
+from syncagent.driver import Finished
+from syncagent.exceptions import InterruptOver
 from syncagent.messages import Text, UserMessage
 from syncagent.testing import Gate, call, complaints, say
 

@@ -19,12 +19,11 @@ from syncagent import (
     AuthRequest,
     AwaitingInput,
     ConfigurationError,
-    Finished,
-    InterruptOver,
-    InterruptPending,
     ToolContext,
     tool,
 )
+from syncagent.driver import Finished
+from syncagent.exceptions import InterruptOver, InterruptPending
 from syncagent.messages import Text, UserMessage
 from syncagent.testing import ScriptedModel, call, complaints, say
 

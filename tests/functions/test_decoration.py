@@ -173,10 +173,10 @@ def test_bodies_that_say_nothing(function):
         ({"tools": right}, "tools must be a list"),
         ({"limit": Limits()}, "no setting is called limit; there are .*limits"),
         ({"limits": 7}, r"limits takes Limits\(...\)"),
-        ({"approve": 7}, "approve is a function"),
-        ({"repairs": -1}, "^repairs is a number from 0 on"),
-        ({"repairs": True}, "^repairs is a number from 0 on"),
-        ({"repairs": "2"}, "^repairs is a number from 0 on"),
+        ({"approve": 7}, "approve must be a function"),
+        ({"repairs": -1}, "^repairs must be a non-negative integer"),
+        ({"repairs": True}, "^repairs must be a non-negative integer"),
+        ({"repairs": "2"}, "^repairs must be a non-negative integer"),
     ],
 )
 def test_settings_that_cannot_be(settings, said):

@@ -11,7 +11,6 @@ from workbench import Point, model
 from syncagent import (
     CancelToken,
     ConfigurationError,
-    InterruptPending,
     LimitReached,
     Limits,
     OutputInvalid,
@@ -21,6 +20,7 @@ from syncagent import (
 )
 from syncagent.cancel import live_runs
 from syncagent.events import TextDelta
+from syncagent.exceptions import InterruptPending
 from syncagent.messages import AssistantMessage, Refusal, Text
 from syncagent.schemas import ShapeError
 from syncagent.testing import Gate, ScriptedModel, call, cancel_everywhere, say
@@ -288,7 +288,7 @@ def test_a_call_is_cancelled_everywhere(way):
         if getattr(last, "name", "") == "look":
             return "no JSON"
         text = getattr(last, "text", "")
-        return '{"x": 1}' if "form that was asked for" in text else CALL
+        return '{"x": 1}' if "fit the requested schema" in text else CALL
 
     seen = []
 

@@ -1,4 +1,4 @@
-"""The pages for those who come from elsewhere are true about what is here."""
+"""The pages about other systems name our classes, methods and settings correctly."""
 
 import inspect
 import re
@@ -6,13 +6,12 @@ from importlib import import_module
 from itertools import chain
 
 import msgspec
-import pytest
-from source import ROOT
+from source import DOCS, listed, text_of
 
 import syncagent
 from syncagent.tools.settings import ToolSettings
 
-PAGES = sorted((ROOT / "docs" / "coming_from").glob("*.rst"))
+PAGES = sorted((DOCS / "coming_from").glob("*.rst"))
 SYSTEMS = {"agentkit", "opendev", "picrust", "simplellmfunc", "strands"}
 
 _ROLE = re.compile(r":(?:attr|class|exc|func|meth):`~?([\w.]+)`")
@@ -23,22 +22,31 @@ _CELL = re.compile(r"    (?:\* |  )- ?(.*)|        (.*)")
 
 
 def _find(name):
-    """Return what a role stands for; Sphinx looks from the same module."""
+    """Return the object that a role names; Sphinx starts from the same module."""
     found, parts = syncagent, name.split(".")
     for number, part in enumerate(parts):
         if hasattr(found, part):
             found = getattr(found, part)
         elif inspect.ismodule(found):
             found = import_module(f"syncagent.{'.'.join(parts[: number + 1])}")
-        else:  # what only the objects have
-            given = rf"self\.{part}\b|^    {part}: "
-            assert re.search(given, inspect.getsource(found), re.M), name
+        else:  # an attribute that only instances have
+            assigned = rf"self\.{part}\b|^    {part}: "
+            if not re.search(assigned, inspect.getsource(found), re.M):
+                raise AttributeError(name)
             found = None
     return found
 
 
+def _exists(name):
+    try:
+        _find(name)
+    except (AttributeError, ImportError):
+        return False
+    return True
+
+
 def _settings(found):
-    """Return the names of what can be said to a class or a function."""
+    """Return the names of the arguments that a class or a function takes."""
     if found is syncagent.tool:
         found = ToolSettings
     if inspect.isclass(found) and issubclass(found, msgspec.Struct):
@@ -52,7 +60,7 @@ def _settings(found):
 def _rows(page):
     """Return the rows of all tables of a page, each a list of its cells."""
     rows, in_table = [], False
-    for line in page.read_text().splitlines():
+    for line in text_of(page).splitlines():
         in_table = line.startswith(".. list-table") or (
             in_table and (not line or line.startswith("    "))
         )
@@ -75,36 +83,38 @@ def test_a_page_for_each():
     assert set(re.findall(r"^    (\w+)$", index, re.M)) == SYSTEMS
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_names(page):
-    """Whatever a page names of ours is there."""
-    names = _ROLE.findall(page.read_text())
-    assert len(names) > 10
-    for name in names:
-        _find(name)
+def test_names():
+    """Every name of ours on a page exists."""
+    found = []
+    for page in PAGES:
+        names = _ROLE.findall(text_of(page))
+        assert len(names) > 10, page
+        found += [f"{page.name}: {name}" for name in names if not _exists(name)]
+    assert not found, listed(found)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_tables(page):
-    """Every row has theirs, ours and what differs, and ours is never left out."""
-    rows = _rows(page)
-    assert len(rows) > 10
-    for row in rows:
-        assert len(row) == 3, row
-        assert row[0], row
-        assert row[1], row
+def test_tables():
+    """Every row has theirs, ours and the difference, and ours is never empty."""
+    found = []
+    for page in PAGES:
+        rows = _rows(page)
+        assert len(rows) > 10, page
+        found += [row for row in rows if len(row) != 3 or not row[0] or not row[1]]
+    assert not found, listed(found)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_settings(page):
+def test_settings():
     """Every setting that a row gives to something of ours is one that it takes."""
-    seen = 0
-    for _, ours, _ in _rows(page):
-        found = [_find(name) for name in _ROLE.findall(ours)]
-        takes = set(chain.from_iterable(map(_settings, found)))
-        for literal in _LITERAL.findall(ours):
-            match = _SETTING.match(literal)
-            if match is not None:
-                assert match[1] in takes, (literal, ours)
+    found = []
+    for page in PAGES:
+        seen = 0
+        for _, ours, _ in _rows(page):
+            members = [_find(name) for name in _ROLE.findall(ours)]
+            known = set(chain.from_iterable(map(_settings, members)))
+            settings = filter(None, map(_SETTING.match, _LITERAL.findall(ours)))
+            for match in settings:
                 seen += 1
-    assert seen > 1
+                if match[1] not in known:
+                    found.append(f"{page.name}: {match[0]} in {ours}")
+        assert seen > 1, page
+    assert not found, listed(found)

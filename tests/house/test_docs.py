@@ -3,52 +3,81 @@
 import ast
 import importlib
 import re
+from typing import get_args
 
-import pytest
-from source import MODULES, ROOT, parse
+from source import DOCS, MODULES, PAGES, ROOT, listed, nodes, text_of
 
-import syncagent
+from syncagent import exceptions
+from syncagent.events import Lagged, MessageFinished, StreamEvent
 
-DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.rst"))
-#: How much code is shown and not run, and why.
+#: The number of Python blocks that are not run, and why.
 NOT_RUN = {
     "logging.rst": 2,  # files in /var/log, and a handler of the reader's own
     "testing.rst": 1,  # a fixture of pytest
     "web.rst": 2,  # a part of a handler, and a line of a server's settings
 }
-#: Names that are public for other parts of the package, and not for its users.
+#: The modules that a program may import from; all others are private.
+PUBLIC_MODULES = {
+    "syncagent",
+    "syncagent.cancel",
+    "syncagent.driver",
+    "syncagent.events",
+    "syncagent.exceptions",
+    "syncagent.hooks",
+    "syncagent.integrations.django",
+    "syncagent.integrations.flask",
+    "syncagent.integrations.gunicorn",
+    "syncagent.integrations.web",
+    "syncagent.interrupts",
+    "syncagent.logs",
+    "syncagent.messages",
+    "syncagent.models",
+    "syncagent.options",
+    "syncagent.result",
+    "syncagent.testing",
+    "syncagent.timeline",
+    "syncagent.tools",
+    "syncagent.transcript",
+    "syncagent.transport",
+    "syncagent.usage",
+}
+#: Names that public modules export for other parts of the package, not for users.
 NOT_SHOWN = {
-    "syncagent.cancel.Mailbox",
-    "syncagent.cancel.follow",
-    "syncagent.cancel.Watch",
+    "syncagent.cancel": {"Mailbox", "Watch", "follow"},
+    "syncagent.transcript": {
+        *("AssistantTurn", "NO_RESULT", "Piece", "SILENCE", "Turn", "UserTurn"),
+        *("repaired", "turns"),
+    },
 }
 
 
-def text_of(path):
-    return path.read_text(encoding="utf-8")
+def test_python_in_the_docs_is_run():
+    """It is a doctest, a testcode or a part of a file, but for the pages in NOT_RUN."""
+    block = re.compile(r"^ *\.\. (?:code-block|code|sourcecode):: *py", re.MULTILINE)
+    shown = {
+        page.name: len(block.findall(text_of(page)))
+        for page in PAGES
+        # The pages of other systems show their code; ours beside it is a doctest.
+        if page.parent.name != "coming_from"
+    }
+    assert {name: count for name, count in shown.items() if count} == NOT_RUN
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_python_in_the_docs_is_run(page):
-    """It is a doctest, a testcode, or a part of an example, but for what is listed."""
-    if page.parent.name == "coming_from":
-        pytest.skip("what other systems would be told; ours beside it is a doctest")
-    block = r"^ *\.\. (?:code-block|code|sourcecode):: *py"
-    shown = re.findall(block, text_of(page), re.MULTILINE)
-    assert len(shown) == NOT_RUN.get(page.name, 0)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_is_included_is_an_example(page):
-    """Code from files comes from those that tests run."""
-    for path in re.findall(r"literalinclude:: (\S+)", text_of(page)):
-        assert re.fullmatch(r"(\.\./)+examples/(\w+/)?\w+\.py", path), path
-        assert (page.parent / path).exists(), path
+def test_included_code_is_tested():
+    """Code from files comes from examples, which tests run, or from the loop."""
+    found = []
+    for page in PAGES:
+        for path in re.findall(r"literalinclude:: (\S+)", text_of(page)):
+            is_tested = re.fullmatch(
+                r"(\.\./)+(examples/(\w+/)?\w+|syncagent/loop)\.py", path
+            )
+            if not is_tested or not (page.parent / path).exists():
+                found.append(f"{page.name}: {path}")
+    assert not found, listed(found)
 
 
 def documented():
-    """Return what docs/api.rst shows: names, and modules of which it shows all."""
+    """Return the objects in docs/api.rst: single names, and whole modules."""
     text = text_of(DOCS / "api.rst")
     modules = set(re.findall(r"automodule:: (\S+)", text))
     names = set(re.findall(r"auto(?:class|function|data|exception):: (\S+)", text))
@@ -60,53 +89,42 @@ def documented():
 
 
 def _object(name):
-    """Return what *name* stands for, in a form that can be compared."""
+    """Return the identity of the object that *name* refers to."""
     module, _, attribute = name.rpartition(".")
     return id(getattr(importlib.import_module(module), attribute))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "syncagent",
-        "syncagent.cancel",
-        "syncagent.events",
-        "syncagent.exceptions",
-        "syncagent.hooks",
-        "syncagent.interrupts",
-        "syncagent.logs",
-        "syncagent.messages",
-        "syncagent.models",
-        "syncagent.result",
-        "syncagent.testing",
-        "syncagent.transport",
-    ],
-)
-def test_public_names_are_in_the_reference(name):
-    """Whatever a user may import from there has its place in docs/api.rst."""
-    there = documented()
-    module = importlib.import_module(name)
-    missing = [
-        public
-        for public in module.__all__
-        if public not in ("__version__", "logs")
-        and f"{name}.{public}" not in NOT_SHOWN
-        and id(getattr(module, public)) not in there
-    ]
-    assert missing == []
+def test_public_names_are_in_the_reference():
+    """Every name that a public module exports has its place in docs/api.rst."""
+    shown = documented()
+    missing = []
+    for name in PUBLIC_MODULES:
+        module = importlib.import_module(name)
+        missing += [
+            f"{name}.{public}"
+            for public in getattr(module, "__all__", ())
+            if public not in {"__version__", "logs"} | NOT_SHOWN.get(name, set())
+            and id(getattr(module, public)) not in shown
+        ]
+    assert not missing, listed(missing)
+
+
+def test_public_modules_are_in_the_reference():
+    """docs/api.rst lists the modules that programs may import from."""
+    rows = re.findall(r"^``(syncagent[\w.]*)``  ", text_of(DOCS / "api.rst"), re.M)
+    assert rows == sorted(PUBLIC_MODULES)
 
 
 def test_every_event_is_in_the_table():
-    """docs/streaming.rst has all that a stream may yield."""
-    listed = set(
-        re.findall(r"^    \* - ``(\w+)``$", text_of(DOCS / "streaming.rst"), re.M)
-    )
-    events = {*importlib.import_module("syncagent.events").__all__, "RunFinished"}
-    assert listed == events - {"Event", "RunEvent"}
+    """docs/streaming.rst lists every event that a stream may yield."""
+    page = text_of(DOCS / "streaming.rst")
+    listed_events = set(re.findall(r"^    \* - ``(\w+)``$", page, re.M))
+    events = (*get_args(StreamEvent), Lagged, MessageFinished)
+    assert listed_events == {event.__name__ for event in events}
 
 
 def test_every_command_is_in_the_table():
-    """docs/commands.rst has all that the command line takes."""
+    """docs/commands.rst lists every command."""
     page = text_of(DOCS / "commands.rst")
     listed = re.findall(r"^``syncagent (\w+)[^`]*``  ", page, re.MULTILINE)
     commands = importlib.import_module("syncagent.cli.main").COMMANDS
@@ -126,37 +144,43 @@ def test_every_phase_is_in_the_table():
 
 def test_every_error_of_the_tree_is_real():
     """The tree in the docstring of exceptions.py has all classes, and no others."""
-    drawn = set(re.findall(r"(\w+)\(\w*\)(?:  |\n)", syncagent.exceptions.__doc__))
-    assert drawn == set(syncagent.exceptions.__all__) - {"Origin"}
+    drawn = set(re.findall(r"(\w+)\(\w*\)(?:  |\n)", exceptions.__doc__))
+    assert drawn == set(exceptions.__all__) - {"Origin"}
 
 
-def said_by_the_package():
-    """Return all texts of the package, each on a line, with a mark for what differs."""
-    said = []
-    for path in MODULES.values():
-        for node in ast.walk(parse(path)):
-            if isinstance(node, ast.JoinedStr):
-                values = (getattr(part, "value", None) for part in node.values)
-                said.append("".join(v if isinstance(v, str) else "…" for v in values))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                said.append(node.value)
-    return "\n".join(said)
+def texts_of_the_package():
+    """Return all strings of the package, with a mark where a value is filled in."""
+    texts = []
+    for _, node in nodes(ast.JoinedStr, ast.Constant):
+        if isinstance(node, ast.JoinedStr):
+            values = (getattr(part, "value", None) for part in node.values)
+            texts.append("".join(v if isinstance(v, str) else "…" for v in values))
+        elif isinstance(node.value, str):
+            texts.append(node.value)
+    return "\n".join(texts)
 
 
 def test_quoted_errors_are_real():
-    """docs/troubleshooting.rst quotes messages as the package says them."""
+    """docs/troubleshooting.rst quotes messages as the package words them."""
     page = text_of(DOCS / "troubleshooting.rst")
     quoted = re.findall(r"^``(\w+): (.+)``$", page, re.MULTILINE)
     assert len(quoted) > 20
-    said = said_by_the_package()
-    for error, message in quoted:
-        assert hasattr(syncagent.exceptions, error), error
-        for part in message.split("…"):
-            assert part.strip(" :;,.") in said, f"{message}: {part}"
+    texts = texts_of_the_package()
+    found = [
+        f"{error}: {message}"
+        for error, message in quoted
+        if not hasattr(exceptions, error)
+        or any(part.strip(" :;,.") not in texts for part in message.split("…"))
+    ]
+    assert not found, listed(found)
 
 
-def test_tests_named_in_the_docs_are_there():
-    """A page that says which test shows something is right about it."""
-    for page in PAGES:
-        for path in re.findall(r"``(tests/[\w./]+)``", text_of(page)):
-            assert (ROOT / path).exists(), f"{page.name}: {path}"
+def test_paths_named_in_the_docs_exist():
+    """A page that names a file of the project is right about it."""
+    found = [
+        f"{page.name}: {path}"
+        for page in [*PAGES, ROOT / "CONTRIBUTING.rst"]
+        for path in re.findall(r"``((?:tests|syncagent)/[\w./]+)``", text_of(page))
+        if "NAME" not in path and not (ROOT / path).exists()
+    ]
+    assert not found, listed(found)

@@ -3,36 +3,35 @@
 import importlib
 import inspect
 
-from source import MODULES
+from source import MODULES, listed, type_checking_imports
 
 import syncagent
 
 
 def modules_with_all():
+    """Yield name and module of every module that declares its public names."""
     for name in MODULES:
         if name != "syncagent.__main__":
             module = importlib.import_module(name)
             if hasattr(module, "__all__"):
-                yield module
+                yield name, module
 
 
 def test_all_is_sorted_and_true():
     """Every name in __all__ exists, once, in order."""
-    unsorted, missing = [], []
-    for module in modules_with_all():
+    found = []
+    for name, module in modules_with_all():
         if list(module.__all__) != sorted(set(module.__all__)):
-            unsorted.append(module.__name__)
-        for public in module.__all__:
-            if not hasattr(module, public):
-                missing.append(f"{module.__name__}.{public}")
-    assert (unsorted, missing) == ([], [])
+            found.append(f"{name}: not sorted: {module.__all__}")
+        missing = [public for public in module.__all__ if not hasattr(module, public)]
+        found += [f"{name}: has no {public}" for public in missing]
+    assert not found, listed(found)
 
 
 def test_all_is_complete():
-    """A module exports every name that it defines or gathers and does not hide."""
-    missing = []
-    for module in modules_with_all():
-        name = module.__name__
+    """A module exports the public names it defines, a package those it gathers."""
+    found = []
+    for name, module in modules_with_all():
         is_package = MODULES[name].name == "__init__.py"
         for public, value in vars(module).items():
             if public.startswith("_") or inspect.ismodule(value):
@@ -40,18 +39,42 @@ def test_all_is_complete():
             home = getattr(value, "__module__", None)
             ours = home == name or (is_package and str(home).startswith("syncagent"))
             if ours and public not in module.__all__:
-                missing.append(f"{name}.{public}")
-    assert missing == []
+                found.append(f"{name}: {public}")
+    assert not found, listed(found)
 
 
 def test_public_objects_are_documented():
-    """Whatever a user can import says what it is."""
+    """Every public class, function and method has a docstring."""
+    found = []
     for name in syncagent.__all__:
         value = getattr(syncagent, name)
+        members = vars(value) if inspect.isclass(value) else {}
+        methods = {
+            f"{name}.{attribute}": member
+            for attribute, member in members.items()
+            if not attribute.startswith("_") and inspect.isroutine(member)
+        }
         if inspect.isclass(value) or inspect.isroutine(value):
-            assert inspect.getdoc(value), name
-            for attribute, member in (
-                vars(value).items() if inspect.isclass(value) else ()
-            ):
-                if not attribute.startswith("_") and inspect.isroutine(member):
-                    assert inspect.getdoc(member), f"{name}.{attribute}"
+            methods[name] = value
+        found += [path for path, item in methods.items() if not inspect.getdoc(item)]
+    assert not found, listed(found)
+
+
+def test_one_table_has_the_public_names():
+    """``dir()`` lists them before they are imported; type checkers see the same."""
+    assert dir(syncagent) == syncagent.__all__
+    seen = {
+        name: "logs" if name == "logs" else module
+        for name, module in type_checking_imports("syncagent").items()
+    }
+    assert seen == syncagent._MODULE_OF
+
+
+def test_public_names_have_one_home():
+    """Each comes from the module that the table names, and there are about 45."""
+    assert len(syncagent.__all__) <= 50
+    for name, module in syncagent._MODULE_OF.items():
+        assert name in (
+            "logs",
+            *importlib.import_module(f"syncagent.{module}").__all__,
+        )

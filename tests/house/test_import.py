@@ -1,4 +1,4 @@
-"""What ``import syncagent`` costs."""
+"""The cost of ``import syncagent``."""
 
 import subprocess
 import sys

@@ -1,9 +1,10 @@
 """Imports point downward between rooms, and never in a circle."""
 
 import ast
+import re
 import sys
 
-from source import MODULES, package_imports, parse
+from source import MODULES, ROOT, package_imports, parse, text_of
 
 #: The house, from the cellar up: a room uses the floors below it. The drawing in
 #: CONTRIBUTING.rst is this list.
@@ -85,3 +86,17 @@ def test_cancel_could_be_a_library_of_its_own():
             if isinstance(node, ast.Import):
                 names = {alias.name.split(".")[0] for alias in node.names}
                 assert names <= sys.stdlib_module_names
+
+
+def test_the_drawing_is_the_house():
+    """CONTRIBUTING.rst draws the same rooms on the same floors."""
+    drawn, number = [set() for _ in FLOORS], None
+    lines = re.findall(
+        r"^    (\d\d| \d|  )  (\w+)/? {2,}\S",
+        text_of(ROOT / "CONTRIBUTING.rst"),
+        re.MULTILINE,
+    )
+    for label, name in lines:
+        number = int(label) if label.strip() else number
+        drawn[number].add(name)
+    assert drawn == FLOORS

@@ -1,11 +1,11 @@
-"""What is declared is what is tested."""
+"""Requirements, metadata and tool settings agree with each other."""
 
 import ast
 import configparser
 import re
 from importlib.metadata import distribution
 
-from source import ROOT, parse
+from source import DOCS, ROOT, parse, text_of
 
 import syncagent
 
@@ -38,6 +38,34 @@ def test_lowest_versions_are_those_that_tox_tests():
     assert needed <= pins.keys()
     for name, pin in pins.items():
         assert number(pin)[:2] == number(floors[name])[:2], name
+
+
+def test_pre_commit_checks_types_like_tox():
+    """The mypy hook has the dependencies of the package and of the typing extra."""
+    hooks = text_of(ROOT / ".pre-commit-config.yaml")
+    listed = set(re.findall(r"^          - (\S+)$", hooks, re.MULTILINE))
+    metadata = [
+        re.sub(r"[\"' ]", "", line) for line in distribution("syncagent").requires
+    ]
+    wanted = {
+        requirement.partition(";")[0]
+        for requirement in metadata
+        if requirement.endswith("extra==typing") or ";" not in requirement
+    }
+    names = {re.match(r"[\w-]+", requirement)[0] for requirement in wanted}
+    assert {re.match(r"[\w-]+", line)[0] for line in listed} == names - {"mypy"}
+
+
+def test_changelog_fragments_have_a_known_kind():
+    """towncrier finds every file in docs/changes.d."""
+    kinds = re.findall(
+        r'^directory = "(\w+)"$', text_of(ROOT / ".towncrier.toml"), re.M
+    )
+    assert len(kinds) == 5
+    name = re.compile(rf"(\d+|\+[\w-]+)\.({'|'.join(kinds)})\.rst")
+    fragments = {path.name for path in (DOCS / "changes.d").iterdir()} - {"README.rst"}
+    assert [found for found in fragments if not name.fullmatch(found)] == []
+    assert ".. towncrier release notes start\n" in text_of(ROOT / "CHANGELOG.rst")
 
 
 def test_metadata_is_true():

@@ -71,12 +71,12 @@ def command_of_ci():
 
 @pytest.mark.parametrize("name", ["chat", "demo"])
 def test_commands_end_in_one_of_ours(name):
-    """What they run at their end is a command of the package."""
+    """The last step of each is a command of the package."""
     assert shlex.split(command(name))[-2:] == [".venv/bin/syncagent", name]
 
 
-def test_the_local_model_is_the_one_that_we_know():
-    """The README installs what the package says itself, and may fail to."""
+def test_the_local_model_is_the_pinned_one():
+    """The README installs the versions that the package names, and may fail to."""
     assert (
         f".venv/bin/{INSTALL.replace('install', 'install --quiet')} || true" in README
     )

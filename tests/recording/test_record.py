@@ -265,7 +265,7 @@ def test_a_wait_for_its_turn_is_told(tmp_path):
     with agent.start("First."):
         gate.wait_reached()
         second = agent.start("Second.", on_busy="queue", record=path)
-        while second._conversation.line == []:  # bounded by the timeout of the test
+        while not agent._conversation.line:  # bounded by the timeout of the test
             pass
         assert second.cancel("never mind")
         second.result(LONG)

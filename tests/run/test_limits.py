@@ -7,13 +7,12 @@ from support.threads import meanwhile
 from syncagent import (
     Agent,
     ConfigurationError,
-    FirstEventTimeout,
     LimitReached,
     Limits,
     RunCancelled,
-    StallTimeout,
     ToolContext,
 )
+from syncagent.exceptions import FirstEventTimeout, StallTimeout
 from syncagent.hooks import Retry
 from syncagent.messages import AssistantMessage, Text, UserMessage
 from syncagent.models import OpenAIChat

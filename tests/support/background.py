@@ -7,7 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from support.threads import LONG
-from syncagent import AgentBusy, Handle
+from syncagent import AgentBusy
+from syncagent.background.handle_thread import HandleThread
 from syncagent.events import RunFinished
 from syncagent.models import Anthropic, OpenAIChat
 from syncagent.testing import Gate, complaints, say
@@ -173,7 +174,7 @@ def late_thread(seconds=None):
     gate = Gate()
 
     def hold(frame, event, arg):
-        if event == "call" and frame.f_code is Handle._serve.__code__:
+        if event == "call" and frame.f_code is HandleThread._drive.__code__:
             sys.setprofile(None)
             if seconds is None:
                 gate.stop_here()

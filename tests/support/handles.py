@@ -7,11 +7,12 @@ from contextlib import ExitStack, contextmanager
 from support.agents import check_usable, model
 from support.threads import LONG
 from support.tools import Door, give_back, until
-from syncagent import Agent, ConfigurationError, Tool, ToolContext, abandoned, tool
+from syncagent import Agent, ConfigurationError, ToolContext, abandoned, tool
 from syncagent.events import TextDelta
 from syncagent.messages import Text, UserMessage
 from syncagent.models import OpenAIChat
 from syncagent.testing import FakeServer, Gate, ScriptedModel, Status, call, say
+from syncagent.tools.tool import Tool
 
 #: What is said to a handle while it is busy.
 MORE = "More."

@@ -8,7 +8,8 @@ import pytest
 from console import BOUND, HERE, Console
 from typed_tools import delete
 
-from syncagent import Agent, ConfigurationError, Terminal, llm_chat, tui
+from syncagent import Agent, ConfigurationError, llm_chat, tui
+from syncagent.cli.tui import Terminal
 from syncagent.testing import ScriptedModel, Send, Stall, call, say
 
 WORDS = "Once upon a time there was a thread that waited for a token. " * 3

@@ -5,8 +5,10 @@ import threading
 import pytest
 from support.tools import AGAIN, LAST, Background, check, model, outcomes, told
 
-from syncagent import Agent, ProviderUnavailable, ToolContext, Usage, tool
+from syncagent import Agent, ToolContext, tool
+from syncagent.exceptions import ProviderUnavailable
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
+from syncagent.usage import Usage
 
 ONE = Usage(10, 5)
 ASK = {"prompt": "What?"}

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from syncagent import Agent, ConfigurationError, Tool, ToolContext, tool
+from syncagent import Agent, ConfigurationError, ToolContext, tool
 from syncagent.testing import ScriptedModel
-from syncagent.tools.tool import as_tool
+from syncagent.tools.tool import Tool, as_tool
 
 
 def add(left: int, right: int = 2) -> int:

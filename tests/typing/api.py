@@ -10,6 +10,7 @@ from types import FrameType
 
 import requests
 
+import syncagent
 from syncagent import (
     AfterToolResult,
     Agent,
@@ -17,27 +18,19 @@ from syncagent import (
     ApprovalRequest,
     AuthRequest,
     AwaitingInput,
-    CancellableSession,
     Cancelled,
     CancelPolicy,
-    CancelReason,
     CancelToken,
-    ChatStream,
     Handle,
     Limits,
-    Origin,
     ProviderError,
-    Registration,
     Retries,
     Rule,
     RunFinished,
     RunResult,
     Runtime,
-    ServerSentEvent,
-    StreamBroken,
     Timeouts,
     ToolContext,
-    Transport,
     abandoned,
     cancel_on_signals,
     llm_chat,
@@ -45,13 +38,23 @@ from syncagent import (
     logs,
     tool,
 )
-from syncagent.cancel import Alarm, Killable, Receipt, RunSlot
+from syncagent.cancel import (
+    Alarm,
+    CancelReason,
+    Killable,
+    Origin,
+    Receipt,
+    Registration,
+    RunSlot,
+)
 from syncagent.events import InterruptRaised, Lagged, MessageFinished, TextDelta
+from syncagent.exceptions import StreamBroken
+from syncagent.functions.llm_chat import ChatStream
 from syncagent.hooks import BeforeTool, Deny
 from syncagent.messages import Image, Message, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
 from syncagent.options import Options, ToolSpec
-from syncagent.sse import EventDecoder, decode_events
+from syncagent.sse import EventDecoder, ServerSentEvent, decode_events
 from syncagent.testing import (
     FakeClock,
     FakeServer,
@@ -66,7 +69,13 @@ from syncagent.testing import (
 )
 from syncagent.timeline import Timeline, read_timeline, render_html, render_text
 from syncagent.transcript import Transcript
-from syncagent.transport import CancellableAdapter, EventStream, WholeResponse
+from syncagent.transport import (
+    CancellableAdapter,
+    CancellableSession,
+    EventStream,
+    Transport,
+    WholeResponse,
+)
 
 
 def tokens() -> None:
@@ -351,3 +360,8 @@ def recorded(agent: Agent) -> str:
     timeline: Timeline = read_timeline(Path("run.jsonl"))
     print(render_text(timeline, width=80), timeline.rows[0].after_cancel)
     return render_html(timeline)
+
+
+def unknown_names() -> None:
+    # mypy would call the ignore unused if the package accepted every name.
+    print(syncagent.Nonsense)  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ from typing import Any
 
 from syncagent import Agent
 from syncagent.integrations.web.bodies import StartRequest
-from syncagent.integrations.web.refusals import Refused
+from syncagent.integrations.web.errors import Refused
 from syncagent.integrations.web.web_run import WebRun
 from syncagent.integrations.web.wsgi import (
     Runs,
@@ -21,10 +21,10 @@ def may_see(environ: dict[str, Any], run: WebRun) -> bool:
     return run.owner == environ.get("HTTP_X_USER")
 
 
-def make_agent(environ: dict[str, Any], wanted: StartRequest) -> Agent:
-    if wanted.agent not in ("", "helper"):
+def make_agent(environ: dict[str, Any], start: StartRequest) -> Agent:
+    if start.agent not in ("", "helper"):
         raise Refused(422, "unknown_agent", "There is no such agent.")
-    return Agent("openai:any", name=wanted.agent)
+    return Agent("openai:any", name=start.agent)
 
 
 runs = Runs(may_see, on_disconnect="detach", grace=5)

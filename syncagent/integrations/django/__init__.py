@@ -1,18 +1,17 @@
 """Runs in a Django site, with a Stop button that works: extra ``[django]``.
 
-Put ``"syncagent.integrations.django"`` into ``INSTALLED_APPS``, say in ``SYNCAGENT``
-which agent answers and whose runs are whose, and include
-``"syncagent.integrations.django.urls"``.
+Add ``"syncagent.integrations.django"`` to ``INSTALLED_APPS``, define the agent and the
+owners of runs in ``SYNCAGENT``, and include ``"syncagent.integrations.django.urls"``.
 
 ============================  ========================================================
-:mod:`~.apps`                 what Django is told about this
-:mod:`~.conf`                 ``SYNCAGENT`` of the settings
-:mod:`~.checks`               what ``manage.py check`` says about it
+:mod:`~.apps`                 the configuration of the app
+:mod:`~.conf`                 the ``SYNCAGENT`` settings
+:mod:`~.checks`               checks of the settings, for ``manage.py check``
 :mod:`~.views`, :mod:`~.urls` the endpoints
-:mod:`~.owners`               whose a run is: a user's, or a session's
-:mod:`~.disconnect`           views that block, and end with their client
-:mod:`~.databases`            connections that end with threads of ours
-:mod:`~.operators`            how commands reach the server
+:mod:`~.owners`               owners of runs: the logged-in user, or the session
+:mod:`~.disconnect`           blocking views that end with their client
+:mod:`~.databases`            database connections of syncagent's threads
+:mod:`~.management`           ``syncagent_runs`` and ``syncagent_cancel``
 ============================  ========================================================
 """
 

@@ -1,4 +1,4 @@
-"""What Django is told about this app."""
+"""The configuration of the Django app."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["SyncAgentConfig"]
 
 
 class SyncAgentConfig(AppConfig):
-    """Runs of agents. It has no models, and begins no thread when it is loaded."""
+    """Runs of agents. The app has no models and starts no thread when it is loaded."""
 
     name = "syncagent.integrations.django"
     label = "syncagent"
     verbose_name = "Agents"
 
     def ready(self) -> None:
-        """Register checks, and what tidies up threads of ours."""
+        """Register the checks and the clean-up of syncagent's threads."""
         checks.register(check_settings, "syncagent")
         after_each_call(close_connections)
         setting_changed.connect(forget_views, dispatch_uid="syncagent")

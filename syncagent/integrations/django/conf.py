@@ -1,10 +1,10 @@
-"""``SYNCAGENT`` of the settings, and what is made of it."""
+"""The ``SYNCAGENT`` settings, and the views made from them."""
 
 from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -19,81 +19,81 @@ from ..web.views import Views
 from ..web.web_run import WebRun
 
 __all__ = [
+    "DjangoSettings",
     "FUNCTIONS",
     "OPERATOR",
-    "DjangoSettings",
     "forget_views",
     "get_runs",
     "get_views",
     "read_settings",
 ]
 
-#: Stands for the request of somebody who has the token of the site.
+#: Takes the place of the request of an operator, who may see all runs.
 OPERATOR: Final = object()
-#: Those that are functions.
+#: The settings that are functions.
 FUNCTIONS: Final = ("AGENT", "AUTHORIZE", "OWNER_OF")
-
-#: A function; in the settings, it or its dotted name.
-_Function = Callable[..., Any] | None
 
 
 class DjangoSettings(
     WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=True
 ):
-    """What there is to set, in upper case, in ``SYNCAGENT`` or as ``SYNCAGENT_...``."""
+    """The settings, in upper case in ``SYNCAGENT``, or each as ``SYNCAGENT_...``."""
 
-    #: Returns the agent that a request is for, given it and what is wanted.
+    #: Returns the agent for a request; called with it and a ``StartRequest``.
     agent: Any = None
-    #: Tells whether a request may see, answer and end a run. Without it nobody may.
+    #: Returns True if a request may see, answer and cancel a run. Required.
     authorize: Any = None
-    #: Returns whose a run is that a request begins. Without it nobody may begin one.
+    #: Returns the owner of the run a request starts, or None to refuse it. Required.
     owner_of: Any = None
-    #: Where the server has the endpoints, for the commands.
+    #: The address of the endpoints, for the commands.
     url: str = ""
 
 
 def read_settings() -> DjangoSettings:
-    """Return what the settings say, with functions in place of their names.
+    """Read the settings, and import functions that are given by name.
 
-    :raises ConfigurationError: something in it cannot be.
+    :raises ConfigurationError: a setting is unknown or invalid.
     """
-    given = {name.lower(): value for name, value in _given().items()}
+    values = {name.lower(): value for name, value in _collect_values().items()}
     for name in map(str.lower, FUNCTIONS):
-        given[name] = _find_function(name.upper(), given.get(name))
+        values[name] = _import_function(name.upper(), values.get(name))
     try:
-        settings = msgspec.convert(given, DjangoSettings, strict=True)
+        settings = msgspec.convert(values, DjangoSettings, strict=True)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"SYNCAGENT has what cannot be: {error}") from None
+        raise ConfigurationError(f"invalid SYNCAGENT setting: {error}") from None
     if isinstance(settings.suggestions, str):
-        raise ConfigurationError("SYNCAGENT['SUGGESTIONS'] is a list; got one string")
+        raise ConfigurationError(
+            "SYNCAGENT['SUGGESTIONS'] must be a list; got a single string"
+        )
     return settings
 
 
-def _given() -> dict[str, Any]:
-    given = getattr(conf.settings, "SYNCAGENT", {})
-    if not isinstance(given, Mapping):
-        raise ConfigurationError(f"SYNCAGENT is a dict; got {given!r:.80}")
+def _collect_values() -> dict[str, Any]:
+    """Return the values of ``SYNCAGENT`` and of all ``SYNCAGENT_...``."""
+    values = getattr(conf.settings, "SYNCAGENT", {})
+    if not isinstance(values, Mapping):
+        raise ConfigurationError(f"SYNCAGENT must be a dict; got {values!r:.80}")
     single = {
         name.removeprefix(PREFIX): getattr(conf.settings, name)
         for name in dir(conf.settings)
         if name.startswith(PREFIX)
     }
-    twice = sorted(given.keys() & single.keys())
+    twice = sorted(values.keys() & single.keys())
     if twice:
         raise ConfigurationError(
-            f"{twice[0]} is both in SYNCAGENT and in {PREFIX}{twice[0]}; keep one"
+            f"{twice[0]} is set both in SYNCAGENT and as {PREFIX}{twice[0]}; keep one"
         )
     known = [name.upper() for name in DjangoSettings.__struct_fields__]
-    for name in (*given, *single):
+    for name in (*values, *single):
         if name not in known:
             near = difflib.get_close_matches(str(name).upper(), known, 1)
-            meant = f" Did you mean {near[0]}?" if near else ""
-            raise ConfigurationError(f"SYNCAGENT has no setting {name!r}.{meant}")
-    return {**given, **single}
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise ConfigurationError(f"SYNCAGENT has no setting {name!r}.{hint}")
+    return {**values, **single}
 
 
-def _find_function(name: str, value: Any) -> _Function:
-    """Return the function that a setting is, or names."""
+def _import_function(name: str, value: Any) -> Any:
+    """Return the function of a setting, which may be its dotted name."""
     if isinstance(value, str):
         try:
             value = import_string(value)
@@ -103,30 +103,29 @@ def _find_function(name: str, value: Any) -> _Function:
             ) from error
     if value is not None and not callable(value):
         raise ConfigurationError(
-            f"SYNCAGENT[{name!r}] is a function, or the dotted name of one; got "
+            f"SYNCAGENT[{name!r}] must be a function or its dotted name; got "
             f"{value!r:.80}"
         )
-    found: _Function = value
-    return found
+    return value
 
 
-#: Two requests may be the first.
+#: Two requests may need the views for the first time at the same moment.
 _lock: Final = threading.Lock()
 
 
 def get_views() -> Views:
-    """Return the endpoints of this process, made from the settings when first needed.
+    """Return the views of this process, made from the settings when first needed.
 
-    :raises ConfigurationError: the settings cannot work; ``manage.py check`` says more.
+    :raises ConfigurationError: a setting is invalid; ``manage.py check`` says more.
     """
     with _lock:
         return _views()
 
 
 def get_runs() -> Runs:
-    """Return the runs of this process, to begin or to find some in views of your own.
+    """Return the runs of this process, for views of your own.
 
-    :raises ConfigurationError: the settings cannot work; ``manage.py check`` says more.
+    :raises ConfigurationError: a setting is invalid; ``manage.py check`` says more.
     """
     return get_views().runs
 
@@ -136,24 +135,21 @@ def _views() -> Views:
     settings = read_settings()
     if settings.agent is None:
         raise ConfigurationError(
-            "SYNCAGENT['AGENT'] is missing: a function of request and what is wanted, "
-            "or its dotted name, that returns the agent"
+            "SYNCAGENT['AGENT'] is missing: set it to a function(request, start) that "
+            "returns the agent, or to its dotted name"
         )
     authorize = settings.authorize
-    runs = settings.make_runs(None if authorize is None else _also_operators(authorize))
+
+    def may_see(request: Any, run: WebRun) -> bool:
+        return request is OPERATOR or authorize(request, run) is True
+
+    runs = settings.make_runs(None if authorize is None else may_see)
     return Views(
         runs, settings.agent, owner_of=settings.owner_of, max_body=settings.max_body
     )
 
 
-def _also_operators(authorize: Callable[..., Any]) -> Callable[[Any, WebRun], bool]:
-    def may_see(request: Any, run: WebRun) -> bool:
-        return request is OPERATOR or authorize(request, run) is True
-
-    return may_see
-
-
-def forget_views(*, setting: str, **said: Any) -> None:
-    """Make them anew when a test changes the settings; runs go on that are live."""
+def forget_views(*, setting: str, **options: Any) -> None:
+    """Make new views after a test has changed the settings; live runs continue."""
     if setting.startswith("SYNCAGENT"):
         _views.cache_clear()

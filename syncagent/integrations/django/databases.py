@@ -1,7 +1,7 @@
-"""Connections to databases that end with threads of ours.
+"""Close the database connections of syncagent's threads.
 
-Django has a connection for each thread and closes those of its own threads, at the end
-of each request. Runs and tools work on other threads.
+Django opens a connection per thread, and closes those of its own threads at the end of
+each request. Runs and tools work on other threads.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ __all__ = ["close_connections"]
 def close_connections() -> None:
     """Close the connections of this thread.
 
-    The app has this called after each tool on a thread of ours, and when such a thread
-    ends, so that a run that waits for a model or for an approval holds none. Threads
-    that Django has begun keep theirs.
+    The app calls this after each tool call on one of syncagent's threads, and when such
+    a thread ends. So a run that waits for a model or an approval holds no connection.
+    Threads that Django has started keep theirs.
     """
     connections.close_all()

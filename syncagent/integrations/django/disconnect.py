@@ -1,4 +1,4 @@
-"""Views that block until the answer is there, and end with their client."""
+"""Blocking views that end with their client."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from django.http.response import HttpResponseBase
 
 from ...cancel import Cancellable, CancelToken
 from ...exceptions import ConfigurationError
-from ..web.disconnect import GONE
-from ..web.disconnect import cancel_on_disconnect as _of_environ
+from ..web.disconnect import CLIENT_LEFT
+from ..web.disconnect import cancel_on_disconnect as cancel_with_environ
 
 __all__ = ["DisconnectMiddleware", "cancel_on_disconnect"]
 
@@ -24,57 +24,57 @@ _LOST: Final = "_syncagent_lost"
 def cancel_on_disconnect(
     request: HttpRequest, *targets: Cancellable, timeout: float | None = None
 ) -> AbstractContextManager[CancelToken]:
-    """Cancel when the client of a request has gone, with origin ``disconnect``.
+    """Cancel when the client of a request disconnects, with origin ``disconnect``.
 
-    For views that block until the answer is there::
+    For views that block until the run has ended::
 
         with cancel_on_disconnect(request) as token:
             result = agent.run(prompt, cancel=token)
 
     Under ASGI it needs :class:`DisconnectMiddleware`.
 
-    :param targets: what else to cancel, such as an agent.
+    :param targets: further objects to cancel, such as an agent.
     :param timeout: seconds after which the token is cancelled in any case.
-    :return: a token that is cancelled then.
-    :raises ConfigurationError: under ASGI the middleware is missing.
+    :return: the token that is cancelled.
+    :raises ConfigurationError: the middleware is missing, under ASGI.
     """
     if not isinstance(request, ASGIRequest):
-        return _of_environ(request.META, *targets, timeout=timeout)
+        return cancel_with_environ(request.META, *targets, timeout=timeout)
     lost = getattr(request, _LOST, None)
     if lost is None:
         raise ConfigurationError(
-            "under ASGI only a middleware can tell that a client has gone; put "
-            "'syncagent.integrations.django.disconnect.DisconnectMiddleware' first "
-            "into MIDDLEWARE"
+            "under ASGI cancel_on_disconnect() needs a middleware; add "
+            "'syncagent.integrations.django.disconnect.DisconnectMiddleware' as the "
+            "first of MIDDLEWARE"
         )
-    return _of_token(lost, targets, timeout)
+    return _cancel_with_token(lost, targets, timeout)
 
 
 @contextmanager
-def _of_token(
+def _cancel_with_token(
     lost: CancelToken, targets: tuple[Cancellable, ...], timeout: float | None
 ) -> Iterator[CancelToken]:
     token = CancelToken(timeout)
 
     def cancel_targets() -> None:
         for target in (token, *targets):
-            target.cancel(GONE, "disconnect")
+            target.cancel(CLIENT_LEFT, "disconnect")
 
     with lost.on_cancel(cancel_targets):
         try:
             yield token
         except Exception:
             raise
-        except BaseException:  # the end of the task of a view that is a coroutine
+        except BaseException:  # the task of an async view was cancelled
             cancel_targets()
             raise
 
 
 class DisconnectMiddleware:
-    """Lets views under ASGI know that their client has gone.
+    """Tells views under ASGI that their client has disconnected.
 
-    Django then cancels the task of the request, of which a view on a thread hears
-    nothing by itself. Under WSGI this does nothing.
+    Django cancels the task of the request, but a view on a thread does not notice that.
+    Under WSGI this middleware does nothing.
     """
 
     sync_capable = True
@@ -90,16 +90,16 @@ class DisconnectMiddleware:
         self, request: HttpRequest
     ) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self._is_async:
-            return self._answer(request)
+            return self._call_async(request)
         response: HttpResponseBase = self._get_response(request)
         return response
 
-    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+    async def _call_async(self, request: HttpRequest) -> HttpResponseBase:
         lost = CancelToken()
         setattr(request, _LOST, lost)
         try:
             response: HttpResponseBase = await self._get_response(request)
-        except BaseException:  # the end of its task is one
-            lost.cancel(GONE, "disconnect")
+        except BaseException:  # the cancellation of the task included
+            lost.cancel(CLIENT_LEFT, "disconnect")
             raise
         return response

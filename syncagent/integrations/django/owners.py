@@ -1,6 +1,6 @@
-"""Whose a run is: that of a user who is logged in, or that of a browser's session.
+"""Owners of runs: the logged-in user, or the browser session.
 
-Each is a pair, for ``OWNER_OF`` and for ``AUTHORIZE``.
+Each is a pair of functions, for ``OWNER_OF`` and for ``AUTHORIZE``.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ _KEY: Final = "syncagent_owner"
 
 
 def user_of(request: Any) -> str | None:
-    """Return the user who makes a request; nobody else may begin a run."""
+    """Return the logged-in user; requests without a login may not start a run."""
     user = request.user
     return f"user:{user.pk}" if user.is_authenticated and user.is_active else None
 
 
 def is_of_user(request: Any, run: WebRun) -> bool:
-    """Is it the run of the user who makes this request?"""
+    """True if the logged-in user owns the run."""
     owner = user_of(request)
     return owner is not None and run.owner == owner
 
 
 def session_of(request: Any) -> str:
-    """Return whose session this is, without a login: anybody may begin a run."""
-    # Not the key of the session: who has that is somebody else.
+    """Return the browser session; no login is needed to start a run."""
+    # Not the session key: that is a credential, and owners are not secret.
     if _KEY not in request.session:
         request.session[_KEY] = secrets.token_urlsafe(16)
     return f"session:{request.session[_KEY]}"
 
 
 def is_of_session(request: Any, run: WebRun) -> bool:
-    """Was this run begun in the session of this request?"""
+    """True if the run was started in the session of this request."""
     key = request.session.get(_KEY)
     return key is not None and run.owner == f"session:{key}"

@@ -1,4 +1,4 @@
-"""The endpoints, to be included where a site wants them.
+"""The URLs of the endpoints.
 
 In the ``urls.py`` of a site::
 
@@ -12,7 +12,7 @@ from typing import Final
 from django.urls import path
 
 from ..web.page import ASSETS
-from . import operators, views
+from . import views
 
 __all__ = ["app_name", "urlpatterns"]
 
@@ -27,6 +27,8 @@ urlpatterns: Final = [
     path("runs/<str:id>/timeline", views.timeline, name="timeline"),
     path("runs/<str:id>/cancel", views.cancel, name="cancel"),
     path("runs/<str:id>/answers", views.answers, name="answers"),
-    path("operator/runs", operators.runs, name="operator-runs"),
-    path("operator/runs/<str:id>/cancel", operators.cancel, name="operator-cancel"),
+    path("operator/runs", views.operator_runs, name="operator-runs"),
+    path(
+        "operator/runs/<str:id>/cancel", views.operator_cancel, name="operator-cancel"
+    ),
 ]

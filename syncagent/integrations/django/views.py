@@ -1,6 +1,6 @@
 """The endpoints as views of Django, for WSGI and ASGI alike.
 
-They are plain views: Django's CSRF protection is on, and under ASGI each works on a
+They are plain views: Django's CSRF protection applies, and under ASGI each works on a
 thread, where it may use the database.
 """
 
@@ -23,14 +23,17 @@ from django.middleware.csrf import get_token
 from django.shortcuts import resolve_url
 from django.utils.http import urlencode
 from django.views.decorators.clickjacking import xframe_options_sameorigin
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from ..web.asgi import AsyncEventStream
+from ..web.bodies import CancelRequest, encode_body
+from ..web.errors import Refused, too_large
+from ..web.operator import is_operator
 from ..web.page import ASSETS, PAGE_HEADERS, read_asset, render_page
-from ..web.refusals import Refused
 from ..web.sse import RunEventStream
-from ..web.views import WebRequest, WebResponse, refusal, too_large
-from .conf import get_views, read_settings
+from ..web.views import WebRequest, WebResponse, error_response
+from .conf import OPERATOR, get_views, read_settings
 
 __all__ = [
     "answers",
@@ -38,73 +41,123 @@ __all__ = [
     "cancel",
     "events",
     "make_response",
+    "operator_cancel",
+    "operator_runs",
     "page",
     "run",
     "runs",
     "timeline",
 ]
 
-#: So that nothing that compresses holds events back.
-_AS_IT_IS: Final = "identity"
+_JSON: Final = "application/json"
+#: The Content-Encoding of streams: a middleware that compresses would delay events.
+_NOT_COMPRESSED: Final = "identity"
 
 
-# No transaction around them: what a run is to find must be in the database before it
-# begins, and it begins on a thread of its own.
+# Not atomic: a run starts on its own thread, and sees only committed rows.
 @transaction.non_atomic_requests
 @require_http_methods(["GET", "POST"])
 def runs(request: HttpRequest) -> HttpResponseBase:
-    """Begin a run, or list those that this user may see."""
+    """Start a run, or list the runs that this user may see."""
     views = get_views()
-    return _answer(request, views.start if request.method == "POST" else views.list)
+    return _call(request, views.start if request.method == "POST" else views.list)
 
 
 @transaction.non_atomic_requests
 @require_GET
 def run(request: HttpRequest, id: str) -> HttpResponseBase:
-    """Show a run."""
-    return _answer(request, get_views().show, id)
+    """Return a run."""
+    return _call(request, get_views().show, id)
 
 
 @transaction.non_atomic_requests
 @require_GET
 def events(request: HttpRequest, id: str) -> HttpResponseBase:
     """Stream the events of a run."""
-    return _answer(request, get_views().events, id)
+    return _call(request, get_views().events, id)
 
 
-# The page shows it in a frame.
+# The page shows the timeline in a frame.
 @transaction.non_atomic_requests
 @xframe_options_sameorigin
 @require_GET
 def timeline(request: HttpRequest, id: str) -> HttpResponseBase:
-    """Show the timeline of a run."""
-    return _answer(request, get_views().timeline, id)
+    """Return the timeline of a run, as a page."""
+    return _call(request, get_views().timeline, id)
 
 
 @transaction.non_atomic_requests
 @require_POST
 def cancel(request: HttpRequest, id: str) -> HttpResponseBase:
-    """End a run."""
-    return _answer(request, get_views().cancel, id)
+    """Cancel a run."""
+    return _call(request, get_views().cancel, id)
 
 
 @transaction.non_atomic_requests
 @require_POST
 def answers(request: HttpRequest, id: str) -> HttpResponseBase:
-    """Answer what a run asks."""
-    return _answer(request, get_views().answer, id)
+    """Answer questions of a run."""
+    return _call(request, get_views().answer, id)
 
 
-# -- the page to chat on -----------------------------------------------------------
+# -- the operator ------------------------------------------------------------------
+
+# Two endpoints for the management commands, which are other processes than the server.
+# They exist only if the settings have a token. They ignore cookies, so no other site
+# can use a browser for them; that is why they need no CSRF token.
+
+
+@transaction.non_atomic_requests
+@require_GET
+def operator_runs(request: HttpRequest) -> HttpResponseBase:
+    """List the runs of this process, of all owners."""
+    if not _is_operator(request):
+        return _nothing_here(request)
+    return make_response(request, get_views().list(WebRequest(original=OPERATOR)))
+
+
+@transaction.non_atomic_requests
+@csrf_exempt
+@require_POST
+def operator_cancel(request: HttpRequest, id: str) -> HttpResponseBase:
+    """Cancel a run of any owner."""
+    if not _is_operator(request):
+        return _nothing_here(request)
+    web_request = WebRequest(
+        original=OPERATOR,
+        body=encode_body(CancelRequest(reason="cancelled by an operator")),
+        content_type=_JSON,
+        is_operator=True,
+    )
+    return make_response(request, get_views().cancel(web_request, id))
+
+
+def _is_operator(request: HttpRequest) -> bool:
+    authorization = request.headers.get("Authorization")
+    return is_operator(authorization, read_settings().operator_token)
+
+
+def _nothing_here(request: HttpRequest) -> HttpResponseBase:
+    # The same response for a wrong token as for a site without one.
+    error = Refused(404, "not_found", "There is nothing here.")
+    return make_response(request, error_response(error))
+
+
+# -- the chat page -----------------------------------------------------------------
 
 
 @require_GET
 def page(request: HttpRequest) -> HttpResponseBase:
-    """Show the page, to whoever may begin a run; others are asked to log in."""
+    """Return the page to users who may start a run; the others have to log in."""
     settings = read_settings()
-    # A session is made here, so that all tabs have the same.
+    # This creates the session, so that all tabs share it.
     if settings.owner_of is None or not settings.owner_of(request):
-        return _turn_away(request)
+        user = getattr(request, "user", None)
+        if user is None or user.is_authenticated:  # a login would not help
+            return HttpResponseForbidden("You may not start a run.")
+        login = resolve_url(conf.settings.LOGIN_URL)
+        back = urlencode({"next": request.get_full_path()})
+        return HttpResponseRedirect(f"{login}?{back}")
     content = render_page(
         title=settings.title,
         greeting=settings.greeting,
@@ -115,15 +168,6 @@ def page(request: HttpRequest) -> HttpResponseBase:
     return HttpResponse(content, headers=dict(PAGE_HEADERS))
 
 
-def _turn_away(request: HttpRequest) -> HttpResponseBase:
-    user = getattr(request, "user", None)
-    if user is None or user.is_authenticated:  # to log in would change nothing
-        return HttpResponseForbidden("You may not begin a run.")
-    login = resolve_url(conf.settings.LOGIN_URL)
-    back = urlencode({"next": request.get_full_path()})
-    return HttpResponseRedirect(f"{login}?{back}")
-
-
 @require_GET
 def asset(request: HttpRequest, name: str) -> HttpResponseBase:
     """Return a file of the page."""
@@ -131,50 +175,52 @@ def asset(request: HttpRequest, name: str) -> HttpResponseBase:
     return HttpResponse(read_asset(name), headers=headers)
 
 
-# -- how ---------------------------------------------------------------------------
+# -- calling the views -------------------------------------------------------------
 
 
-def _answer(
+def _call(
     request: HttpRequest, view: Callable[..., WebResponse], *id: str
 ) -> HttpResponseBase:
     try:
         body = _read_body(request) if request.method == "POST" else b""
-    except Refused as refused:
-        return make_response(request, refusal(refused))
+    except Refused as error:
+        return make_response(request, error_response(error))
     return make_response(request, view(WebRequest.of(request.META, body, request), *id))
 
 
 def _read_body(request: HttpRequest) -> bytes:
     limit = get_views().max_body
-    said = str(request.META.get("CONTENT_LENGTH") or "")
-    if not said and "HTTP_TRANSFER_ENCODING" in request.META:
-        # Django reads nothing of it under WSGI, and all of it under ASGI.
-        raise Refused(411, "no_length", "The request has to have a Content-Length.")
-    # Before it is read: Django's own limit is another one, and much larger.
-    if said.isascii() and said.isdigit() and int(said[:20]) > limit:
+    content_length = str(request.META.get("CONTENT_LENGTH") or "")
+    if not content_length and "HTTP_TRANSFER_ENCODING" in request.META:
+        # Django reads nothing of a chunked body under WSGI, and all of it under ASGI.
+        raise Refused(411, "no_length", "The request needs a Content-Length.")
+    # Before reading the body: Django's own limit is much larger.
+    is_number = content_length.isascii() and content_length.isdigit()
+    if is_number and int(content_length[:20]) > limit:
         raise too_large(limit)
     try:
         body: bytes = request.body
-    except RawPostDataException:  # it was a form, and a middleware has read it
+    except RawPostDataException:  # the body was a form, and a middleware has read it
         raise Refused(
-            415, "not_json", "The body has to be of type application/json."
+            415, "not_json", "The body must be of type application/json."
         ) from None
-    except UnreadablePostError:  # nobody is there to hear this
-        raise Refused(400, "bad_request", "The body did not come whole.") from None
+    except UnreadablePostError:  # the client has left
+        raise Refused(400, "bad_request", "The body is incomplete.") from None
     return body
 
 
-def make_response(request: HttpRequest, reply: WebResponse) -> HttpResponseBase:
-    """Return the response of Django that a reply is sent as.
+def make_response(request: HttpRequest, response: WebResponse) -> HttpResponseBase:
+    """Convert a response to one of Django.
 
-    :param reply: of :class:`~syncagent.integrations.web.views.Views`; a stream in it is
-        closed with the response.
+    :param response: a response of :class:`~syncagent.integrations.web.views.Views`. Its
+        stream is closed with Django's response.
     """
-    body = reply.body
+    body = response.body
+    headers = dict(response.headers)
     if not isinstance(body, RunEventStream):
-        return HttpResponse(body, status=reply.status, headers=dict(reply.headers))
-    headers = {**dict(reply.headers), "Content-Encoding": _AS_IT_IS}
+        return HttpResponse(body, status=response.status, headers=headers)
+    headers["Content-Encoding"] = _NOT_COMPRESSED
     content: Any = body
     if isinstance(request, ASGIRequest):
         content = AsyncEventStream(body)
-    return StreamingHttpResponse(content, status=reply.status, headers=headers)
+    return StreamingHttpResponse(content, status=response.status, headers=headers)

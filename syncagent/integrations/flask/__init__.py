@@ -1,4 +1,4 @@
-"""Flask: an extension, and a blueprint with runs that end when their client goes.
+"""Flask: an extension and a blueprint, with runs that end when their client leaves.
 
 .. code-block:: text
 
@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 try:
-    import flask as _flask  # noqa: F401, the one error is better than any other
+    import flask as _flask  # noqa: F401, for one clear error
 except ImportError as error:
     raise ImportError(
         "syncagent.integrations.flask needs Flask: pip install 'syncagent[flask]'"

@@ -1,4 +1,4 @@
-"""The extension, and who may do what."""
+"""The extension."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from flask import Blueprint, Flask, request
 from ...cancel import Cancellable, CancelToken
 from ...exceptions import ConfigurationError
 from ..web.disconnect import cancel_on_disconnect as cancel_with_environ
+from ..web.operator import is_operator
 from ..web.runs import Authorize, Runs
 from ..web.views import MakeAgent, OwnerOf, Views
 from ..web.web_run import WebRun
 from .commands import commands
 from .routes import make_blueprint
-from .settings import NAME, ExtensionState, FlaskSettings, find_state, is_operator
+from .settings import NAME, ExtensionState, FlaskSettings, find_state
 
 __all__ = ["SyncAgent", "cancel_on_disconnect"]
 
-#: What an operator may do who has the token, by the names of the views.
-_OPERATED: Final = frozenset(("list_runs", "show_run", "cancel_run"))
+#: The views that the operator may use.
+_OPERATOR_VIEWS: Final = frozenset(("list_runs", "show_run", "cancel_run"))
 
 
 class SyncAgent:
-    """The extension; one of it can serve several applications.
+    """The extension. One instance can serve several applications.
 
-    :param app: for which to call :meth:`init_app` at once.
-    :param make_agent: returns the agent that a request is for. It is called in the
-        request, with it and with a
-        :class:`~syncagent.integrations.web.bodies.StartRequest`.
-    :param owner_of: returns whose a run is to be that a request begins; without it
-        nobody may begin one.
-    :param authorize: called with a request and a run, tells whether the one may see,
-        answer and end the other; without it nobody may.
-    :param csrf_token: returns the token that the page is to send with every POST, for
-        applications that ask for one; Flask-WTF's is ``generate_csrf``.
+    :param app: the application to initialise at once, see :meth:`init_app`.
+    :param make_agent: returns the agent for a request. It is called during the request,
+        with the request and a :class:`~syncagent.integrations.web.bodies.StartRequest`.
+    :param owner_of: returns the owner of the run a request starts, or None to refuse
+        it. Without it no run can be started.
+    :param authorize: called with a request and a run; returns True if the client may
+        see, answer and cancel the run. Without it every request is refused.
+    :param csrf_token: returns the token that the page sends with every POST, for
+        applications with CSRF protection; Flask-WTF's is ``generate_csrf``.
     """
 
     def __init__(
@@ -56,12 +56,13 @@ class SyncAgent:
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
-        """Give *app* runs of its own, and the commands ``flask syncagent``.
+        """Give *app* its own runs and the ``flask syncagent`` commands.
 
-        :raises ConfigurationError: a setting does not work, or it has them already.
+        :raises ConfigurationError: a setting is invalid, or the application already has
+            a SyncAgent.
         """
         if NAME in app.extensions:
-            raise ConfigurationError("this application has a SyncAgent already")
+            raise ConfigurationError("this application already has a SyncAgent")
         settings = FlaskSettings.of(app.config)
         runs = settings.make_runs(
             _with_operator(self._authorize, settings.operator_token)
@@ -80,15 +81,15 @@ class SyncAgent:
         app.cli.add_command(commands)
 
     def create_blueprint(self, name: str = NAME, *, page: bool = True) -> Blueprint:
-        """Return the endpoints, and the page to chat on.
+        """Return the endpoints and the chat page.
 
-        :param page: is the page wanted, too?
+        :param page: include the page.
         :raises ConfigurationError: there is no ``make_agent``.
         """
         if self._make_agent is None:
             raise ConfigurationError(
-                "there is nothing to run: SyncAgent(make_agent=...) is a function of "
-                "the request that returns an agent"
+                "SyncAgent() needs make_agent=, a function(request, start) that "
+                "returns an Agent"
             )
         return make_blueprint(name, page=page)
 
@@ -101,28 +102,29 @@ class SyncAgent:
 def cancel_on_disconnect(
     *targets: Cancellable, timeout: float | None = None
 ) -> AbstractContextManager[CancelToken]:
-    """Cancel when the client of the current request has gone.
+    """Cancel when the client of the current request disconnects.
 
-    For views that block until the answer is there::
+    For views that block until the run has ended::
 
         with cancel_on_disconnect() as token:
             result = agent.run(prompt, cancel=token)
 
-    :param targets: what else to cancel, such as an agent.
+    :param targets: further objects to cancel, such as an agent.
     :param timeout: seconds after which the token is cancelled in any case.
     """
     return cancel_with_environ(request.environ, *targets, timeout=timeout)
 
 
 def _with_operator(authorize: Authorize | None, token: str | None) -> Authorize | None:
-    """Return what also lets an operator see and end runs, if there is a token."""
+    """Return *authorize*, extended so that the operator may see and cancel runs."""
     if token is None:
         return authorize
 
-    def may(asked: Any, run: WebRun) -> bool:
-        view = (asked.endpoint or "").rpartition(".")[2]
-        if view in _OPERATED and is_operator(asked, token):
+    def may_see(request: Any, run: WebRun) -> bool:
+        view = (request.endpoint or "").rpartition(".")[2]
+        authorization = request.headers.get("Authorization")
+        if view in _OPERATOR_VIEWS and is_operator(authorization, token):
             return True
-        return authorize is not None and authorize(asked, run) is True
+        return authorize is not None and authorize(request, run) is True
 
-    return may
+    return may_see

@@ -1,8 +1,7 @@
-"""What there is to set, and what an application has of the extension."""
+"""The settings of the extension, and its state in an application."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -10,75 +9,68 @@ import msgspec
 from flask import current_app
 
 from ...exceptions import ConfigurationError
+from ..web.operator import MIN_TOKEN_LENGTH
 from ..web.runs import Runs
-from ..web.settings import PREFIX, SHORTEST_TOKEN, WebSettings
+from ..web.settings import PREFIX, WebSettings
 from ..web.views import Views
 
-__all__ = ["NAME", "FlaskSettings", "ExtensionState", "find_state", "is_operator"]
+__all__ = ["ExtensionState", "FlaskSettings", "NAME", "find_state"]
 
-#: Under which an application keeps it in its ``extensions``.
+#: The key in ``app.extensions``.
 NAME: Final = "syncagent"
 
 
 class FlaskSettings(WebSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What there is to set, as ``SYNCAGENT_...`` in ``app.config``, in upper case."""
+    """The settings, as ``SYNCAGENT_...`` in ``app.config``, in upper case."""
 
-    #: The header in which the page sends the CSRF token of the application.
+    #: The header in which the page sends the application's CSRF token.
     csrf_header: str = "X-CSRFToken"
-    #: Where the server is, for the commands.
+    #: The address of the server, for the commands.
     url: str = "http://127.0.0.1:5000"
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> FlaskSettings:
-        """Return what ``app.config`` says.
+        """Read the settings from ``app.config``.
 
-        :raises ConfigurationError: there is no such setting, or it cannot be that.
+        :raises ConfigurationError: a setting is unknown or invalid.
         """
-        given = {
+        values = {
             name[len(PREFIX) :].lower(): value
             for name, value in config.items()
             if name.startswith(PREFIX)
         }
         try:
-            settings = msgspec.convert(given, cls, strict=True)
+            settings = msgspec.convert(values, cls, strict=True)
         except msgspec.ValidationError as error:
             known = ", ".join(PREFIX + name.upper() for name in cls.__struct_fields__)
             raise ConfigurationError(
-                f"app.config has a SYNCAGENT_ setting that does not work: {error}; "
-                f"there are {known}"
+                f"invalid SYNCAGENT_ setting in app.config: {error}; "
+                f"the settings are {known}"
             ) from None
         token = settings.operator_token
-        if token is not None and len(token) < SHORTEST_TOKEN:
+        if token is not None and len(token) < MIN_TOKEN_LENGTH:
             raise ConfigurationError(
-                "SYNCAGENT_OPERATOR_TOKEN has to have 16 characters or more, such as "
-                "secrets.token_urlsafe() gives"
+                f"SYNCAGENT_OPERATOR_TOKEN must have at least {MIN_TOKEN_LENGTH} "
+                "characters; secrets.token_urlsafe() makes one"
             )
         return settings
 
 
 class ExtensionState(msgspec.Struct, frozen=True):
-    """What one application has of the extension."""
+    """The state of the extension in one application."""
 
     settings: FlaskSettings
     runs: Runs
     views: Views | None
     csrf_token: Callable[[], str] | None
-    #: Does the application say who may see which run?
+    #: True if the application defines who may see which run.
     has_authorize: bool
 
 
-def is_operator(request: Any, token: str | None) -> bool:
-    """Does a request of Flask have the token of the operator, if there is one?"""
-    if token is None:
-        return False
-    given = request.headers.get("Authorization", "").encode(errors="replace")
-    return hmac.compare_digest(given, f"Bearer {token}".encode())
-
-
 def find_state() -> ExtensionState:
-    """Return what the current application has.
+    """Return the state of the current application.
 
-    :raises ConfigurationError: it has nothing.
+    :raises ConfigurationError: the application has no SyncAgent.
     """
     state = current_app.extensions.get(NAME)
     if not isinstance(state, ExtensionState):

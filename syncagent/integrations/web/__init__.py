@@ -1,1 +1,19 @@
-"""Runs over HTTP, for any framework and server."""
+"""Runs over HTTP, for any framework and server.
+
+============================  ========================================================
+:mod:`~.views`                the endpoints, without a framework
+:mod:`~.bodies`               request and response bodies, as JSON
+:mod:`~.errors`               HTTP errors, and error messages that are safe to show
+:mod:`~.runs`                 the runs of this process, live and just finished
+:mod:`~.web_run`              one run, its owner and its followers
+:mod:`~.sse`                  a run as a stream of server-sent events
+:mod:`~.recordings`           the recording of a run, for its timeline
+:mod:`~.watcher`              the thread that watches connections for hang-ups
+:mod:`~.disconnect`           the connection behind a request
+:mod:`~.operator`             the operator's token, and the client of the commands
+:mod:`~.settings`             settings that all frameworks share
+:mod:`~.wsgi`                 a plain WSGI application
+:mod:`~.asgi`                 streams for servers with an event loop
+:mod:`~.page`                 the chat page
+============================  ========================================================
+"""

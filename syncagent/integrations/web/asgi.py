@@ -1,6 +1,6 @@
-"""A run as a stream for servers with an event loop, which never waits for it.
+"""A run as a stream for servers with an event loop, which it never blocks.
 
-This is the only file that knows of such a loop, and it is the server's.
+This is the only file that knows about event loops. The loop belongs to the server.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .sse import BEAT, RunEventStream
 
 __all__ = ["App", "AsyncEventStream", "end_runs_with_server"]
 
-#: An application, in the words of ASGI.
+#: An ASGI application.
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class _LoopBell(Bell):
-    """A task waits, any thread may wake it."""
+    """A task waits for it, and any thread may ring it."""
 
     __slots__ = ("_loop", "_rung")
 
@@ -32,14 +32,14 @@ class _LoopBell(Bell):
         self._rung: asyncio.Future[None] = self._loop.create_future()
 
     def ring(self) -> None:
-        """Wake the task. Takes no lock, and does no harm when repeated."""
+        """Wake the task. Takes no lock, and may be repeated."""
         try:
             self._loop.call_soon_threadsafe(self._wake)
-        except RuntimeError:  # the loop is closed, and nobody waits
+        except RuntimeError:  # the loop is closed, so no task waits
             pass
 
     async def rung(self, seconds: float) -> None:
-        """Wait for it, at most *seconds*."""
+        """Wait for a ring, at most *seconds*."""
         await asyncio.wait([self._rung], timeout=seconds)
 
     def _wake(self) -> None:
@@ -48,12 +48,12 @@ class _LoopBell(Bell):
 
 
 class AsyncEventStream(Closeable, AsyncIterator[bytes]):
-    """The same pieces as those of *stream*, for an event loop.
+    """The chunks of a stream, for an event loop.
 
-    No thread waits for them, and the loop does not either. It is closed with its task,
-    which servers cancel when the client has gone; one that is dropped is closed, too.
+    It blocks neither a thread nor the loop. It closes when its task ends, which servers
+    cancel when the client leaves. One that is dropped closes, too.
 
-    :param stream: what is sent; this takes care of its end.
+    :param stream: the stream, which is closed together with this one.
     """
 
     def __init__(self, stream: RunEventStream) -> None:
@@ -65,40 +65,41 @@ class AsyncEventStream(Closeable, AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         try:
             return await self._next()
-        except BaseException:  # its end, and that of its task
+        except BaseException:  # the end of the stream, or of the task
             self.close()
             raise
 
     async def _next(self) -> bytes:
         stream = self._stream
-        # One look costs nothing, and most often there is something.
-        piece = _step(stream)
-        if piece != BEAT:
-            return piece
+        # Mostly an event is ready, and no bell is needed.
+        chunk = _step(stream)
+        if chunk != BEAT:
+            return chunk
         bell = _LoopBell()
         try:
             stream.watch.bells[bell] = None  # publish first, then look
-            piece = _step(stream)
-            if piece == BEAT:
+            chunk = _step(stream)
+            if chunk == BEAT:
                 await bell.rung(stream.heartbeat)
-                piece = _step(stream)
+                chunk = _step(stream)
         finally:
             stream.watch.bells.pop(bell, None)
-        return piece
+        return chunk
 
     def close(self) -> None:
-        """End it; if this was the last who followed the run, that may end, too."""
+        """End the stream. Without its last follower the run may end, too."""
         self._stream.close()
 
     async def aclose(self) -> None:
-        """Do as :meth:`close` does."""
+        """Do the same as :meth:`close`."""
         self.close()
 
 
 def _step(stream: RunEventStream) -> bytes:
-    """Return what there is.
+    """Return the next chunk without waiting.
 
-    :raises StopAsyncIteration: there is no more; no coroutine may raise the other one.
+    :raises StopAsyncIteration: the stream is over. A coroutine cannot raise
+        StopIteration.
     """
     try:
         return stream.step(0.0)
@@ -107,17 +108,17 @@ def _step(stream: RunEventStream) -> bytes:
 
 
 def end_runs_with_server(app: App) -> App:
-    """Return *app*, whose runs are cancelled upon the signals that end its server.
+    """Wrap *app* so that the signals that end its server cancel its runs first.
 
-    For ``asgi.py``. By itself uvicorn waits for the end of streams after SIGTERM, for
-    ever if need be. What the server does upon these signals it still does, afterwards.
+    For ``asgi.py``. On its own, uvicorn waits after SIGTERM until all streams have
+    ended. The server's own signal handlers still run, after the runs are cancelled.
     """
-    begun: list[bool] = []
+    installed: list[bool] = []
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        # Only now: servers load applications before they set their signal handlers.
-        if not begun:
-            begun.append(True)
+        # Not earlier: servers install their signal handlers after loading the app.
+        if not installed:
+            installed.append(True)
             if threading.current_thread() is threading.main_thread():
                 post_worker_init(None)
         await app(scope, receive, send)

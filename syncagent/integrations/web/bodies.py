@@ -1,4 +1,4 @@
-"""What requests and responses look like, as JSON: all of it is here."""
+"""The JSON bodies of requests and responses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ...interrupts import Approval, Interrupt, Remember
 from ...messages import ToolOutcome
 from ...result import Cancellation
 from ...usage import Usage
-from .refusals import Refused
+from .errors import Refused
 
 __all__ = [
     "AnswerBody",
-    "AnswerFate",
-    "AnswersReply",
+    "AnswerStatus",
     "AnswersRequest",
-    "CancelReply",
+    "AnswersResponse",
     "CancelRequest",
-    "ErrorReply",
+    "CancelResponse",
+    "ErrorResponse",
     "RunError",
     "RunList",
     "RunView",
@@ -32,11 +32,11 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-#: ``taken``: it counts; ``over``: somebody was faster, or the run has gone on;
-#: ``refused``: nobody has asked that, or it makes no sense as an answer.
-AnswerFate = Literal["taken", "over", "refused"]
+#: ``taken``: the run has it; ``over``: the question was answered or withdrawn before;
+#: ``refused``: there is no such question, or this cannot answer it.
+AnswerStatus = Literal["taken", "over", "refused"]
 
-#: In characters: names and reasons are kept with a run, and shown in every list.
+#: In characters. Names and reasons are kept with a run and shown in every list.
 _LONGEST_NAME: Final = 256
 _LONGEST_REASON: Final = 1024
 
@@ -45,14 +45,14 @@ _LONGEST_REASON: Final = 1024
 
 
 class StartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Begin a run."""
+    """The body of ``POST /runs``: start a run."""
 
     prompt: str
-    #: Which agent, for applications that have several.
+    #: The agent, for applications that have several.
     agent: str = ""
-    #: Which conversation, for applications that keep them.
+    #: The conversation, for applications that keep them.
     conversation: str = ""
-    #: For applications that want to know more.
+    #: Anything else the application defines.
     options: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class StartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """End a run."""
+    """The body of ``POST /runs/<id>/cancel``."""
 
     reason: str = ""
     mode: CancelMode = "now"
@@ -70,43 +70,43 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An answer: exactly one of *allow*, *text* and *credentials*."""
+    """One answer: exactly one of *allow*, *text* and *credentials*."""
 
-    #: To an approval; false is also a "no" to any other question.
+    #: The answer to an approval. False declines any other question, too.
     allow: bool | UnsetType = UNSET
-    #: With *allow*: in place of the model's.
+    #: With *allow*: arguments to use instead of the model's.
     arguments: dict[str, Any] | None = None
-    #: With *allow* false: told to the model.
+    #: With *allow* false: the reason that the model is given.
     reason: str = ""
-    #: With *allow*: for later calls.
+    #: With *allow*: apply the answer to later calls, too.
     remember: Remember = False
-    #: To a question of a tool.
+    #: The answer to a question that a tool asked.
     text: str | UnsetType = UNSET
-    #: For a tool that needs them. They are in no response, no event and no log.
+    #: Credentials for a tool. They appear in no response, event or log.
     credentials: Any = UNSET
 
     def value(self) -> Any:
-        """Return what a handle is to be told.
+        """Return the answer in the form that ``Handle.answer()`` takes.
 
-        :raises Refused: there is no answer in it, or more than one.
+        :raises Refused: the body holds no answer, or more than one.
         """
-        given = [self.allow, self.text, self.credentials]
-        given = [one for one in given if one is not UNSET]
-        has_more = self.arguments is not None or self.reason or self.remember
-        if len(given) != 1 or (has_more and self.allow is UNSET):
+        fields = (self.allow, self.text, self.credentials)
+        answers = [field for field in fields if field is not UNSET]
+        has_details = self.arguments is not None or self.reason or self.remember
+        if len(answers) != 1 or (has_details and self.allow is UNSET):
             raise Refused(
                 400,
                 "bad_request",
-                "An answer has exactly one of allow, text and credentials; arguments, "
-                "reason and remember go with allow.",
+                "An answer needs exactly one of allow, text and credentials; "
+                "arguments, reason and remember require allow.",
             )
         if isinstance(self.allow, bool):
             return Approval(self.allow, self.arguments, self.reason, self.remember)
-        return given[0]
+        return answers[0]
 
 
 class AnswersRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Answer what a run asks, by the ids of its interrupts."""
+    """The body of ``POST /runs/<id>/answers``: answers by interrupt id."""
 
     answers: dict[str, AnswerBody]
 
@@ -115,7 +115,7 @@ class AnswersRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RunError(msgspec.Struct, frozen=True):
-    """What went wrong with a run, in words that anybody may see."""
+    """An error, in a form that any client may see."""
 
     code: str
     message: str
@@ -124,27 +124,27 @@ class RunError(msgspec.Struct, frozen=True):
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A run as its owner sees it."""
 
-    #: By which it is asked for.
+    #: The public id, used in URLs.
     id: str
-    #: By which it goes in logs.
+    #: The id used in logs.
     run_id: str
     agent: str
     conversation: str
-    #: How what was asked begins.
+    #: The beginning of the prompt.
     prompt: str = ""
-    #: One of the states of a handle.
+    #: The state of the run's handle.
     state: str
-    #: The tool that the state is about, if it is about one.
+    #: The tool that the state refers to, if any.
     tool: str = ""
     is_live: bool
     #: Seconds since 1970.
     started_at: float
     ended_at: float | None = None
-    #: How many events there were: the newest one's id.
+    #: The number of events so far, which is the id of the newest one.
     events: int = 0
-    #: What has to be answered before it can go on.
+    #: Open questions.
     interrupts: tuple[Interrupt, ...] = ()
-    # Of one that has ended:
+    # For finished runs:
     text: str = ""
     stop_reason: str | None = None
     cancellation: Cancellation | None = None
@@ -156,62 +156,58 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunList(msgspec.Struct, frozen=True):
-    """Runs, the newest first."""
+    """Runs, newest first."""
 
     runs: tuple[RunView, ...]
 
 
-class CancelReply(msgspec.Struct, frozen=True):
-    """Whether a cancel has hit a live run; if not, it had ended before."""
+class CancelResponse(msgspec.Struct, frozen=True):
+    """The result of a cancel: *is_cancelled* is false if the run had already ended."""
 
     id: str
     is_cancelled: bool
     state: str
 
 
-class AnswersReply(msgspec.Struct, frozen=True):
-    """What became of each answer."""
+class AnswersResponse(msgspec.Struct, frozen=True):
+    """The status of each answer."""
 
-    answers: dict[str, AnswerFate]
+    answers: dict[str, AnswerStatus]
 
 
-class ErrorReply(msgspec.Struct, frozen=True):
-    """Why there is nothing else."""
+class ErrorResponse(msgspec.Struct, frozen=True):
+    """The body of every error response."""
 
     error: RunError
 
 
-# -- both ways ---------------------------------------------------------------------
+# -- JSON --------------------------------------------------------------------------
 
 
-def _check_length(limit: int, **given: str) -> None:
-    for name, text in given.items():
+def _check_length(limit: int, **fields: str) -> None:
+    for name, text in fields.items():
         if len(text) > limit:
             raise ValueError(f"{name} is longer than {limit} characters")
 
 
-def _spelled(value: Any) -> str:
-    """Return something for what JSON has no word for, such as an object of a tool."""
-    return repr(value)
-
-
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=_spelled)
+#: Tools may return objects that JSON cannot express; they appear as their ``repr()``.
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
 
 
 def encode_body(body: msgspec.Struct) -> bytes:
-    """Return a response as JSON."""
+    """Encode a body as JSON."""
     return _ENCODER.encode(body)
 
 
 def decode_body(body: bytes, kind: type[_T]) -> _T:
-    """Return what was asked for.
+    """Decode a body.
 
-    :raises Refused: it is nothing of the kind; the message says where.
+    :raises Refused: the body is not valid; the message says where.
     """
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except msgspec.ValidationError as error:
-        # It names places and types, never what is there.
+        # The message names paths and types, never the client's values.
         raise Refused(422, "invalid", f"{error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Refused(400, "bad_json", "The body is not valid JSON.") from None

@@ -1,4 +1,4 @@
-"""What is written down of a run, in memory and no more than that, and its timeline."""
+"""The recording of a run, in memory and limited in size, for its timeline."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...timeline.building import build_timeline
 from ...timeline.reading import parse_recording
 from .bodies import RunError
 
-__all__ = ["RECORDING", "WebRecording", "Shown", "TIMELINE_HEADERS"]
+__all__ = ["PublicEvent", "RECORDING", "TIMELINE_HEADERS", "WebRecording"]
 
-#: Returns an event as it may be seen outside.
-Shown = Callable[[StreamEvent | Lagged], StreamEvent | Lagged]
+#: Returns the form of an event that clients may see.
+PublicEvent = Callable[[StreamEvent | Lagged], StreamEvent | Lagged]
 
-#: Bytes that are recorded of one run.
+#: Bytes recorded per run.
 RECORDING: Final = 1024 * 1024
-#: To be sent with the page of a timeline, which runs nothing, and needs nothing.
+#: The headers of a timeline page, which has no scripts and loads nothing.
 TIMELINE_HEADERS: Final = (
     ("Content-Type", "text/html; charset=utf-8"),
     (
@@ -36,49 +36,53 @@ TIMELINE_HEADERS: Final = (
 
 
 class WebRecording:
-    """A file in memory that takes so much and no more; for ``record=``.
+    """A file in memory with a size limit, for ``record=``.
 
-    :param limit: in bytes. What comes later is left away.
+    :param limit: in bytes. Later lines are dropped.
     """
 
     def __init__(self, limit: int = RECORDING) -> None:
-        self._left = limit
-        #: Added to by one thread at a time, read by any.
+        self._room = limit
+        #: One thread at a time appends; any thread reads.
         self._pieces: list[bytes] = []
 
     def write(self, text: bytes) -> int:
-        """Add lines, as long as there is room: whole ones only."""
-        if len(text) > self._left:
-            kept = text[: self._left]
+        """Append whole lines while there is room."""
+        if len(text) > self._room:
+            kept = text[: self._room]
             self._pieces.append(kept[: kept.rfind(b"\n") + 1])
-            self._left = 0
+            self._room = 0
         else:
             self._pieces.append(text)
-            self._left -= len(text)
+            self._room -= len(text)
         return len(text)
 
-    def render(self, shown: Shown, error: RunError | None = None) -> bytes:
-        """Return the timeline as a page; of a live run, up to now.
+    def render(self, public_event: PublicEvent, error: RunError | None = None) -> bytes:
+        """Return the timeline as a page; that of a live run ends at this moment.
 
-        :param shown: returns an event as it may be seen.
-        :param error: what may be said of what the run has raised.
+        :param public_event: returns the form of an event that clients may see.
+        :param error: the public form of the error that the run raised.
         """
         lines = b"".join(list(self._pieces)).splitlines(keepends=True)
         recording = parse_recording(lines, "the recording")
-        words = error or RunError("failed", "")
-        failure = Failure(words.code, words.message)
-        recording.lines = [_seen(line, shown, failure) for line in recording.lines]
+        error = error or RunError("failed", "")
+        failure = Failure(error.code, error.message)
+        recording.lines = [
+            _public_line(line, public_event, failure) for line in recording.lines
+        ]
         return render_html(build_timeline(recording)).encode(errors="replace")
 
 
-def _seen(line: RecordedLine, shown: Shown, failure: Failure) -> RecordedLine:
-    """Return a line as it may be seen: errors may name what is nobody's business."""
+def _public_line(
+    line: RecordedLine, public_event: PublicEvent, failure: Failure
+) -> RecordedLine:
+    """Return *line* without error messages, which may contain private details."""
     if line.error is not None:
         return msgspec.structs.replace(line, error=failure)
     if not bytes(line.event):
         return line
     try:
-        event = shown(decode_event(bytes(line.event)))
-    except ValueError:  # of a tool whose words are none of ours
+        event = public_event(decode_event(bytes(line.event)))
+    except ValueError:  # a tool put something into it that cannot be decoded
         return msgspec.structs.replace(line, event=msgspec.Raw(b""), lost="unreadable")
     return msgspec.structs.replace(line, event=msgspec.Raw(encode_event(event)))

@@ -1,4 +1,4 @@
-"""What every framework can be told about runs over HTTP."""
+"""Settings that all frameworks share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from .sse import HEARTBEAT
 from .views import MAX_BODY
 from .web_run import OnDisconnect
 
-__all__ = ["PREFIX", "SHORTEST_TOKEN", "WebSettings"]
+__all__ = ["PREFIX", "WebSettings"]
 
-#: What the names of settings begin with where they stand among others.
+#: The prefix of setting names where they stand among others.
 PREFIX: Final = "SYNCAGENT_"
-#: Characters that a token has at least.
-SHORTEST_TOKEN: Final = 16
-#: Those that are arguments of ``Runs``.
-_OF_RUNS: Final = (
+#: The settings that are arguments of ``Runs``.
+_RUNS_ARGUMENTS: Final = (
     *("on_disconnect", "grace", "timeout", "keep", "max_finished", "max_live"),
     *("max_per_owner", "buffer", "heartbeat", "recording", "show_tool_errors"),
 )
@@ -30,37 +28,40 @@ _OF_RUNS: Final = (
 class WebSettings(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 ):
-    """What there is to set in every framework."""
+    """The settings of every framework."""
 
-    #: What becomes of a run when the last who followed it has gone.
+    #: Cancel a run when its last follower leaves, or let it continue.
     on_disconnect: OnDisconnect = "cancel"
-    #: Seconds that somebody has to come back before that, as after a reload.
+    #: Seconds to wait for a follower to return before that, as after a reload.
     grace: float = 5.0
-    #: Seconds after which a run is cancelled in any case.
+    #: Seconds after which every run is cancelled.
     timeout: float | None = 600.0
-    #: Seconds for which finished runs can still be asked for, and how many of them.
+    #: How long finished runs are kept, in seconds, and how many of them.
     keep: float = 300.0
     max_finished: int = 100
-    #: How many runs may be live at once, in all and of one owner.
+    #: How many runs may be live at once, in total and per owner.
     max_live: int = 200
     max_per_owner: int = 20
-    #: How many events of each run are kept for whoever comes back.
+    #: How many events of each run are kept for clients that reconnect.
     buffer: int = 4096
     #: Seconds of silence after which a stream sends a comment.
     heartbeat: float = HEARTBEAT
-    #: Bytes that are recorded of each run, for its timeline; 0 is none.
+    #: Bytes recorded of each run, for its timeline; 0 turns recording off.
     recording: int = RECORDING
-    #: May whoever follows a run see what its tools raise? The model does in any case.
+    #: Show clients the messages of exceptions raised by tools. The model always sees
+    #: them.
     show_tool_errors: bool = False
-    #: The largest body that is accepted, in bytes.
+    #: The largest request body, in bytes.
     max_body: int = MAX_BODY
-    #: The words of the page.
+    #: The texts of the page.
     title: str = TITLE
     greeting: str = GREETING
     suggestions: Iterable[str] = ()
-    #: Who has it may list and cancel all runs of the process: for the commands.
+    #: A secret that allows its bearer to list and cancel all runs, for the commands.
     operator_token: str | None = None
 
     def make_runs(self, authorize: Authorize | None) -> Runs:
-        """Return the runs of a process that is set so."""
-        return Runs(authorize, **{name: getattr(self, name) for name in _OF_RUNS})
+        """Create the runs of a process with these settings."""
+        return Runs(
+            authorize, **{name: getattr(self, name) for name in _RUNS_ARGUMENTS}
+        )

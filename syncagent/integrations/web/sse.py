@@ -1,16 +1,16 @@
 """A run as a stream of server-sent events.
 
-An event of the run has its number as ``id``, its type as ``event`` and its JSON as
-``data``, so that a client that comes back with ``Last-Event-ID`` gets what it has
-missed, and nothing twice. Two events are not the run's own: ``run``, how the run stands
-when the stream begins, without an id; and ``end``, how it stands at its end.
+Each event of the run has its number as ``id``, its type as ``event`` and its JSON as
+``data``. A client that reconnects with ``Last-Event-ID`` gets the events it missed and
+none twice. Two events are added: ``run``, without an id, is the state of the run when
+the stream starts; ``end`` is its state at the end.
 """
 
 from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ..._closeable import Closeable
@@ -24,64 +24,64 @@ from .web_run import WebRun
 
 __all__ = [
     "BEAT",
-    "RunEventStream",
     "HEADERS",
     "HEARTBEAT",
+    "RunEventStream",
     "format_event",
     "parse_event_id",
 ]
 
 _log = logging.getLogger("syncagent.web")
 
-#: Seconds of silence after which something is sent that means nothing.
+#: Seconds of silence after which a comment is sent.
 HEARTBEAT: Final = 15.0
-#: For whatever lies between us and the client: pass it on, as it is, at once.
+#: These tell proxies to pass the stream on at once and unchanged.
 HEADERS: Final = (
     ("Content-Type", "text/event-stream; charset=utf-8"),
     ("Cache-Control", "no-cache, no-transform"),
     ("X-Accel-Buffering", "no"),
 )
-#: A comment, which clients ignore. An empty piece would never reach the client, so that
-#: a client that is gone would never be noticed.
+#: A comment, which clients ignore. It has to carry bytes: servers do not write an empty
+#: chunk, and only a write shows them that the client has left.
 BEAT: Final = b": still here\n\n"
-#: Milliseconds after which a client comes back whose connection broke.
+#: Milliseconds after which a client reconnects.
 _RETRY: Final = b"retry: 1000\n"
-#: How much is sent at once, if that much is there.
+#: Limits of one chunk.
 _MAX_EVENTS: Final = 64
 _MAX_BYTES: Final = 64 * 1024
-#: No run has so many events that its number is longer.
+#: Digits. No run has that many events.
 _LONGEST_ID: Final = 15
 
 
 def format_event(name: str, data: bytes, number: int | None = None) -> bytes:
-    """Return an event as it is sent; *data* is JSON, in one line."""
-    identity = b"" if number is None else b"id: %d\n" % number
-    return b"%sevent: %s\ndata: %s\n\n" % (identity, name.encode(), data)
+    """Return an event in wire format; *data* is JSON on one line."""
+    id_line = b"" if number is None else b"id: %d\n" % number
+    return b"%sevent: %s\ndata: %s\n\n" % (id_line, name.encode(), data)
 
 
 def parse_event_id(text: str | None) -> int:
-    """Return the number of the event that a client has seen last, 0 if it is none."""
+    """Return the number in a ``Last-Event-ID`` header, or 0."""
     text = (text or "").strip()
     is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_ID
     return int(text) if is_number else 0
 
 
 class RunEventStream(Closeable, Iterator[bytes]):
-    """What is sent to one client who follows a run: iterate over it, and close it.
+    """The events of a run for one client: iterate over it, and close it.
 
-    It is an object and no generator, as a generator that was never begun cleans up
-    nothing. ``close()`` may be called before the first step, in the middle, twice, and
-    from another thread; one that is dropped is closed.
+    An object and not a generator, because a generator that was never started does not
+    clean up. ``close()`` may be called before the first step, between steps, twice,
+    and from another thread. A stream that is dropped closes itself.
 
-    A slow client holds up nobody: what the run's buffer has dropped meanwhile is told
-    by ``lagged``.
+    A slow client does not slow down the run: ``lagged`` reports the events that the
+    run's buffer has dropped.
 
     Cancellation: each step waits at most *heartbeat* seconds.
 
-    :param run: what is followed.
+    :param run: the run to follow.
     :param after: how many events the client has seen.
-    :param environ: of the request, whose client is watched if the server lets us;
-        nothing otherwise.
+    :param environ: the environ of the request, to notice at once when the client
+        leaves, as far as the server permits.
     :param heartbeat: seconds of silence after which a comment is sent.
     """
 
@@ -97,23 +97,31 @@ class RunEventStream(Closeable, Iterator[bytes]):
         self._run = run
         self.heartbeat: Final = heartbeat
         count = run.handle.event_count
-        # A number that no event of this run has: the client means something else.
+        # The number of no event of this run: start over.
         begin = after if after <= count else 0
-        #: Has the client seen everything already, also the end?
+        #: True if the client has seen all events, the end included.
         self.is_empty: Final = not run.is_live and after == run.handle.event_count + 1
         self._subscription = run.handle.subscribe(after=begin)
-        self._has_begun = self.is_empty
+        self._has_started = self.is_empty
         self._has_ended = self.is_empty
         self._is_open = True
-        self._place = object()
+        #: Stands for this stream among the followers, and does not keep it alive.
+        self._follower = object()
         self._watched: Watched | None = None
         if not self.is_empty:
-            run.join(self._place)
+            run.add_follower(self._follower)
             if environ is not None:
-                # Weakly: one that is dropped is to be closed.
-                self._watched = disconnect_probe(environ).watch(_closer(self))
-                if not self._is_open:  # at this very moment
-                    self._let_go()
+                # A weak reference: the watcher must not keep a dropped stream alive.
+                reference = weakref.ref(self)
+
+                def on_lost() -> None:
+                    stream = reference()
+                    if stream is not None:
+                        stream.close()
+
+                self._watched = disconnect_probe(environ).watch(on_lost)
+                if not self._is_open:  # the client left in between
+                    self._stop_watching()
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -122,22 +130,22 @@ class RunEventStream(Closeable, Iterator[bytes]):
         return self.step(self.heartbeat)
 
     def step(self, seconds: float) -> bytes:
-        """Return what is to be sent next, ``BEAT`` if there is nothing in time.
+        """Return the next chunk, or ``BEAT`` if there is no event in time.
 
         Cancellation: it waits at most *seconds*.
 
-        :raises StopIteration: there is no more.
+        :raises StopIteration: the stream is over.
         """
         if not self._is_open or self._has_ended:
             self.close()
             raise StopIteration
-        if not self._has_begun:
-            self._has_begun = True
-            # At once: headers go out with the first piece.
+        if not self._has_started:
+            self._has_started = True
+            # At once: servers send the headers with the first chunk.
             return _RETRY + format_event("run", encode_body(self._run.view()))
         event = self._subscription.get(seconds)
         if event is not None:
-            return self._pieces(event)
+            return self._chunk(event)
         if not self._subscription.is_over:
             return BEAT
         if not self._is_open:
@@ -146,61 +154,51 @@ class RunEventStream(Closeable, Iterator[bytes]):
         number = self._run.handle.event_count + 1
         return format_event("end", encode_body(self._run.view()), number)
 
-    def _pieces(self, event: StreamEvent | Lagged | None) -> bytes:
-        """Return an event, with those that are there already."""
-        pieces: list[bytes] = []
+    def _chunk(self, event: StreamEvent | Lagged | None) -> bytes:
+        """Return *event* together with those that are ready."""
+        events: list[bytes] = []
         size = 0
         while event is not None:
-            piece = self._piece(event)
-            pieces.append(piece)
-            size += len(piece)
-            if len(pieces) == _MAX_EVENTS or size >= _MAX_BYTES:
+            encoded = self._encode(event)
+            events.append(encoded)
+            size += len(encoded)
+            if len(events) == _MAX_EVENTS or size >= _MAX_BYTES:
                 break
             has_more = self._subscription.position < self._run.handle.event_count
             event = self._subscription.get(0) if has_more else None
-        return b"".join(pieces)
+        return b"".join(events)
 
-    def _piece(self, event: StreamEvent | Lagged) -> bytes:
-        shown = self._run.shown(event)
+    def _encode(self, event: StreamEvent | Lagged) -> bytes:
+        public_event = self._run.public_event(event)
         try:
-            data = encode_event(shown)
-        except Exception as error:  # a tool may say anything
+            data = encode_event(public_event)
+        except Exception as error:  # a tool may return any object
             run_id = self._run.handle.run_id
-            _log.warning("%s: an event has no JSON and is left out: %r", run_id, error)
-            shown = Lagged(1)
-            data = encode_event(shown)
-        name = str(shown.__struct_config__.tag)
+            _log.warning(
+                "%s: skipped an event that JSON cannot express: %r", run_id, error
+            )
+            public_event = Lagged(1)
+            data = encode_event(public_event)
+        name = str(public_event.__struct_config__.tag)
         return format_event(name, data, self._subscription.position)
 
     @property
     def watch(self) -> Watch:
-        """Woken with every event, for those who must not wait in :meth:`step`."""
+        """Notified of every event, for callers that must not block in :meth:`step`."""
         return self._subscription.watch
 
     def close(self) -> None:
-        """End it; if this was the last who followed the run, that may end, too."""
+        """End the stream. Without its last follower the run may end, too."""
         self._is_open = False
         self._subscription.close()
-        self._run.leave(self._place)
-        self._let_go()
+        self._run.remove_follower(self._follower)
+        self._stop_watching()
 
-    def _let_go(self) -> None:
+    def _stop_watching(self) -> None:
         watched, self._watched = self._watched, None
         if watched is not None:
             watched.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_place", None) is not None and self._is_open:
+        if getattr(self, "_follower", None) is not None and self._is_open:
             self.close()
-
-
-def _closer(stream: RunEventStream) -> Callable[[], None]:
-    """Return what closes *stream*, without keeping it."""
-    found = weakref.ref(stream)
-
-    def close() -> None:
-        there = found()
-        if there is not None:
-            there.close()
-
-    return close

@@ -1,4 +1,4 @@
-"""The endpoints, without a framework: a request's parts in, a reply out.
+"""The endpoints, without a framework: a request goes in, a response comes out.
 
 ============================  ========================================================
 ``POST /runs``                :meth:`Views.start`, as JSON or as a stream
@@ -15,46 +15,47 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec
 
 import msgspec
 
 from ...agent import Agent
 from ...exceptions import ConfigurationError
 from .bodies import (
-    AnswersReply,
     AnswersRequest,
-    CancelReply,
+    AnswersResponse,
     CancelRequest,
-    ErrorReply,
+    CancelResponse,
+    ErrorResponse,
     RunError,
     RunList,
     StartRequest,
     decode_body,
     encode_body,
 )
+from .errors import Refused, too_large
 from .recordings import TIMELINE_HEADERS
-from .refusals import Refused
 from .runs import Runs
 from .sse import HEADERS, RunEventStream, parse_event_id
 from .web_run import WebRun
 
 __all__ = [
-    "WebRequest",
     "MAX_BODY",
     "MakeAgent",
     "OwnerOf",
-    "WebResponse",
     "Views",
-    "refusal",
-    "too_large",
+    "WebRequest",
+    "WebResponse",
+    "error_response",
 ]
 
 _log = logging.getLogger("syncagent.web")
+_P = ParamSpec("_P")
 
-#: Returns the agent that a request is for; what it refuses, it raises as ``Refused``.
+#: Returns the agent for a request, or raises ``Refused``.
 MakeAgent = Callable[[Any, StartRequest], Agent]
-#: Returns whose a run is to be that this request begins; nothing if nobody may.
+#: Returns the owner of the run this request starts, or None to refuse it.
 OwnerOf = Callable[[Any], "str | None"]
 
 _JSON: Final = (
@@ -63,26 +64,26 @@ _JSON: Final = (
     ("X-Content-Type-Options", "nosniff"),
 )
 _STREAM: Final = "text/event-stream"
-#: The largest body that is read, in bytes.
+#: The default limit of request bodies, in bytes.
 MAX_BODY: Final = 256 * 1024
-#: The longest answer to "what is your id", so that none is looked up that is not one.
+#: Characters. Longer ids are not looked up.
 _LONGEST_ID: Final = 64
 
 
 class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a framework takes out of its request."""
+    """The parts of an HTTP request that the views need."""
 
-    #: The framework's own, for ``authorize`` and the others.
-    request: Any
-    #: That of WSGI, so that a client that goes is noticed at once, if there is one.
+    #: The framework's own request, for ``authorize``, ``owner_of`` and ``make_agent``.
+    original: Any
+    #: The WSGI environ, if there is one, to notice at once when the client leaves.
     environ: Mapping[str, Any] | None = None
     body: bytes = b""
-    #: Headers, empty if they are not there.
+    #: Headers, empty if they are missing.
     content_type: str = ""
     accept: str = ""
     last_event_id: str = ""
     fetch_site: str = ""
-    #: Is it an operator's, who is not the owner of what he ends?
+    #: True for an operator, who cancels runs of other owners.
     is_operator: bool = False
 
     @classmethod
@@ -90,17 +91,17 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
         cls,
         environ: Mapping[str, Any],
         body: bytes,
-        request: Any = None,
+        original: Any = None,
         *,
         is_operator: bool = False,
     ) -> WebRequest:
-        """Return the call that a WSGI request makes.
+        """Return the request of a WSGI environ.
 
-        :param request: the framework's own; else it is *environ*.
+        :param original: the framework's own request; by default *environ*.
         """
         return cls(
             is_operator=is_operator,
-            request=environ if request is None else request,
+            original=environ if original is None else original,
             environ=environ,
             body=body,
             content_type=environ.get("CONTENT_TYPE") or "",
@@ -111,22 +112,51 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebResponse(msgspec.Struct, frozen=True):
-    """What a framework makes a response of."""
+    """An HTTP response, for a framework to send."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
-    #: A stream has to be closed, whatever happens to it.
+    #: The framework has to close a stream, whatever happens.
     body: bytes | RunEventStream = b""
+
+
+def error_response(error: Refused) -> WebResponse:
+    """Return the response for an error."""
+    body = ErrorResponse(RunError(error.code, error.message))
+    response = _json(error.status, body)
+    if error.retry_after is None:
+        return response
+    retry_after = ("Retry-After", str(error.retry_after))
+    return msgspec.structs.replace(response, headers=(*response.headers, retry_after))
+
+
+def _json(status: int, body: msgspec.Struct) -> WebResponse:
+    return WebResponse(status, _JSON, encode_body(body))
+
+
+def _endpoint(
+    view: Callable[Concatenate[Views, _P], WebResponse],
+) -> Callable[Concatenate[Views, _P], WebResponse]:
+    """Make *view* return an error response where it raises ``Refused``."""
+
+    @wraps(view)
+    def endpoint(views: Views, /, *args: _P.args, **kwargs: _P.kwargs) -> WebResponse:
+        try:
+            return view(views, *args, **kwargs)
+        except Refused as error:
+            return error_response(error)
+
+    return endpoint
 
 
 class Views:
     """The endpoints.
 
     :param runs: the runs.
-    :param make_agent: returns the agent that a request is for.
-    :param owner_of: returns whose a run is to be that a request begins. Without it
-        nobody may begin one.
-    :param max_body: the largest body that is accepted, in bytes.
+    :param make_agent: returns the agent for a request.
+    :param owner_of: returns the owner of the run a request starts, or None to refuse
+        it. Without it no run can be started.
+    :param max_body: the largest request body, in bytes.
     """
 
     def __init__(
@@ -139,164 +169,127 @@ class Views:
     ) -> None:
         for name, function in {"make_agent": make_agent, "owner_of": owner_of}.items():
             if function is not None and not callable(function):
-                raise ConfigurationError(f"{name}= is a function; got {function!r:.80}")
+                raise ConfigurationError(
+                    f"{name} must be a function; got {function!r:.80}"
+                )
         self.runs: Final = runs
         self.max_body: Final = max_body
         self._make_agent = make_agent
         self._owner_of = owner_of
 
-    # -- endpoints -----------------------------------------------------------------
-
-    def start(self, call: WebRequest) -> WebResponse:
-        """Begin a run: 202 and where it is, or its events if that is what is accepted.
+    @_endpoint
+    def start(self, request: WebRequest) -> WebResponse:
+        """Start a run: 202 and the run, or its events if the client accepts a stream.
 
         Refused with 403, 413, 415, 422, 429 or 503.
         """
-        return _replied(lambda: self._start(call))
-
-    def list(self, call: WebRequest) -> WebResponse:
-        """Show the runs that this caller may see."""
-        return _replied(
-            lambda: _json(
-                200, RunList(tuple(r.view() for r in self.runs.list(call.request)))
-            )
-        )
-
-    def show(self, call: WebRequest, id: str) -> WebResponse:
-        """Show a run, or 404."""
-        return _replied(lambda: _json(200, self._find(call, id).view()))
-
-    def events(self, call: WebRequest, id: str) -> WebResponse:
-        """Stream the events of a run after ``Last-Event-ID``.
-
-        204 if there are none left and never will be, upon which browsers stop to ask.
-        """
-        return _replied(
-            lambda: self._stream(self._find(call, id), call, call.last_event_id)
-        )
-
-    def cancel(self, call: WebRequest, id: str) -> WebResponse:
-        """End a run: 202 if it was live, 409 if it had ended before, or 404."""
-        return _replied(lambda: self._cancel(call, id))
-
-    def answer(self, call: WebRequest, id: str) -> WebResponse:
-        """Answer what a run asks, and say what became of each answer.
-
-        200 if all were taken, 409 if one came too late, 422 if one makes no sense.
-        """
-        return _replied(lambda: self._answer(call, id))
-
-    def timeline(self, call: WebRequest, id: str) -> WebResponse:
-        """Show the timeline of a run as a page, or 404 if none was recorded."""
-        return _replied(lambda: self._timeline(call, id))
-
-    # -- how -----------------------------------------------------------------------
-
-    def _start(self, call: WebRequest) -> WebResponse:
-        self._check_post(call, needs_body=True)
-        owner = self._owner(call)
-        wanted = decode_body(call.body, StartRequest)
-        if not wanted.prompt.strip():
-            raise Refused(422, "invalid", "The prompt is empty.")
-        agent = self._make_agent(call.request, wanted)
-        run = self.runs.start(
-            agent, wanted.prompt, owner=owner, conversation=wanted.conversation
-        )
-        if _STREAM in call.accept.lower():
-            return self._stream(run, call, "")
-        return _json(202, run.view())
-
-    def _owner(self, call: WebRequest) -> str:
+        self._check_post(request, needs_body=True)
         if self._owner_of is None:
-            _log.error("a request was refused, as Views() has no owner_of=")
+            _log.error("refused a request, because Views() has no owner_of=")
             raise Refused(
                 403,
                 "not_set_up",
-                "Nobody may begin a run here, as this application does not say whose "
-                "it would be: give Views() a function owner_of(request).",
+                "This application starts no runs, because it does not define their "
+                "owners: give Views() a function owner_of(request).",
             )
-        owner = self._owner_of(call.request)
+        owner = self._owner_of(request.original)
         if owner is None or owner == "":
-            raise Refused(403, "forbidden", "You may not begin a run.")
-        return owner
+            raise Refused(403, "forbidden", "You may not start a run.")
+        body = decode_body(request.body, StartRequest)
+        if not body.prompt.strip():
+            raise Refused(422, "invalid", "The prompt is empty.")
+        agent = self._make_agent(request.original, body)
+        run = self.runs.start(
+            agent, body.prompt, owner=owner, conversation=body.conversation
+        )
+        if _STREAM in request.accept.lower():
+            return self._stream(run, request, "")
+        return _json(202, run.view())
 
-    def _stream(self, run: WebRun, call: WebRequest, last_event_id: str) -> WebResponse:
+    @_endpoint
+    def list(self, request: WebRequest) -> WebResponse:
+        """Return the runs that this client may see."""
+        runs = self.runs.list(request.original)
+        return _json(200, RunList(tuple(run.view() for run in runs)))
+
+    @_endpoint
+    def show(self, request: WebRequest, id: str) -> WebResponse:
+        """Return a run, or 404."""
+        return _json(200, self._find_run(request, id).view())
+
+    @_endpoint
+    def events(self, request: WebRequest, id: str) -> WebResponse:
+        """Stream the events of a run after ``Last-Event-ID``.
+
+        204 if the client has seen the end, which tells browsers to stop reconnecting.
+        """
+        run = self._find_run(request, id)
+        return self._stream(run, request, request.last_event_id)
+
+    @_endpoint
+    def cancel(self, request: WebRequest, id: str) -> WebResponse:
+        """Cancel a run: 202 if it was live, 409 if it had already ended, or 404."""
+        self._check_post(request)
+        run = self._find_run(request, id)
+        receipt = self.runs.cancel(
+            run,
+            decode_body(request.body, CancelRequest),
+            origin="remote" if request.is_operator else "user",
+        )
+        body = CancelResponse(run.id, bool(receipt), str(run.handle.state))
+        return _json(202 if receipt else 409, body)
+
+    @_endpoint
+    def answer(self, request: WebRequest, id: str) -> WebResponse:
+        """Answer questions of a run, and return the status of each answer.
+
+        200 if all were taken, 409 if one came too late, 422 if one was refused.
+        """
+        self._check_post(request, needs_body=True)
+        run = self._find_run(request, id)
+        answers = decode_body(request.body, AnswersRequest).answers
+        statuses = self.runs.answer(run, answers)
+        status = 200
+        if "over" in statuses.values():
+            status = 409
+        if "refused" in statuses.values():
+            status = 422
+        return _json(status, AnswersResponse(statuses))
+
+    @_endpoint
+    def timeline(self, request: WebRequest, id: str) -> WebResponse:
+        """Return the timeline of a run as a page, or 404 if it was not recorded."""
+        run = self._find_run(request, id)
+        if run.recording is None:
+            raise Refused(404, "not_recorded", "This run is not recorded.")
+        page = run.recording.render(run.public_event, run.error)
+        return WebResponse(200, TIMELINE_HEADERS, page)
+
+    # -- steps of the endpoints ----------------------------------------------------
+
+    def _stream(
+        self, run: WebRun, request: WebRequest, last_event_id: str
+    ) -> WebResponse:
         stream = self.runs.follow(
-            run, after=parse_event_id(last_event_id), environ=call.environ
+            run, after=parse_event_id(last_event_id), environ=request.environ
         )
         if stream.is_empty:
             return WebResponse(204, ())
         return WebResponse(200, (*HEADERS, ("X-Run-Id", run.id)), stream)
 
-    def _find(self, call: WebRequest, id: str) -> WebRun:
-        return self.runs.get(id if len(id) <= _LONGEST_ID else "", call.request)
+    def _find_run(self, request: WebRequest, id: str) -> WebRun:
+        return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)
 
-    def _timeline(self, call: WebRequest, id: str) -> WebResponse:
-        run = self._find(call, id)
-        if run.recording is None:
-            raise Refused(404, "not_recorded", "This run is not recorded.")
-        return WebResponse(
-            200, TIMELINE_HEADERS, run.recording.render(run.shown, run.error)
-        )
+    def _check_post(self, request: WebRequest, *, needs_body: bool = False) -> None:
+        """Refuse requests from other sites, large bodies, and bodies that are not JSON.
 
-    def _cancel(self, call: WebRequest, id: str) -> WebResponse:
-        self._check_post(call)
-        run = self._find(call, id)
-        receipt = self.runs.cancel(
-            run,
-            decode_body(call.body, CancelRequest),
-            origin="remote" if call.is_operator else "user",
-        )
-        reply = CancelReply(run.id, bool(receipt), str(run.handle.state))
-        return _json(202 if receipt else 409, reply)
-
-    def _answer(self, call: WebRequest, id: str) -> WebResponse:
-        self._check_post(call, needs_body=True)
-        run = self._find(call, id)
-        answers = decode_body(call.body, AnswersRequest).answers
-        fates = self.runs.answer(run, answers)
-        status = 200
-        if "over" in fates.values():
-            status = 409
-        if "refused" in fates.values():
-            status = 422
-        return _json(status, AnswersReply(fates))
-
-    def _check_post(self, call: WebRequest, *, needs_body: bool = False) -> None:
-        """Refuse what is too large, what is no JSON, and what another site sends."""
-        if call.fetch_site.strip().lower() == "cross-site":
-            raise Refused(403, "cross_site", "Another site may not do this.")
-        if len(call.body) > self.max_body:
+        :raises Refused: the request is one of these.
+        """
+        if request.fetch_site.strip().lower() == "cross-site":
+            raise Refused(403, "cross_site", "Requests from other sites are refused.")
+        if len(request.body) > self.max_body:
             raise too_large(self.max_body)
-        kind = call.content_type.partition(";")[0].strip().lower()
-        # A form of another site cannot send this kind without being asked first.
-        if (call.body or needs_body) and kind != "application/json":
-            raise Refused(
-                415, "not_json", "The body has to be of type application/json."
-            )
-
-
-def too_large(limit: int) -> Refused:
-    """Return what is said of a body that is larger than *limit* bytes."""
-    return Refused(413, "too_large", f"The body is larger than {limit} bytes.")
-
-
-def _replied(work: Callable[[], WebResponse]) -> WebResponse:
-    """Do it, or say why not."""
-    try:
-        return work()
-    except Refused as refused:
-        return refusal(refused)
-
-
-def refusal(refused: Refused) -> WebResponse:
-    """Return the reply that says why not."""
-    reply = _json(refused.status, ErrorReply(RunError(refused.code, refused.message)))
-    if refused.retry_after is None:
-        return reply
-    wait = ("Retry-After", str(refused.retry_after))
-    return msgspec.structs.replace(reply, headers=(*reply.headers, wait))
-
-
-def _json(status: int, body: msgspec.Struct) -> WebResponse:
-    return WebResponse(status, _JSON, encode_body(body))
+        kind = request.content_type.partition(";")[0].strip().lower()
+        # A form on another site cannot send this type without a CORS preflight.
+        if (request.body or needs_body) and kind != "application/json":
+            raise Refused(415, "not_json", "The body must be of type application/json.")

@@ -1,12 +1,12 @@
-"""One thread per process that sees connections end, without reading or writing.
+"""One thread per process that watches connections for hang-ups, without any I/O.
 
-A client that closes its connection sends a FIN. The kernel reports that (``RDHUP``)
-also while bytes of a next request are waiting, with TLS, and on Unix sockets; nothing
-is ever read here, so nothing can be taken away from the server.
+A client that closes its connection sends a FIN. The kernel reports it (``RDHUP``) even
+while bytes of the next request are waiting, with TLS, and on Unix sockets. Nothing is
+ever read here, so the server loses no bytes.
 
-The descriptors are the server's own. A duplicate would keep a connection open that the
-server has closed. So a number may mean another connection by the time that its event is
-looked at; therefore an event is only a hint, and the connection itself is asked again.
+The descriptors are the server's own, because a duplicate would keep a connection open
+that the server has closed. By the time an event is handled, its descriptor may belong
+to another connection. So an event is only a hint: the connection is always checked.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from contextlib import suppress
 from typing import Final
 
 from ..._closeable import Closeable
-from ...cancel import clock
 from ...cancel.once import start_thread
 
 __all__ = ["Connection", "Watched", "watch"]
 
 _log = logging.getLogger("syncagent.web")
 
-#: Seconds between two looks at what cannot be waited for.
-_LOOK: Final = 0.05
-#: Seconds that the thread stays when there is nothing left to watch.
+#: Seconds between two checks of connections without events.
+_POLL_INTERVAL: Final = 0.05
+#: Seconds for which the thread stays when nothing is left to watch.
 _LINGER: Final = 0.05
-#: Seconds after which it looks around in any case.
-_IDLE: Final = 5.0
-#: Not every system can tell a hang-up from data without a look at the data.
+#: Seconds between two wake-ups without events.
+_MAX_WAIT: Final = 5.0
+#: 0 on systems that cannot tell a hang-up from data without peeking at the data.
 _HANG_UP: Final[int] = getattr(select, "POLLRDHUP", 0)
 _CAN_WAIT: Final = (
     bool(_HANG_UP) and hasattr(select, "epoll") and hasattr(os, "eventfd")
@@ -43,42 +42,42 @@ _CAN_WAIT: Final = (
 
 
 class Connection:
-    """The way to one client, as far as a server shows it.
+    """The connection to one client, as far as the server exposes it.
 
     :param fileno: the descriptor of its socket.
-    :param sock: the socket, if there is such an object.
-    :param has_gone: asks the server, which may have noticed.
+    :param sock: the socket object, if there is one.
+    :param is_disconnected: asks the server, which may have noticed by itself.
     """
 
     def __init__(
         self,
         fileno: int,
         sock: socket.socket | None = None,
-        has_gone: Callable[[], bool] | None = None,
+        is_disconnected: Callable[[], bool] | None = None,
     ) -> None:
         self.fileno: Final = fileno
         self._sock = sock
-        self.has_gone: Final = has_gone
+        self.is_disconnected: Final = is_disconnected
 
     def is_lost(self) -> bool:
-        """Has the client hung up? Looks, and does not wait."""
-        if self.has_gone is not None and self.has_gone():
+        """True if the client has hung up. Never blocks."""
+        if self.is_disconnected is not None and self.is_disconnected():
             return True
         if self._sock is not None and self._sock.fileno() != self.fileno:
             return True  # the server has closed it
         poller = select.poll()
         poller.register(self.fileno, _HANG_UP or select.POLLIN)
-        found = poller.poll(0)
-        if not found:
+        events = poller.poll(0)
+        if not events:
             return False
-        return bool(found[0][1] & ~select.POLLIN) or self._is_at_end()
+        return bool(events[0][1] & ~select.POLLIN) or self._is_at_eof()
 
-    def _is_at_end(self) -> bool:
-        """Is there nothing left to read, on systems that say only this way?"""
+    def _is_at_eof(self) -> bool:
+        """True at the end of the input, for systems that report hang-ups only so."""
         if self._sock is None:
             return False
         try:
-            # As a plain socket: one with TLS does not let anybody peek.
+            # The method of the plain socket: a TLS socket does not allow MSG_PEEK.
             flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
             return not socket.socket.recv(self._sock, 1, flags)
         except BlockingIOError:
@@ -88,10 +87,10 @@ class Connection:
 
 
 class Watched(Closeable):
-    """A connection whose end somebody wants to know of.
+    """A connection that is being watched.
 
-    :param on_lost: called once, on the thread that watches; it must not block.
-    :param remove: has it watched no longer.
+    :param on_lost: called once, on the watcher's thread; it must not block.
+    :param remove: stops watching.
     """
 
     def __init__(
@@ -105,85 +104,86 @@ class Watched(Closeable):
         self._remove = remove
 
     def close(self) -> None:
-        """Watch it no longer; it may be called twice, and by the collector."""
+        """Stop watching. May be called twice, and by the garbage collector."""
         self._remove(self)
 
 
 class _Watcher:
-    """The thread, and what it watches. It ends when that is nothing."""
+    """The thread and the connections it watches. It ends when there are none."""
 
     def __init__(self) -> None:
-        #: Short, and never held while anything is waited for or called.
+        #: Held briefly, never while waiting or calling user code.
         self._lock = threading.Lock()
+        #: By descriptor.
         self._watched: dict[int, dict[Watched, None]] = {}
-        #: Those of which no event tells.
-        self._looked_at: dict[Watched, None] = {}
-        #: Those that are to be watched no longer, for whoever has the lock next.
-        self._leaving: deque[Watched] = deque()
+        #: Those for which the kernel reports no events.
+        self._polled: dict[Watched, None] = {}
+        #: Closed ones, until a thread that holds the lock drops them.
+        self._closed: deque[Watched] = deque()
         self._epoll: select.epoll | None = None
         self._waker = -1
         self._thread: threading.Thread | None = None
 
     def add(self, watched: Watched) -> None:
-        """Watch it.
+        """Start watching.
 
-        :raises OSError: there is no such descriptor, or too many are open.
-        :raises RuntimeError: there is no thread to be had.
+        :raises OSError: the descriptor is closed, or too many are open.
+        :raises RuntimeError: no thread can be started.
         """
-        number = watched.connection.fileno
+        fileno = watched.connection.fileno
         with self._lock:
-            self._let_leave()
+            self._drop_closed()
             self._ensure_thread()
             if self._epoll is not None:
-                self._register(number)
-            self._watched.setdefault(number, {})[watched] = None
-            if self._epoll is None or watched.connection.has_gone is not None:
-                self._looked_at[watched] = None
+                self._register(fileno)
+            self._watched.setdefault(fileno, {})[watched] = None
+            if self._epoll is None or watched.connection.is_disconnected is not None:
+                self._polled[watched] = None
                 self._wake()
-        self._let_leave_soon()
+        self._try_drop_closed()
 
     def remove(self, watched: Watched) -> None:
-        """Watch it no longer; nothing happens if it is not watched.
+        """Stop watching; does nothing if it is not watched.
 
-        It may be called by the collector, on a thread that has the lock, so it does not
-        wait for that: whoever has it looks again when he has given it back.
+        The garbage collector may call this on a thread that holds the lock, so it must
+        not wait for the lock. Every holder looks again after releasing it.
         """
-        self._leaving.append(watched)  # publish first, then look
-        self._let_leave_soon()
+        self._closed.append(watched)  # publish first, then look
+        self._try_drop_closed()
 
-    def _let_leave_soon(self) -> None:
-        while self._leaving and self._lock.acquire(blocking=False):
+    def _try_drop_closed(self) -> None:
+        while self._closed and self._lock.acquire(blocking=False):
             try:
-                self._let_leave()
+                self._drop_closed()
             finally:
                 self._lock.release()
 
-    def _let_leave(self) -> None:
-        while self._leaving:
-            self._forget(self._leaving.popleft())
+    def _drop_closed(self) -> None:
+        while self._closed:
+            self._drop(self._closed.popleft())
 
-    def _register(self, number: int) -> None:
+    def _register(self, fileno: int) -> None:
         assert self._epoll is not None
-        # Once: the event of a connection that only a forked child still holds open
-        # could not be taken back, and would come again and again.
-        wanted = select.EPOLLRDHUP | select.EPOLLONESHOT
+        # One shot: a connection that only a forked child still holds open cannot be
+        # unregistered, and its event would repeat forever.
+        mask = select.EPOLLRDHUP | select.EPOLLONESHOT
         try:
-            self._epoll.register(number, wanted)
+            self._epoll.register(fileno, mask)
         except FileExistsError:
-            self._epoll.modify(number, wanted)
+            self._epoll.modify(fileno, mask)
 
-    def _forget(self, watched: Watched) -> None:
-        number = watched.connection.fileno
-        others = self._watched.get(number, {})
-        if watched not in others:
+    def _drop(self, watched: Watched) -> None:
+        fileno = watched.connection.fileno
+        same_fileno = self._watched.get(fileno, {})
+        if watched not in same_fileno:
             return
-        del others[watched]
-        self._looked_at.pop(watched, None)
-        if not others:
-            del self._watched[number]
+        del same_fileno[watched]
+        self._polled.pop(watched, None)
+        if not same_fileno:
+            del self._watched[fileno]
             if self._epoll is not None:
                 with suppress(OSError):  # the server has closed it
-                    self._epoll.unregister(number)
+                    self._epoll.unregister(fileno)
         if not self._watched:
             self._wake()
 
@@ -197,9 +197,9 @@ class _Watcher:
             self._epoll = select.epoll()
             self._waker = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self._epoll.register(self._waker, select.EPOLLIN)
-        for number in self._watched:  # of one that has died
+        for fileno in self._watched:  # left by a thread that died
             with suppress(OSError):
-                self._register(number)
+                self._register(fileno)
         self._thread = threading.Thread(
             target=self._work, name="syncagent-watch", daemon=True
         )
@@ -211,57 +211,58 @@ class _Watcher:
                 os.eventfd_write(self._waker, 1)
 
     def _work(self) -> None:
-        # Set when there is nothing to watch: how long to stay for more.
-        leave_at: float | None = None
+        is_idle = False
         while True:
-            events = self._wait(leave_at)
+            events = self._wait(is_idle)
             with self._lock:
                 if self._thread is not threading.current_thread():
-                    return  # of the parent of this process
-                self._let_leave()
-                lost = self._find_lost(events)
-            _tell(lost)
+                    return  # this watcher was replaced after a fork
+                self._drop_closed()
+                lost = self._take_lost(events)
+            for watched in lost:
+                try:
+                    watched.on_lost()
+                except Exception:
+                    _log.exception("the callback for a lost connection raised")
             with self._lock:
-                if self._watched:
-                    leave_at = None
-                elif leave_at is None:
-                    leave_at = clock.now() + _LINGER
-                elif leave_at <= clock.now():
+                if self._watched or events or not is_idle:
+                    is_idle = not self._watched
+                else:
                     self._thread = None
                     self._close_descriptors()
                     return
 
-    def _wait(self, leave_at: float | None) -> list[int]:
-        """Wait for something to look at; return the numbers of connections."""
-        timeout = _LOOK if self._looked_at or self._epoll is None else _IDLE
-        if self._leaving:
+    def _wait(self, is_idle: bool) -> list[int]:
+        """Wait for events; return their descriptors."""
+        timeout = _POLL_INTERVAL if self._polled or self._epoll is None else _MAX_WAIT
+        if is_idle:
+            timeout = _LINGER
+        if self._closed:
             timeout = 0.0
-        if leave_at is not None:
-            timeout = min(timeout, max(0.0, leave_at - clock.now()))
         epoll = self._epoll
         if epoll is None:
-            _nothing.wait(timeout)
+            _never.wait(timeout)
             return []
-        events = [number for number, _ in epoll.poll(timeout)]
+        events = [fileno for fileno, _ in epoll.poll(timeout)]
         if self._waker in events:
             with suppress(OSError):
                 os.eventfd_read(self._waker)
         return events
 
-    def _find_lost(self, events: list[int]) -> list[Watched]:
-        """Take out those whose clients have hung up."""
-        lost = [one for one in self._looked_at if one.connection.is_lost()]
-        for number in events:
-            for watched in self._watched.get(number, {}):
+    def _take_lost(self, events: list[int]) -> list[Watched]:
+        """Remove the connections whose clients have hung up, and return them."""
+        lost = [each for each in self._polled if each.connection.is_lost()]
+        for fileno in events:
+            for watched in self._watched.get(fileno, {}):
                 if watched in lost:
                     continue
                 if watched.connection.is_lost():
                     lost.append(watched)
                 else:
-                    with suppress(OSError):  # it was about an earlier connection
-                        self._register(number)
+                    with suppress(OSError):  # the event of an earlier connection
+                        self._register(fileno)
         for watched in lost:
-            self._forget(watched)
+            self._drop(watched)
         return lost
 
     def _close_descriptors(self) -> None:
@@ -273,30 +274,22 @@ class _Watcher:
             os.close(waker)
 
     def end_in_child(self) -> None:
-        """Close what a forked child has inherited; its parent keeps its own."""
+        """Close the descriptors that a forked child has inherited."""
         self._thread = None
         self._close_descriptors()
 
 
-def _tell(lost: list[Watched]) -> None:
-    for watched in lost:
-        try:
-            watched.on_lost()
-        except Exception:
-            _log.exception("what was to be told of a lost client raised")
-
-
-#: Never set: to wait on where nothing else can be waited for.
-_nothing: Final = threading.Event()
+#: Never set. Waited on where the system has no epoll.
+_never: Final = threading.Event()
 _watcher = _Watcher()
 
 
 def watch(connection: Connection, on_lost: Callable[[], object]) -> Watched:
-    """Have *on_lost* called once when the client hangs up; close it to take it back.
+    """Call *on_lost* once when the client hangs up, unless the result is closed first.
 
-    :param on_lost: called on the thread that watches; it must not block.
+    :param on_lost: called on the watcher's thread; it must not block.
     :raises OSError: the connection is closed, or too many descriptors are open.
-    :raises RuntimeError: there is no thread to be had.
+    :raises RuntimeError: no thread can be started.
     """
     watcher = _watcher  # a fork may replace it
     watched = Watched(connection, on_lost, watcher.remove)

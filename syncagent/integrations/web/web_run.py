@@ -1,4 +1,4 @@
-"""One run, its owner, and those who follow it."""
+"""One run, its owner and its followers."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ from ...events import Lagged, RunFinished, StateChanged, StreamEvent, ToolFinish
 from ...messages import Text, ToolOutcome
 from ...result import RunResult
 from .bodies import RunError, RunView
-from .disconnect import GONE
+from .disconnect import CLIENT_LEFT
+from .errors import public_error
 from .recordings import WebRecording
-from .refusals import safe_words
 
 __all__ = ["OnDisconnect", "WebRun"]
 
 _log = logging.getLogger("syncagent.web")
 
-#: How many characters of what was asked are shown in a list.
+#: Characters of the prompt that a list shows.
 _LONGEST_PROMPT: Final = 300
-#: What is said of a tool that has raised something: that may name hosts and paths.
-_FAILED: Final = "The tool has failed."
+#: Replaces the message of an exception that a tool raised, which may contain host names
+#: and paths.
+_TOOL_FAILED: Final = "The tool failed."
 
-#: What becomes of a run when the last who followed it has gone.
+#: Cancel a run when its last follower leaves, or let it continue.
 OnDisconnect = Literal["cancel", "detach"]
 
 
 class WebRun:
-    """A run that somebody has asked for over HTTP.
+    """A run started over HTTP.
 
-    :param handle: drives it.
-    :param owner: whose it is, in the application's own words.
-    :param agent: the name of the agent, and
-    :param conversation: of the conversation, and
-    :param prompt: what was asked, for whoever looks at a list.
-    :param recording: what is written down of it, if anything is.
-    :param on_disconnect: what becomes of it when the last who followed it has gone.
-    :param grace: how many seconds somebody has to come back before that.
-    :param show_tool_errors: may whoever follows it see what a tool has raised?
+    :param handle: the handle of the run.
+    :param owner: the owner, in the application's own terms.
+    :param agent: the name of the agent, shown in lists.
+    :param conversation: the name of the conversation, shown in lists.
+    :param prompt: the prompt, shown in lists.
+    :param recording: the recording of the run, if there is one.
+    :param on_disconnect: ``cancel`` ends the run when its last follower leaves;
+        ``detach`` lets it continue.
+    :param grace: seconds to wait for a follower to return before that.
+    :param show_tool_errors: show clients the messages of exceptions raised by tools.
     """
 
     def __init__(
@@ -59,8 +61,8 @@ class WebRun:
         grace: float = 0.0,
         show_tool_errors: bool = False,
     ) -> None:
-        #: Unguessable, 192 bits; the id of the run itself is in logs. In hexadecimal:
-        #: it is an argument of commands, and must not look like an option.
+        #: The public id: 192 random bits, while the run's own id appears in logs. In
+        #: hexadecimal, so that no id looks like an option of a command.
         self.id: Final = secrets.token_hex(24)
         self.owner: Final = owner
         self.handle: Final = handle
@@ -74,17 +76,17 @@ class WebRun:
         self._grace = grace
         self._show_tool_errors = show_tool_errors
         self._followers: dict[object, None] = {}
-        #: Set while nobody follows it, and somebody may still come back.
-        self._alone: tuple[CancelToken, Registration] | None = None
+        #: Set while there are no followers and one may still return.
+        self._grace_timer: tuple[CancelToken, Registration] | None = None
 
     @property
     def is_live(self) -> bool:
-        """Is it still going on?"""
+        """True until the run has ended."""
         return not self.handle.done()
 
     @property
     def outcome(self) -> RunResult | BaseException | None:
-        """What it came to, or raised; ``None`` if it has not ended."""
+        """The result of the run, or its exception; ``None`` while it is live."""
         if self.is_live:
             return None
         try:
@@ -92,38 +94,41 @@ class WebRun:
         except BaseException as error:
             return error
 
-    # -- those who follow it -------------------------------------------------------
+    # -- followers -----------------------------------------------------------------
 
-    def join(self, follower: object) -> None:
-        """Count somebody in."""
+    def add_follower(self, follower: object) -> None:
+        """Register a follower, whose departure may end the run."""
         self._followers[follower] = None  # publish first, then look
-        alone, self._alone = self._alone, None
-        if alone is not None:
-            alone[1].close()
+        timer, self._grace_timer = self._grace_timer, None
+        if timer is not None:
+            timer[1].close()
 
-    def leave(self, follower: object) -> None:
-        """Count somebody out, once; the last one may end the run. It never waits."""
+    def remove_follower(self, follower: object) -> None:
+        """Remove a follower; does nothing the second time. Never blocks.
+
+        The departure of the last one ends the run, unless it is detached.
+        """
         if self._followers.pop(follower, self) is self:
             return
         if self._on_disconnect == "detach" or not self.is_live:
             return
         if self._grace <= 0.0:
-            self._end_alone()
+            self._cancel_unfollowed()
             return
         token = CancelToken(self._grace)
-        self._alone = (token, token.on_cancel(self._end_alone))
+        self._grace_timer = (token, token.on_cancel(self._cancel_unfollowed))
 
-    def _end_alone(self) -> None:
+    def _cancel_unfollowed(self) -> None:
         if not self._followers:
-            self.handle.cancel(GONE, "disconnect")
+            self.handle.cancel(CLIENT_LEFT, "disconnect")
 
-    # -- what may be shown of it ---------------------------------------------------
+    # -- what clients may see ------------------------------------------------------
 
-    def shown(self, event: StreamEvent | Lagged) -> StreamEvent | Lagged:
-        """Return *event* as it may be seen outside.
+    def public_event(self, event: StreamEvent | Lagged) -> StreamEvent | Lagged:
+        """Return the form of *event* that clients may see.
 
-        The last one of a run would repeat the whole conversation, and errors may name
-        what is nobody's business.
+        The last event would repeat the whole conversation, and error messages may
+        contain private details.
         """
         if isinstance(event, RunFinished):
             return RunFinished(
@@ -131,34 +136,39 @@ class WebRun:
                     event.result,
                     messages=(),
                     start=0,
-                    tool_outcomes=self._outcomes(event.result),
+                    tool_outcomes=self._public_outcomes(event.result),
                 )
             )
         if isinstance(event, StateChanged) and event.message:
             error = self.error
-            words = "" if error is None else error.message
-            return msgspec.structs.replace(event, message=words)
+            message = "" if error is None else error.message
+            return msgspec.structs.replace(event, message=message)
         if isinstance(event, ToolFinished) and event.outcome == "failed":
-            return event if self._show_tool_errors else _without_words(event)
+            if self._show_tool_errors:
+                return event
+            result = msgspec.structs.replace(
+                event.result, content=(Text(_TOOL_FAILED),)
+            )
+            return msgspec.structs.replace(event, result=result)
         return event
 
-    def _outcomes(self, result: RunResult) -> tuple[ToolOutcome, ...]:
+    def _public_outcomes(self, result: RunResult) -> tuple[ToolOutcome, ...]:
         if self._show_tool_errors:
             return result.tool_outcomes
         return tuple(
-            msgspec.structs.replace(one, error=_FAILED) if one.error else one
-            for one in result.tool_outcomes
+            msgspec.structs.replace(each, error=_TOOL_FAILED) if each.error else each
+            for each in result.tool_outcomes
         )
 
     @property
     def error(self) -> RunError | None:
-        """What went wrong, in words that anybody may see."""
+        """The error of the run, in a form that any client may see."""
         error = self.handle.error
-        return None if error is None else RunError(*safe_words(error))
+        return None if error is None else RunError(*public_error(error))
 
     def view(self) -> RunView:
-        """Return what its owner sees."""
-        # The outcome first: what is over does not change any more.
+        """Return the run as its owner sees it."""
+        # The outcome first: once there is one, nothing else changes.
         outcome = self.outcome
         state = self.handle.state
         result = outcome if isinstance(outcome, RunResult) else None
@@ -181,22 +191,17 @@ class WebRun:
             usage=None if result is None else result.usage,
             cost=None if result is None else result.cost,
             turns=0 if result is None else result.turns,
-            tool_outcomes=() if result is None else self._outcomes(result),
+            tool_outcomes=() if result is None else self._public_outcomes(result),
             error=None if outcome is None else self.error,
         )
 
     def note_end(self, handle: Handle) -> None:
-        """Remember when it has ended, and write down what went wrong."""
+        """Note the time of the end, and log the error if the run raised one."""
         self.ended_at = time.time()
         outcome = self.outcome
         if isinstance(outcome, BaseException):
             _log.error("%s failed", handle.run_id, exc_info=outcome)
 
     def __repr__(self) -> str:
-        # Its id is what it is asked for by: it belongs into no log.
+        # Without the public id, which must not reach a log.
         return f"<WebRun of run {self.handle.run_id}: {self.handle.state}>"
-
-
-def _without_words(event: ToolFinished) -> ToolFinished:
-    result = msgspec.structs.replace(event.result, content=(Text(_FAILED),))
-    return msgspec.structs.replace(event, result=result)

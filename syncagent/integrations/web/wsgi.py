@@ -1,4 +1,4 @@
-"""Runs over HTTP as a plain WSGI application, and what other WSGI applications need."""
+"""Runs over HTTP as a plain WSGI application, and parts for other ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from .disconnect import DisconnectProbe, cancel_on_disconnect, disconnect_probe
-from .refusals import Refused, not_found
+from .errors import Refused, no_such_run, too_large
 from .runs import Runs
 from .sse import RunEventStream
-from .views import MAX_BODY, Views, WebRequest, WebResponse, refusal, too_large
+from .views import MAX_BODY, Views, WebRequest, WebResponse, error_response
 
 __all__ = [
     "DisconnectProbe",
@@ -35,8 +35,8 @@ StartResponse = Callable[..., Any]
 _PATH: Final = re.compile(
     r"/runs(?:/([A-Za-z0-9_-]+)(?:/(events|cancel|answers|timeline))?)?/?"
 )
-#: By what follows the id, or comes without one: method -> view.
-_WAYS: Final[Mapping[str, Mapping[str, str]]] = {
+#: The views by resource and method.
+_METHODS: Final[Mapping[str, Mapping[str, str]]] = {
     "runs": {"GET": "list", "POST": "start"},
     "run": {"GET": "show"},
     "events": {"GET": "events"},
@@ -49,8 +49,8 @@ _WAYS: Final[Mapping[str, Mapping[str, str]]] = {
 class RunsApp:
     """A WSGI application with the endpoints of :mod:`~.views`.
 
-    Mount it wherever ``/runs`` is to be, or let a server serve it alone. The request
-    that ``authorize`` and the others are given is the environ.
+    Mount it at the parent of ``/runs``, or let a server serve it alone. ``authorize``,
+    ``owner_of`` and ``make_agent`` get the environ as the request.
 
     :param views: the endpoints.
     """
@@ -62,49 +62,44 @@ class RunsApp:
         self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         try:
-            reply = self._reply(environ)
-        except Refused as refused:
-            reply = refusal(refused)
+            response = self._dispatch(environ)
+        except Refused as error:
+            response = error_response(error)
         except Exception:
             _log.exception("a request failed")
-            reply = refusal(Refused(500, "failed", "Something went wrong."))
-        return respond(reply, start_response)
+            response = error_response(Refused(500, "failed", "Something went wrong."))
+        return respond(response, start_response)
 
-    def _reply(self, environ: Mapping[str, Any]) -> WebResponse:
+    def _dispatch(self, environ: Mapping[str, Any]) -> WebResponse:
         match = _PATH.fullmatch(environ.get("PATH_INFO") or "/")
         if match is None:
-            raise not_found()
-        id, more = match[1], match[2]
-        ways = _WAYS["runs" if id is None else more or "run"]
+            raise no_such_run()
+        id, resource = match[1], match[2]
+        methods = _METHODS["runs" if id is None else resource or "run"]
         method = environ["REQUEST_METHOD"]
-        if method not in ways:
-            return _not_so(ways)
+        if method not in methods:
+            error = Refused(405, "method", f"Use {' or '.join(methods)}.")
+            response = error_response(error)
+            headers = (*response.headers, ("Allow", ", ".join(methods)))
+            return msgspec.structs.replace(response, headers=headers)
         body = read_body(environ, self._views.max_body) if method == "POST" else b""
-        view = getattr(self._views, ways[method])
-        call = WebRequest.of(environ, body)
-        reply: WebResponse = view(call) if id is None else view(call, id)
-        return reply
+        view = getattr(self._views, methods[method])
+        request = WebRequest.of(environ, body)
+        return view(request) if id is None else view(request, id)  # type: ignore[no-any-return]
 
 
-def _not_so(ways: Mapping[str, str]) -> WebResponse:
-    words = f"Only {' and '.join(ways)} can be done here."
-    reply = refusal(Refused(405, "method", words))
-    allow = ("Allow", ", ".join(ways))
-    return msgspec.structs.replace(reply, headers=(*reply.headers, allow))
+def respond(response: WebResponse, start_response: StartResponse) -> Iterable[bytes]:
+    """Start the response to a WSGI request, and return its body.
 
-
-def respond(reply: WebResponse, start_response: StartResponse) -> Iterable[bytes]:
-    """Begin the response to a WSGI request, and return its body.
-
-    :param start_response: the server's.
+    :param start_response: the function that the server passed to the application.
     """
-    status = f"{reply.status} {HTTPStatus(reply.status).phrase}"
-    headers = list(reply.headers)
-    body = reply.body
+    status = f"{response.status} {HTTPStatus(response.status).phrase}"
+    headers = list(response.headers)
+    body = response.body
     try:
         if isinstance(body, bytes):
-            # A stream must not have one, and 204 neither.
-            if reply.status != HTTPStatus.NO_CONTENT:
+            # Neither a stream nor a 204 may have a Content-Length.
+            if response.status != HTTPStatus.NO_CONTENT:
                 headers.append(("Content-Length", str(len(body))))
             start_response(status, headers)
             return [body]
@@ -117,27 +112,26 @@ def respond(reply: WebResponse, start_response: StartResponse) -> Iterable[bytes
 
 
 def read_body(environ: Mapping[str, Any], limit: int = MAX_BODY) -> bytes:
-    """Return the body of a WSGI request, and read no more than *limit* bytes of it.
+    """Read the body of a WSGI request, at most *limit* bytes.
 
-    Cancellation: it waits for the client as long as the server lets it.
+    Cancellation: none; it waits for the client as long as the server permits.
 
-    :raises Refused: it is larger.
+    :raises Refused: the body is larger.
     """
-    said = environ.get("CONTENT_LENGTH") or ""
-    if said.isascii() and said.isdigit():
-        size = int(said[:20])
+    content_length = environ.get("CONTENT_LENGTH") or ""
+    if content_length.isascii() and content_length.isdigit():
+        size = int(content_length[:20])
     elif environ.get("wsgi.input_terminated"):
-        size = limit + 1  # in chunks; the server knows where it ends
+        size = limit + 1  # chunked; the server stops at the end of the body
     else:
         size = 0
-    if size > limit and said:
+    if size > limit and content_length:
         raise too_large(limit)
-    pieces: list[bytes] = []
-    left = size
-    while left > 0 and (piece := environ["wsgi.input"].read(left)):
-        pieces.append(piece)
-        left -= len(piece)
-    body = b"".join(pieces)
+    chunks: list[bytes] = []
+    while size > 0 and (chunk := environ["wsgi.input"].read(size)):
+        chunks.append(chunk)
+        size -= len(chunk)
+    body = b"".join(chunks)
     if len(body) > limit:
         raise too_large(limit)
     return body

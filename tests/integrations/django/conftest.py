@@ -1,4 +1,4 @@
-"""What the tests of Django share."""
+"""Fixtures of the Django tests."""
 
 import pytest
 from sites import SITES, Site, reply_to

@@ -18,7 +18,7 @@ TOKEN = "the-token-of-the-example"
 
 
 def manage(*arguments, **more):
-    """Return a command of the example, begun."""
+    """Start a command of the example, and return its process."""
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(MANAGE), *arguments],
         env={**script_environment(), "OPERATOR_TOKEN": TOKEN},
@@ -53,7 +53,7 @@ class Example:
 
 
 class Visitor:
-    """Somebody with cookies, who has opened the page."""
+    """A visitor with cookies, who has opened the page."""
 
     def __init__(self, url):
         self._url = url

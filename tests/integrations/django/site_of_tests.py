@@ -37,7 +37,7 @@ TOKEN = "the-token-of-these-tests-0123456789"
 ended = []
 
 
-def make_agent(request, wanted=None):
+def make_agent(request, start=None):
     return Agent(
         model(request.headers["X-Provider"]),
         tools=[work, launch, count, count_aside, leave_open],
@@ -177,7 +177,7 @@ def open_databases():
 
 
 def state(request):
-    """Return what there is in this process, for tests to look at."""
+    """Return the state of this process, for the tests."""
     close_idle()
     names = sorted(thread.name for thread in threading.enumerate())
     return JsonResponse(

@@ -24,7 +24,7 @@ def example():
 
 @pytest.fixture
 def browser(tmp_path, example):
-    """A browser of somebody new, with the page open."""
+    """A new visitor's browser, with the page open."""
     with Browser(tmp_path / "profile") as opened:
         opened.open(example.url)
         yield opened
@@ -65,7 +65,7 @@ def test_stop_and_ask_again(browser):
 
 
 @pytest.mark.parametrize(
-    ("button", "words"), [("Approve", "on the way"), ("Deny", "denied")]
+    ("button", "words"), [("Allow", "on the way"), ("Deny", "denied")]
 )
 def test_approve_and_deny(browser, button, words):
     """Issue 8: what needs an approval waits for it, and does what is said."""
@@ -76,7 +76,7 @@ def test_approve_and_deny(browser, button, words):
 
 
 def test_reload_in_the_middle(browser):
-    """Issue 8: a reload goes on with the stream, and Stop still works."""
+    """Issue 8: a reload resumes the stream, and Stop still works."""
     ask(browser, "work 20 seconds")
     browser.wait_for(f"{LAST}.innerText.includes('%')")
     browser.reload()

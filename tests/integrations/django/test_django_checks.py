@@ -1,4 +1,4 @@
-"""What ``manage.py check`` says."""
+"""The checks of ``manage.py check``."""
 
 import pytest
 import site_of_tests
@@ -13,13 +13,13 @@ GOOD = site_of_tests.SYNCAGENT
 
 
 def found(**changes):
-    """Return the ids of what is said when something is changed."""
+    """Return the ids of the messages after a change of the settings."""
     with override_settings(SYNCAGENT={**GOOD, **changes}):
         return [message.id for message in check_settings(None)]
 
 
 def test_good_settings():
-    """Nothing is said about what works."""
+    """Valid settings give no message."""
     assert found() == []
 
 
@@ -39,14 +39,14 @@ def test_what_is_missing(name, id):
     [
         ({"HARTBEAT": 3}, "Did you mean HEARTBEAT?"),
         ({"AGENT": "nowhere.at_all"}, "cannot be imported"),
-        ({"AGENT": 5}, "is a function"),
+        ({"AGENT": 5}, "must be a function"),
         ({"GRACE": "long"}, "Expected `float`"),
         ({"ON_DISCONNECT": "explode"}, "explode"),
         ({"SUGGESTIONS": "one"}, "list"),
     ],
 )
 def test_what_cannot_be(changes, words):
-    """A setting that is not known, or nothing that it could be, is named."""
+    """An unknown or invalid setting is named."""
     with override_settings(SYNCAGENT={**GOOD, **changes}):
         (message,) = check_settings(None)
     assert message.id == "syncagent.E001"
@@ -54,7 +54,7 @@ def test_what_cannot_be(changes, words):
 
 
 def test_numbers_that_make_no_sense():
-    """What only the runs themselves can tell is told, too."""
+    """A value that Runs() refuses is reported, too."""
     assert found(HEARTBEAT=-1.0) == ["syncagent.E005"]
 
 
@@ -86,7 +86,7 @@ def test_without_csrf():
 
 
 def test_owners_need_their_middleware():
-    """What looks at request.user needs what sets it."""
+    """A function that reads request.user needs the middleware that sets it."""
     owners = "syncagent.integrations.django.owners"
     changes = {"OWNER_OF": user_of, "AUTHORIZE": f"{owners}.is_of_user"}
     assert found(**changes) == ["syncagent.E007"]
@@ -99,6 +99,6 @@ class NoUrls:
 
 
 def test_without_the_endpoints():
-    """Who has only the app, for the connections of tools, has to set nothing."""
+    """A site that has only the app, for its tools' connections, needs no settings."""
     with override_settings(ROOT_URLCONF=NoUrls, SYNCAGENT={}):
         assert check_settings(None) == []

@@ -26,8 +26,8 @@ def command(served, name, *arguments):
 
 
 def test_list_and_cancel(served, fake):
-    """A command sees what everybody runs, and ends one of them."""
-    assert "None live" in command(served, "syncagent_runs")
+    """A command lists the runs of all owners, and cancels one of them."""
+    assert "no live runs" in command(served, "syncagent_runs")
     id = served.start("stall", fake)["id"]
     listed = command(served, "syncagent_runs")
     assert listed.startswith(id)
@@ -35,16 +35,16 @@ def test_list_and_cancel(served, fake):
     assert json.loads(command(served, "syncagent_runs", "--json"))["id"] == id
     assert "cancelled" in command(served, "syncagent_cancel", id)
     served.wait_until_free()
-    assert "had ended" in command(served, "syncagent_cancel", id)
+    assert "already ended" in command(served, "syncagent_cancel", id)
     assert "cancelled" in command(served, "syncagent_runs", "--all")
     _, body = served.ask("GET", f"/runs/{id}")
     cancellation = json.loads(body)["cancellation"]
-    assert cancellation["reason"] == "an operator has ended it"
+    assert cancellation["reason"] == "cancelled by an operator"
     assert cancellation["origin"] == "remote"  # and not its owner
 
 
 def test_cancel_all(served, fake):
-    """All that are live can be ended at once."""
+    """All live runs can be cancelled at once."""
     ids = {served.start("stall", fake)["id"] for _ in range(3)}
     lines = command(served, "syncagent_cancel", "--all").splitlines()
     assert {line.split()[0] for line in lines} == ids
@@ -53,19 +53,19 @@ def test_cancel_all(served, fake):
 
 @pytest.mark.parametrize("arguments", [[], ["some-id", "--all"]])
 def test_which(served, arguments):
-    """It is said which, in one way."""
-    with pytest.raises(CommandError, match="Say which"):
+    """A command takes ids or --all, not both."""
+    with pytest.raises(CommandError, match="one or more ids"):
         command(served, "syncagent_cancel", *arguments)
 
 
 def test_an_unknown_run(served):
-    """It is told apart from a token that is not accepted."""
+    """An unknown run and a wrong token give different errors."""
     with pytest.raises(CommandError, match="no such run"):
         command(served, "syncagent_cancel", "some-id")
 
 
 def test_a_wrong_token(served, fake):
-    """Who has another token sees nothing, and ends nothing."""
+    """With a wrong token a command sees nothing and cancels nothing."""
     other = {**site_of_tests.SYNCAGENT, "OPERATOR_TOKEN": "x" * 32}
     with override_settings(SYNCAGENT=other):
         for name, arguments in (
@@ -78,7 +78,7 @@ def test_a_wrong_token(served, fake):
 
 @pytest.mark.parametrize("token", ["", "Bearer ", "Bearer short", "Basic eDp5"])
 def test_operators_only(served, fake, token):
-    """Issue 8: the endpoints of operators do not exist for anybody else."""
+    """Issue 8: without the token the operator's endpoints give 404."""
     headers = {"Authorization": token} if token else {}
     id = served.start("stall", fake)["id"]
     assert served.ask("GET", "/operator/runs", **headers)[0] == 404
@@ -99,7 +99,7 @@ def test_operators_only(served, fake, token):
     ],
 )
 def test_what_is_missing_for_it(changes, url, words):
-    """What a command needs is said; the token goes nowhere in clear."""
+    """An error names what a command needs; the token is never sent in clear."""
     with override_settings(SYNCAGENT={**site_of_tests.SYNCAGENT, **changes}):
         with pytest.raises(CommandError, match=words):
             call_command("syncagent_runs", url=url)

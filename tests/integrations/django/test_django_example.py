@@ -25,7 +25,7 @@ def test_it_is_short_and_explained():
 
 
 def test_stop(example):
-    """What somebody has begun, that one can stop, and nobody else."""
+    """Only the user who started a run can stop it."""
     anna, eve = Visitor(example.url), Visitor(example.url)
     status, run = anna.ask("runs", {"prompt": "work 20 seconds"})
     assert status == 202

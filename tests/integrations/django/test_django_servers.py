@@ -29,7 +29,7 @@ def before(site):
 
 
 def test_a_stream_comes_as_it_happens(site, fake):
-    """Events come with ids while the run goes on, and the last says how it ended."""
+    """Events of a live run have ids, and the last one says how it ended."""
     with site.stream("stall", fake) as client:
         assert client.response.status == 200
         kind = client.response.getheader("Content-Type")
@@ -96,7 +96,7 @@ def test_gone_from_a_view_that_is_a_coroutine(site, fake, before):
 
 
 def test_resume(site, fake):
-    """Whoever comes back with the last id gets what comes after it, nothing twice."""
+    """A client that reconnects with the last id gets the rest, and nothing twice."""
     view = site.start("tool", fake)
     with site.follow(view["id"]) as client:
         seen = [event for event in client.events() if event]
@@ -163,7 +163,7 @@ def test_connections_are_closed(site, fake, talk):
 
 
 def test_a_run_that_waits_holds_no_connection(site, fake):
-    """A tool has used the database; while somebody is asked, nobody holds it."""
+    """A run that waits for an approval holds no database connection."""
     view = site.start("count and ask", fake)
     with site.follow(view["id"]) as client:
         client.until("interrupt_raised")

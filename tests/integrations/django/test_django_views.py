@@ -36,7 +36,7 @@ def browser(fake):
 
 
 def every_run():
-    return list(get_runs()._runs.values())
+    return list(get_runs()._registry.runs.values())
 
 
 def post(client, path, body=None, **headers):
@@ -115,7 +115,7 @@ def test_without_a_csrf_token(browser, path):
 
 @pytest.mark.parametrize("path", ["", "/events", "/timeline"])
 def test_foreign_and_unknown_are_alike(browser, path):
-    """Issue 8: nobody can tell somebody else's run from one that is not there."""
+    """Issue 8: another user's run looks like one that does not exist."""
     id = start(browser)
     foreign = browser.get(f"/runs/{id}{path}", headers={"X-User": "eve"})
     unknown = browser.get(f"/runs/{'x' * len(id)}{path}", headers={"X-User": "eve"})
@@ -125,7 +125,7 @@ def test_foreign_and_unknown_are_alike(browser, path):
 
 @pytest.mark.parametrize("what", ["cancel", "answers"])
 def test_foreign_posts(browser, what):
-    """Issue 8: the foreign user's Stop gets 404, and the run goes on."""
+    """Issue 8: another user's Stop gets 404, and the run continues."""
     id = start(browser)
     body = {"answers": {}} if what == "answers" else {}
     response = post(browser, f"/runs/{id}/{what}", body, **{"X-User": "eve"})
@@ -174,13 +174,13 @@ def test_a_body_without_a_length(browser):
 
 
 def test_nobody(browser):
-    """Whoever has no owner may not begin a run."""
+    """A request without an owner may not start a run."""
     response = post(browser, "/runs", {"prompt": "hello"}, **{"X-User": ""})
     assert response.status_code == 403
 
 
 def test_without_authorize(browser):
-    """Issue 8: without AUTHORIZE nobody may see anything, and is told why."""
+    """Issue 8: without AUTHORIZE every request is refused, with the reason."""
     with override_settings(
         SYNCAGENT={**site_of_tests.SYNCAGENT, "AUTHORIZE": None, "OWNER_OF": None}
     ):
@@ -222,12 +222,12 @@ def test_the_page_and_its_files(browser):
 
 
 def test_the_page_is_not_for_everybody(browser):
-    """Whoever may not begin a run does not see the page."""
+    """A user who may not start a run does not see the page."""
     assert browser.get("/", headers={"X-User": ""}).status_code == 403
 
 
 def test_the_page_asks_to_log_in(browser):
-    """A site with users sends whoever is none to its login, and back."""
+    """A site with users redirects visitors to its login, and back."""
     request = RequestFactory().get("/agent/")
     request.user = _Nobody()
     response = page(request)
@@ -260,7 +260,7 @@ class _Nobody:
 
 
 def test_users():
-    """A run belongs to who is logged in; nobody has none."""
+    """A run belongs to the logged-in user; without a login there is none."""
     request = RequestFactory().get("/")
     request.user = _User(1)
     run = _Run(user_of(request))
@@ -296,7 +296,7 @@ def test_a_view_that_blocks_needs_the_middleware():
 
 
 def test_a_view_that_blocks_under_wsgi():
-    """Without a server there is nobody to watch, and nothing happens."""
+    """Without a server there is no connection to watch, and nothing happens."""
     request = RequestFactory().get("/")
     with cancel_on_disconnect(request, timeout=600) as token:
         response = HttpResponse(json.dumps(token.cancelled))

@@ -72,7 +72,7 @@ class Served:
         self._process.wait(LONG)
 
     def visitor(self):
-        """Return somebody new, who has a cookie."""
+        """Return a new visitor with a cookie."""
         return Guest(self.url)
 
 

@@ -30,7 +30,7 @@ def make_site(model, *, tools=(), hooks=(), functions=None, **config):
     given = {"owner_of": user, "authorize": is_own}
     given.update(functions or {})
     agents = SyncAgent(
-        make_agent=lambda request, wanted: Agent(model, tools=tools, hooks=hooks),
+        make_agent=lambda request, start: Agent(model, tools=tools, hooks=hooks),
         **given,
     )
     agents.init_app(app)
@@ -39,7 +39,7 @@ def make_site(model, *, tools=(), hooks=(), functions=None, **config):
 
 
 class Visitor:
-    """Somebody with Flask's own client."""
+    """A visitor with Flask's own client."""
 
     def __init__(self, app, headers=ANNA):
         self.app = app

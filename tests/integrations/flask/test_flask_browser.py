@@ -67,7 +67,7 @@ def begin_story(page):
 
 
 def test_an_operator_ends_it(page, served):
-    """Nobody is told that he has stopped what somebody else has."""
+    """A run that an operator cancelled does not say that the user stopped it."""
     begin_story(page)
     url = f"{served.url}/agent/runs"
     with requests.Session() as session:
@@ -79,7 +79,7 @@ def test_an_operator_ends_it(page, served):
         assert session.post(f"{url}/{id}/cancel", json=body, timeout=20).ok
     page.wait_for(IS_IDLE)
     said = page.evaluate(f"{TURN}.querySelector('.stopped').innerText").splitlines()
-    assert said[0] == "Stopped from elsewhere"
+    assert said[0] == "Stopped by an operator"
     assert said[-1] == "The server is needed."
 
 
@@ -114,13 +114,13 @@ def test_approve(page):
     page.evaluate(f"{ASK}.querySelector('.yes').click()")
     page.wait_for(IS_IDLE)
     said = page.evaluate(f"{TURN}.innerText")
-    assert "You approved order, with other arguments." in said
+    assert "You allowed order with edited arguments." in said
     assert "3 x salads would be on the way" in said
     assert page.evaluate(f"{TURN}.querySelector('.tool').className") == "tool done"
 
 
 def test_deny(page):
-    """A tool that was denied does not run, and the model goes on."""
+    """A denied tool does not run, and the model continues."""
     ask(page, "order 2 pizzas")
     page.wait_for(ASK)
     page.evaluate(f"{ASK}.querySelector('.no').click()")
@@ -141,7 +141,7 @@ def test_a_question_of_a_tool(page):
 
 
 def test_a_reload_in_the_middle(page):
-    """What was said is still there, the rest comes, and nothing comes twice."""
+    """After a reload the text is still there, and the rest comes once."""
     begin_story(page)
     before = page.evaluate(TEXT)
     page.reload()
@@ -159,7 +159,7 @@ def test_a_reload_in_the_middle(page):
 
 
 def test_a_reload_while_it_asks(page):
-    """What is asked is asked again, once, and can be answered."""
+    """After a reload an open question is shown once, and can be answered."""
     ask(page, "order 2 pizzas")
     page.wait_for(ASK)
     page.reload()
@@ -171,7 +171,7 @@ def test_a_reload_while_it_asks(page):
 
 
 def test_told_all_again(page, served):
-    """What is still asked stays open, also if all that came before is told again."""
+    """An open question stays open, even if all earlier events are replayed."""
     ask(page, "order 2 pizzas")
     page.wait_for(ASK)
     find = "fetch('runs').then(r => r.json()).then(l => l.runs[0].id)"
@@ -189,7 +189,7 @@ def test_told_all_again(page, served):
     assert "2 x pizzas" in page.evaluate(f"{TURN}.innerText")
     page.switch(first)
     page.wait_for(IS_IDLE)
-    assert "This was answered." in page.evaluate(f"{TURN}.innerText")
+    assert "Already answered." in page.evaluate(f"{TURN}.innerText")
 
 
 def test_two_tabs(page, served):
@@ -208,7 +208,7 @@ def test_two_tabs(page, served):
 
 
 def test_the_foreign_stop(page, served):
-    """Issue 8: somebody else sees no run, and his Stop gets 404."""
+    """Issue 8: another user sees no run, and their Stop gets 404."""
     begin_story(page)
     id = page.evaluate("fetch('runs').then(r => r.json()).then(l => l.runs[0].id)")
     own = page.new_tab(is_stranger=True)

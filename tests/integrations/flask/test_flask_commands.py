@@ -45,21 +45,21 @@ def test_runs_and_cancel(site, gate):
     assert code == 0
     assert id in output
     assert "\x1b" not in output
-    assert invoke(site, "cancel", id, "--url", site.url) == (0, "It is cancelled.\n")
+    assert invoke(site, "cancel", id, "--url", site.url) == (0, "Cancelled.\n")
     view = anna.wait(id)
     assert view["stop_reason"] == "cancelled"
     assert view["cancellation"]["origin"] == "remote"  # and not its owner
     again = invoke(site, "cancel", id, "--url", site.url)
-    assert again == (0, "It had ended before.\n")
+    assert again == (0, "The run had already ended.\n")
     assert "no live runs" in invoke(site, "runs", "--url", site.url)[1]
     shown = invoke(site, "runs", "--all", "--url", site.url)[1]
     assert f"{id}  cancelled" in shown
 
 
 def test_what_goes_wrong(site):
-    """Unknown runs, no server, and a token on the open road each have their words."""
+    """Unknown runs, no server, and an unencrypted address each have their message."""
     assert "no such run" in invoke(site, "cancel", "x", "--url", site.url)[1]
-    assert "which run?" in invoke(site, "cancel", " ", "--url", site.url)[1]
+    assert "the ID is empty" in invoke(site, "cancel", " ", "--url", site.url)[1]
     assert "reached" in invoke(site, "runs", "--url", "http://127.0.0.1:9")[1]
     code, output = invoke(site, "runs", "--url", "http://example.org")
     assert code == 1
@@ -67,7 +67,7 @@ def test_what_goes_wrong(site):
 
 
 def test_no_token_no_commands():
-    """Without a token in the settings nothing is asked, and nobody is let in."""
+    """Without a token in the settings the commands refuse to work."""
     site = make_site(ScriptedModel(["Hello."]))
     code, output = invoke(site, "runs")
     assert code == 1
@@ -76,14 +76,14 @@ def test_no_token_no_commands():
 
 @pytest.mark.parametrize("given", [TOKEN[:-1], TOKEN + "x", "", "é"])
 def test_another_token_is_none(site, gate, given):
-    """Whoever has no token sees nothing."""
+    """Without the token there is no access."""
     anna = Visitor(site)
     id = anna.start()
-    nobody = Visitor(site, {"Authorization": f"Bearer {given}"})
-    assert nobody.get(f"runs/{id}").status_code == 404
+    stranger = Visitor(site, {"Authorization": f"Bearer {given}"})
+    assert stranger.get(f"runs/{id}").status_code == 404
     operator = Visitor(site, {"Authorization": f"Bearer {TOKEN}"})
     assert operator.get(f"runs/{id}").status_code == 200
-    # To answer is for whoever was asked.
+    # Only the owner answers questions.
     answers = {"answers": {"x": {"allow": True}}}
     assert operator.post(f"runs/{id}/answers", answers).status_code == 404
     assert operator.get(f"runs/{id}/events").status_code == 404
@@ -92,7 +92,7 @@ def test_another_token_is_none(site, gate, given):
 
 
 def test_a_token_says_nothing_of_others():
-    """Without authorize= others are refused, and told why, also if there is a token."""
+    """Without authorize= others are refused, even if there is a token."""
     model = ScriptedModel(["Hello."])
     site = make_site(model, operator_token=TOKEN, functions={"authorize": None})
     anna = Visitor(site)

@@ -1,4 +1,4 @@
-"""What tools and hooks of a run find of their application."""
+"""The application context of a run's tools and hooks."""
 
 from flask import current_app, g
 from flask_site import Visitor, make_site
@@ -80,7 +80,7 @@ def test_surroundings_that_fail_do_not_stop_a_run():
 
 
 def test_other_runs_have_no_surroundings():
-    """What surrounds the runs of a request is gone after it."""
+    """The context of a request's runs is removed after the request."""
     with within_context(lambda: 1 / 0):
         pass
     assert Agent(looking(), tools=[look]).run("Go.").text == ""

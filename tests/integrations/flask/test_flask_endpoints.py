@@ -42,7 +42,7 @@ def test_begun_as_json():
 
 
 def test_begun_as_a_stream():
-    """Who accepts events gets them, from the first to the end."""
+    """A client that accepts a stream gets all events."""
     anna = Visitor(make_site(ScriptedModel(["Hello."])))
     response = anna.post("runs", {"prompt": "Go."}, **STREAM)
     assert response.mimetype == "text/event-stream"
@@ -75,7 +75,7 @@ def test_stop(gate):
     ],
 )
 def test_foreign_and_unknown_are_the_same(gate, method, path):
-    """Issue 8: nobody can tell whether a run of somebody else is there."""
+    """Issue 8: a client cannot tell whether another user's run exists."""
     site = make_site(ScriptedModel([gate]))
     anna, bert = Visitor(site), Visitor(site, BERT)
     id = anna.start()
@@ -96,7 +96,7 @@ def test_foreign_and_unknown_are_the_same(gate, method, path):
 
 
 def test_an_approval_with_other_arguments():
-    """What was approved runs, with the arguments that somebody has put there."""
+    """An approved tool runs, with the edited arguments."""
     anna = Visitor(make_site(launching(), tools=[launch]))
     id = anna.start()
     answer = {"allow": True, "arguments": {"where": "Mars"}}
@@ -110,7 +110,7 @@ def test_an_approval_with_other_arguments():
 
 
 def test_a_denial():
-    """What was denied does not run, and the model is told."""
+    """A denied tool does not run, and the model gets the denial."""
     anna = Visitor(make_site(launching(), tools=[launch]))
     id = anna.start()
     answers = {"answers": {anna.ask(id): {"allow": False, "reason": "No."}}}
@@ -121,7 +121,7 @@ def test_a_denial():
 
 @pytest.mark.parametrize("missing", ["owner_of", "authorize"])
 def test_nobody_may_by_default(missing):
-    """Issue 8: without these functions every request is refused, and is told why."""
+    """Issue 8: without these functions every request is refused, with the reason."""
     anna = Visitor(make_site(ScriptedModel(["Hello."]), functions={missing: None}))
     response = anna.post("runs", {"prompt": "Go."}) if missing == "owner_of" else None
     response = response or anna.get("runs")
@@ -130,7 +130,7 @@ def test_nobody_may_by_default(missing):
 
 
 def test_only_a_true_yes_is_one():
-    """What authorize returns by mistake, such as a user, lets nobody in."""
+    """Anything but True from authorize, such as a user, grants no access."""
     functions = {"authorize": lambda request, run: "anna"}
     anna = Visitor(make_site(ScriptedModel(["Hello."]), functions=functions))
     assert anna.get(f"runs/{anna.start()}").status_code == 404
@@ -201,7 +201,7 @@ def test_a_stream_that_nobody_reads_is_closed(gate):
 
 
 def test_a_timeline_is_a_page_that_does_nothing():
-    """What was said in a run is text there, and nothing may run."""
+    """The texts of a run are no markup in its timeline, and no script may run."""
     anna = Visitor(make_site(ScriptedModel([HTML])))
     id = anna.start(HTML)
     anna.wait(id)
@@ -230,7 +230,7 @@ def test_what_is_recorded_is_bounded(recording, status):
 def test_several_applications():
     """One extension serves several applications, and each has its own runs."""
     agents = SyncAgent(
-        make_agent=lambda request, wanted: Agent(ScriptedModel(["Hello."])),
+        make_agent=lambda request, start: Agent(ScriptedModel(["Hello."])),
         owner_of=lambda request: "all",
         authorize=lambda request, run: True,
     )
@@ -258,7 +258,7 @@ def test_several_applications():
     ],
 )
 def test_settings_that_do_not_work(config, words):
-    """A setting that nobody knows, or that makes no sense, is told at once."""
+    """An unknown or invalid setting is reported at once."""
     app = Flask("site")
     app.config.update(config)
     with pytest.raises(ConfigurationError, match=words):

@@ -57,7 +57,7 @@ def test_nothing_of_it_is_markup_or_from_elsewhere():
 
 
 def test_mistakes():
-    """What is not there is a KeyError, and one suggestion is no list of them."""
+    """An unknown file is a KeyError, and a single string is no list of suggestions."""
     with pytest.raises(KeyError):
         read_asset("../flask/settings.py")
     with pytest.raises(ConfigurationError):
@@ -65,7 +65,7 @@ def test_mistakes():
 
 
 def test_without_the_page():
-    """Who has a page of his own has only the endpoints."""
+    """An application with its own page can have the endpoints only."""
     from flask import Flask
 
     from syncagent import Agent

@@ -1,4 +1,4 @@
-"""The example, served by real servers: people vanish, come back, and press Stop."""
+"""The example on real servers: clients vanish, return and press Stop."""
 
 import re
 
@@ -41,7 +41,7 @@ def test_the_tab_is_closed(guest):
 
 
 def test_the_tab_is_closed_while_a_tool_works(guest):
-    """Issue 8: the tool ends, too, also one that listens to nobody."""
+    """Issue 8: the tool ends, too, even one that does not cooperate."""
     stream = guest.start("count for ever")
     stream.until("tool_started")
     stream.vanish()
@@ -53,7 +53,7 @@ def test_the_tab_is_closed_while_a_tool_works(guest):
 
 
 def test_the_tab_is_closed_while_it_asks(guest):
-    """Issue 8: nobody is left to answer, so the run ends, and nothing was done."""
+    """Issue 8: no client is left to answer, so the run ends without an effect."""
     stream = guest.start("order 2 pizzas")
     stream.until("interrupt_raised")
     stream.vanish()
@@ -63,7 +63,7 @@ def test_the_tab_is_closed_while_it_asks(guest):
 
 
 def test_a_second_tab_keeps_it(guest):
-    """A run goes on as long as somebody follows it."""
+    """A run continues as long as it has a follower."""
     first = guest.start("tell me a story")
     first.until("text_delta", 3)
     second = guest.stream("GET", f"runs/{first.id}/events")
@@ -75,7 +75,7 @@ def test_a_second_tab_keeps_it(guest):
 
 
 def test_a_foreign_stop(served, guest):
-    """Issue 8: somebody else's Stop finds nothing, and the run goes on."""
+    """Issue 8: the Stop of another user gets 404, and the run continues."""
     stream = guest.start("tell me a story")
     stream.until("text_delta")
     with served.visitor() as other:
@@ -88,7 +88,7 @@ def test_a_foreign_stop(served, guest):
 
 @pytest.mark.slow
 def test_a_reload_in_the_middle():
-    """Whoever comes back in time misses nothing, and hears nothing twice."""
+    """A client that returns in time misses nothing and gets nothing twice."""
     with Served(grace=20) as served, served.visitor() as guest:
         first = guest.start("tell me a story")
         first.until("text_delta", 5)

@@ -1,4 +1,4 @@
-"""A run as a stream on somebody's event loop, which never waits for it."""
+"""A run as a stream on an event loop, which it never blocks."""
 
 import asyncio  # noqa: TID251
 import gc
@@ -19,7 +19,7 @@ def runs():
 
 
 def on_loop(coroutine):
-    """Have something done on a loop of its own; return what it comes to."""
+    """Run a coroutine on its own loop, and return its result."""
     return asyncio.run(asyncio.wait_for(coroutine, LONG))
 
 
@@ -39,7 +39,7 @@ def test_the_same_as_for_threads(runs):
 
 
 def test_a_run_that_goes_on(runs):
-    """What comes later wakes the task that waits for it."""
+    """A later event wakes the waiting task."""
     gate = Gate()
     run = start(runs, gate, "It was said late.")
 
@@ -112,7 +112,7 @@ def test_a_task_that_is_cancelled(runs):
 
 @pytest.mark.parametrize("has_begun", [False, True])
 def test_one_that_is_dropped(runs, has_begun):
-    """Issue 8: one that nobody closes is closed when it is dropped."""
+    """Issue 8: a stream that is dropped closes itself."""
     run = silent(runs)
 
     async def drop():
@@ -139,7 +139,7 @@ def test_closed_from_another_thread(runs):
 
 
 def test_a_loop_that_is_gone(runs):
-    """A run goes on whose follower's loop was closed under it."""
+    """A run continues after the loop of its follower was closed."""
     gate = Gate()
     run = start(runs, gate, "It goes on.", on_disconnect="detach")
     loop = asyncio.new_event_loop()
@@ -155,7 +155,7 @@ def test_a_loop_that_is_gone(runs):
 
 
 def test_an_application_is_called_as_it_is():
-    """What ends runs with their server changes nothing else."""
+    """end_runs_with_server() changes nothing else."""
     heard = []
 
     async def app(scope, receive, send):

@@ -51,7 +51,7 @@ def test_all_of_a_run(runs):
 
 
 def test_events_can_be_decoded(runs):
-    """What is in ``data`` is what encode_event() makes, so that others can read it."""
+    """``data`` is the output of encode_event(), so other programs can read it."""
     run = finished(runs, say(call("nothing")), "It is done.")
     middle = all_of(runs.follow(run))[1:-1]
     kinds = {type(decode_event(json.dumps(data))).__name__ for _, _, data in middle}
@@ -81,7 +81,7 @@ def test_what_has_no_json(runs, caplog):
     names = [name for _, name, _ in events]
     assert (names.count("lagged"), names.count("tool_progress")) == (1, 1)
     assert events[-1][2]["text"] == "Done."
-    assert "no JSON" in caplog.text
+    assert "JSON cannot express" in caplog.text
 
 
 def test_headers():
@@ -96,7 +96,7 @@ def test_headers():
 
 
 def test_heartbeats_carry_bytes():
-    """What is sent in silence is no event, and is not empty: else nobody notices."""
+    """A heartbeat is a comment with bytes: an empty chunk would not be written."""
     with make_runs(heartbeat=0.01) as runs:
         stream = runs.follow(silent(runs))
         beat = b""
@@ -119,7 +119,7 @@ def test_resuming_is_exact(runs):
 
 
 def test_nothing_is_left(runs):
-    """Who has seen the end gets nothing, and is told so before anything is sent."""
+    """A client that has seen the end gets an empty stream, known before it starts."""
     run = finished(runs, "Hello")
     last = all_of(runs.follow(run))[-1][0]
     stream = runs.follow(run, after=last)
@@ -129,7 +129,7 @@ def test_nothing_is_left(runs):
 
 
 def test_resuming_in_the_middle_of_a_run(runs):
-    """A client that comes back while the run goes on misses nothing."""
+    """A client that reconnects to a live run misses nothing."""
     gate = Gate()
     run = start(runs, say(call("nothing")), gate, "upon a time")
     before = runs.follow(run)
@@ -149,7 +149,7 @@ def test_resuming_in_the_middle_of_a_run(runs):
     [("7", 7), (" 7 ", 7), ("", 0), (None, 0), ("-1", 0), ("x", 0), ("1" * 400, 0)],
 )
 def test_strange_ids(text, number):
-    """What is no number of an event counts as nothing seen."""
+    """An invalid Last-Event-ID counts as 0."""
     assert parse_event_id(text) == number
 
 
@@ -160,7 +160,7 @@ def test_ids_of_something_else(runs):
 
 
 def test_what_the_buffer_has_dropped():
-    """Who is too late for some events is told how many, and goes on exactly there."""
+    """A late client is told how many events it missed, and resumes exactly there."""
     with make_runs(buffer=4) as runs:
         run = finished(runs, "word " * 50)
         count = run.handle.event_count
@@ -178,7 +178,7 @@ def test_a_slow_client_holds_up_nobody():
         stream = runs.follow(run)
         next(stream)
         assert run.handle.join(LONG)
-        assert len(run.handle._events._ring) == 8
+        assert len(run.handle.thread.events._ring) == 8
         assert "lagged" in [name for _, name, _ in all_of(stream)]
         assert how_it_ended(run) == ("end_turn", None)
 
@@ -226,7 +226,7 @@ def test_closing_ends_the_run(runs, how):
 
 
 def test_dropping_ends_the_run(runs):
-    """Issue 8: so does one that nobody has closed, nor ever begun."""
+    """Issue 8: a stream that was dropped before its first step ends the run, too."""
     run = silent(runs)
     runs.follow(run)
     gc.collect()
@@ -242,7 +242,7 @@ def test_a_closed_stream_says_nothing_more(runs):
 
 
 def test_detached():
-    """With ``detach`` the run goes on without anybody, and can be found again."""
+    """With ``detach`` the run continues without followers, and can be found again."""
     with make_runs(on_disconnect="detach") as runs:
         gate = Gate()
         run = start(runs, gate, "the end")
@@ -264,7 +264,7 @@ def test_the_last_one_counts(runs):
 
 
 def test_coming_back_in_time():
-    """A reload: with ``grace`` who comes back in time finds the run as it was."""
+    """A reload: with ``grace`` a client that returns in time finds the run live."""
     with make_runs(grace=LONG) as runs:
         gate = Gate()
         run = start(runs, gate, "the end")
@@ -275,7 +275,7 @@ def test_coming_back_in_time():
 
 
 def test_not_coming_back():
-    """With ``grace`` a run ends when nobody has come back in time."""
+    """With ``grace`` a run ends if no client returns in time."""
     with make_runs(grace=0.02) as runs:
         run = silent(runs)
         runs.follow(run).close()
@@ -291,7 +291,7 @@ def test_nobody_has_gone(runs):
     assert how_it_ended(run) == ("end_turn", None)
 
 
-# -- what nobody may see -----------------------------------------------------------
+# -- private details ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_errors_keep_their_secrets(runs, caplog, error, code):
 
 @pytest.mark.parametrize("is_shown", [False, True])
 def test_what_tools_raise_is_for_the_model(is_shown):
-    """What a tool raises may name too much: it is shown only if that is asked for."""
+    """The message of a tool's exception is shown only with show_tool_errors."""
 
     @tool
     def query() -> str:
@@ -340,7 +340,7 @@ def test_what_tools_raise_is_for_the_model(is_shown):
 
 
 def test_credentials_are_in_no_event(runs):
-    """Issue 8: what is given to a tool as credentials is seen by nobody else."""
+    """Issue 8: credentials for a tool appear nowhere else."""
 
     @tool(requires_auth="bank")
     def pay() -> str:

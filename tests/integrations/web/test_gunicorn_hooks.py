@@ -12,7 +12,7 @@ from support.web.servers import HERE, Server, moments
 pytestmark = pytest.mark.slow
 
 WORKERS = ["gunicorn-sync", "gunicorn-gthread"]
-#: Seconds that gunicorn would let a stream go on, without us.
+#: Seconds for which gunicorn on its own would let a stream continue.
 GRACEFUL = 15
 
 
@@ -113,7 +113,7 @@ def test_a_worker_that_takes_too_long(fake):
 
 
 def test_a_stream_may_be_longer_than_the_timeout(fake):
-    """With threads a worker's --timeout is none for a stream."""
+    """With threads a worker's --timeout does not apply to a stream."""
     with Server("gunicorn-gthread", "--timeout", "1", HEARTBEAT="0.2") as server:
         before = server.state()["pid"]
         with server.stream("silence", fake) as client:
@@ -168,7 +168,7 @@ def test_hooks_of_ones_own(fake):
 
 
 def test_detached_runs_end_with_their_worker(fake):
-    """A run that nobody follows ends with its worker too, and is told the reason."""
+    """A run without followers ends with its worker, too, and gets the reason."""
     with Server("gunicorn-gthread", ON_DISCONNECT="detach") as server:
         with server.stream("stall", fake) as client:
             client.until("text_delta")
@@ -179,7 +179,7 @@ def test_detached_runs_end_with_their_worker(fake):
 
 
 def test_a_worker_that_has_served_enough(fake):
-    """A run that nobody follows ends in order when --max-requests ends its worker."""
+    """A run without followers ends in order when --max-requests ends its worker."""
     more = ("--max-requests", "3")
     with Server("gunicorn-gthread", *more, ON_DISCONNECT="detach") as server:
         with server.stream("stall", fake) as client:
@@ -188,4 +188,4 @@ def test_a_worker_that_has_served_enough(fake):
         fake.wait_for_hang_up()
         check_left(server, before)
         assert server.state()["pid"] != before  # the next one hears signals by now
-        assert "ended by shutdown: the worker ends" in server.log()
+        assert "ended by shutdown: the worker exits" in server.log()

@@ -57,7 +57,7 @@ def test_start_as_a_stream(gthread, fake):
 
 
 def test_resume(gthread, fake):
-    """GET /runs/<id>/events goes on after Last-Event-ID, to the last event."""
+    """GET /runs/<id>/events continues after Last-Event-ID, to the last event."""
     with gthread.stream("hello", fake) as client:
         whole = list(client.events())
     id = whole[0][2]["id"]
@@ -155,7 +155,7 @@ def test_list(gthread, fake):
     ],
 )
 def test_answers(gthread, fake, talk, answer, words):
-    """What a run asks is answered over HTTP, and credentials are never said again."""
+    """Questions of a run are answered over HTTP, and credentials are never echoed."""
     with gthread.stream(talk, fake) as client:
         id = client.until("run")[2]["id"]
         _, _, raised = client.until("interrupt_raised")
@@ -173,7 +173,7 @@ def test_answers(gthread, fake, talk, answer, words):
 
 
 def test_answers_to_nobody(gthread, fake):
-    """An answer to what nobody has asked is refused, and the run waits on."""
+    """An answer without a question is refused, and the run keeps waiting."""
     id = gthread.start("approval", fake)["id"]
     wait_for(gthread, id, lambda view: view["interrupts"])
     path = f"/runs/{id}/answers"
@@ -206,7 +206,7 @@ def test_answers_to_nobody(gthread, fake):
     ],
 )
 def test_refused(gthread, fake, body, headers, expected):
-    """What is too large, no JSON, from another site or from nobody begins nothing."""
+    """Bodies that are too large or not JSON, other sites and strangers are refused."""
     before = gthread.wait_until_free()["runs"]
     answer = gthread.ask("POST", "/runs", body, provider=fake.base_url, **headers)
     assert error_of(answer) == expected
@@ -240,7 +240,7 @@ def test_what_can_be_done_instead(gthread):
 
 
 def test_other_paths(gthread):
-    """A path that is none is 404, whatever it tries."""
+    """An unknown path gives 404."""
     for path in ("/runs/a/b", "/runs//events", "/runs/%2e%2e/events", "/runsabc"):
         assert error_of(gthread.ask("GET", path)) == (404, "not_found")
 
@@ -250,7 +250,7 @@ def test_other_paths(gthread):
 
 @pytest.mark.slow
 def test_detached_and_lagging(fake):
-    """With ``detach`` a run goes on alone; who comes back late is told what is gone."""
+    """With ``detach`` a run continues alone; a late client learns what it missed."""
     settings = {"ON_DISCONNECT": "detach", "BUFFER": "20"}
     with Server("gunicorn-gthread", **settings) as server:
         with server.stream("long", fake) as client:

@@ -21,7 +21,7 @@ from support.web.runs import (
 
 from syncagent import Approval, ConfigurationError, tool
 from syncagent.integrations.web.bodies import AnswerBody, CancelRequest, decode_body
-from syncagent.integrations.web.refusals import Refused
+from syncagent.integrations.web.errors import Refused
 from syncagent.integrations.web.runs import Runs, close_all
 from syncagent.testing import Gate, call, say
 
@@ -36,7 +36,7 @@ def runs():
 
 
 def test_nobody_may_without_being_told_who(caplog):
-    """Issue 8: without authorize= everything is refused, and it is said why."""
+    """Issue 8: without authorize= everything is refused, with the reason."""
     with Runs() as runs:
         run = finished(runs, "Hello")
         with caplog.at_level(logging.ERROR, "syncagent.web"):
@@ -50,7 +50,7 @@ def test_nobody_may_without_being_told_who(caplog):
 
 
 def test_foreign_and_unknown_are_the_same(runs):
-    """Issue 8: nobody can tell another one's run from none."""
+    """Issue 8: the run of another owner looks like no run at all."""
     run = finished(runs, "Hello")
     assert runs.get(run.id, ANNA) is run
     said = []
@@ -63,7 +63,7 @@ def test_foreign_and_unknown_are_the_same(runs):
 
 @pytest.mark.parametrize("answer", [None, 1, "yes", [1]])
 def test_what_looks_like_a_yes_is_none(answer):
-    """Only true lets somebody in: a forgotten ``return`` or a string does not."""
+    """Only True grants access: a forgotten ``return`` or a string does not."""
     with make_runs(lambda request, run: answer) as runs:
         run = finished(runs, "Hello")
         with pytest.raises(Refused):
@@ -89,7 +89,7 @@ def test_ids_cannot_be_guessed(runs):
 
 @pytest.mark.parametrize("owner", ["", None, 7])
 def test_every_run_has_an_owner(runs, owner):
-    """A run that would be nobody's does not begin."""
+    """A run without an owner does not start."""
     with pytest.raises(ConfigurationError, match="owner"):
         start(runs, "Hello", owner=owner)
 
@@ -109,7 +109,7 @@ def test_every_run_has_an_owner(runs, owner):
     ],
 )
 def test_settings_without_sense(settings):
-    """What cannot work is refused at once."""
+    """Invalid settings are refused at once."""
     with pytest.raises(ConfigurationError):
         Runs(**settings)
 
@@ -118,7 +118,7 @@ def test_settings_without_sense(settings):
 
 
 def test_reasons_are_short():
-    """What is shown in every list of runs cannot be made as long as one likes."""
+    """Reasons, which every list of runs shows, have a maximum length."""
     wanted = decode_body(b'{"reason": "' + b"x" * 1024 + b'"}', CancelRequest)
     assert len(wanted.reason) == 1024
     with pytest.raises(Refused, match="reason is longer than 1024") as refused:
@@ -127,7 +127,7 @@ def test_reasons_are_short():
 
 
 def test_too_many():
-    """There is a limit for all and one for each owner, and room again afterwards."""
+    """There is a limit in total and one per owner; an ended run makes room."""
     with make_runs(max_live=3, max_per_owner=2) as runs:
         mine = [silent(runs), silent(runs)]
         with pytest.raises(Refused) as refused:
@@ -142,7 +142,7 @@ def test_too_many():
 
 
 def test_too_many_at_the_same_moment():
-    """However many begin at once, there are never more than there may be."""
+    """However many runs start at once, the limit holds."""
     many = 16
     agents = [agent_of(Gate(), "never") for _ in range(many)]
     together = threading.Barrier(many)
@@ -164,7 +164,7 @@ def test_too_many_at_the_same_moment():
 
 
 def test_what_did_not_begin_takes_no_place():
-    """A run that could not begin does not count."""
+    """A run that failed to start does not count."""
     with make_runs(max_per_owner=1) as runs:
         for _ in range(3):
             with pytest.raises(ConfigurationError):
@@ -173,7 +173,7 @@ def test_what_did_not_begin_takes_no_place():
 
 
 def test_finished_runs_leave():
-    """Only so many that have ended are kept, the newest."""
+    """Only the newest finished runs are kept."""
     with make_runs(max_finished=3) as runs:
         made = [finished(runs, "Hello") for _ in range(8)]
         assert runs.list(ANNA) == made[:4:-1]
@@ -182,7 +182,7 @@ def test_finished_runs_leave():
 
 
 def test_finished_runs_leave_in_time():
-    """What has ended is kept for so long."""
+    """Finished runs are kept for a limited time."""
     with make_runs(keep=0.0) as runs:
         run = finished(runs, "Hello")
         until(lambda: not runs.list(ANNA))
@@ -241,7 +241,7 @@ def test_answers(runs, answer, outcome, result):
 
 
 def test_answers_without_sense(runs):
-    """What is no answer changes nothing: the question stays open."""
+    """An invalid answer changes nothing: the question stays open."""
     agent = agent_of(say(call("launch", {"where": "Mars"})), "Done.", tools=[launch])
     run = runs.start(agent, "Launch.", owner=ANNA)
     until(lambda: run.handle.interrupts)
@@ -269,7 +269,7 @@ def test_answers_are_one_thing(answer):
 
 
 def test_answers_as_values():
-    """What JSON says becomes what a handle is told."""
+    """The JSON of an answer becomes the value that a handle takes."""
     assert AnswerBody(allow=False, reason="no").value() == Approval(False, reason="no")
     assert AnswerBody(text="").value() == ""
     assert AnswerBody(credentials=None).value() is None
@@ -301,13 +301,13 @@ def test_closing_all_of_a_process():
 
 
 def test_a_deadline():
-    """A run that nobody ends is cancelled after ``timeout``: power may be cut."""
+    """Every run is cancelled after ``timeout``: a client may lose power unnoticed."""
     with make_runs(timeout=0.05) as runs:
         assert how_it_ended(silent(runs)) == ("cancelled", "deadline")
 
 
 def test_busy_agents(runs):
-    """A second run of the same agent is refused, in words for anybody."""
+    """A second run of the same agent is refused, with a public message."""
     agent = agent_of("one", "two")
     agent.start(keep_alive=True).close()
     with agent.stream("First.") as stream:

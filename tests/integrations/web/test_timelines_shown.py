@@ -23,7 +23,7 @@ def test_what_tools_raise(show):
         run = runs.start(agent, "Try it.", owner=ANNA)
         assert run.handle.join(LONG)
         views = Views(runs, lambda *asked: agent)
-        page = views.timeline(WebRequest(request=ANNA), run.id).body.decode()
+        page = views.timeline(WebRequest(original=ANNA), run.id).body.decode()
     assert "It failed." in page
     assert "fails" in page
-    assert ("dbhost" in page) is show
+    assert ("dbhost.internal" in page) is show

@@ -64,7 +64,7 @@ def test_a_client_that_closes(pair):
 
 
 def test_one_that_had_closed_before(pair):
-    """Nothing is missed by whoever comes late."""
+    """A hang-up before the watch starts is reported, too."""
     server, client = pair
     client.close()
     watched(server)[1].wait()
@@ -86,7 +86,7 @@ def test_a_client_that_stays(pair):
 
 
 def test_pipelined_bytes_are_not_taken(pair):
-    """What a client has sent ahead is the server's, and hides no hang-up."""
+    """Bytes that a client has sent ahead stay unread, and do not hide a hang-up."""
     server, client = pair
     _, told = watched(server)
     client.sendall(b"GET /next HTTP/1.1\r\n")
@@ -129,7 +129,7 @@ def test_tls():
 
 
 def test_taking_it_back(pair):
-    """After close() nobody is told any more; it may be closed twice."""
+    """After close() there is no callback; it may be closed twice."""
     server, client = pair
     watching, told = watched(server)
     watching.close()
@@ -180,7 +180,7 @@ def test_one_thread_for_all():
 
 
 def test_a_server_that_has_closed(pair):
-    """What the server has closed itself is lost, and its number may mean another."""
+    """A connection that the server closed is lost, even if its descriptor is reused."""
     server, _ = pair
     watching, told = watched(server)
     number = server.fileno()
@@ -203,7 +203,7 @@ def test_a_server_that_has_closed(pair):
 
 
 def test_the_server_asks_itself(pair):
-    """What a server can tell by itself is asked for, again and again."""
+    """A server that notices hang-ups by itself is polled."""
     server, _ = pair
     said, told = [], Told()
     watching = watch(Connection(server.fileno(), server, lambda: bool(said)), told)
@@ -214,7 +214,7 @@ def test_the_server_asks_itself(pair):
 
 
 def test_what_raises_harms_nobody(pair, caplog):
-    """One who raises when he is told does not keep it from the others."""
+    """A callback that raises does not keep the others from being called."""
     server, client = pair
 
     def fail():
@@ -228,7 +228,7 @@ def test_what_raises_harms_nobody(pair, caplog):
 
 
 def test_many_come_and_go():
-    """Threads that watch and leave at the same time disturb nobody."""
+    """Threads may start and stop watching at the same time."""
 
     def come_and_go():
         for _ in range(40):
@@ -244,7 +244,7 @@ def test_many_come_and_go():
 
 
 def test_a_client_that_goes_as_the_thread_is_about_to_leave():
-    """What is seen in the very last moment is told, too."""
+    """A hang-up at the very last moment is reported, too."""
     for _ in range(5):
         with FakeClock() as clock:
             first, client = tcp()
@@ -261,7 +261,7 @@ def test_a_client_that_goes_as_the_thread_is_about_to_leave():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_after_a_fork(pair):
-    """Promise 9: a child watches with a thread of its own; the parent's goes on."""
+    """Promise 9: a child watches with its own thread; the parent's continues."""
     server, client = pair
     watching, told = watched(server)
 
@@ -325,11 +325,11 @@ def test_a_block_that_is_cancelled(pair):
         client.close()
         assert token.wait(LONG)
         assert other.wait(LONG)
-    assert (token.origin, token.reason) == ("disconnect", "the client has gone away")
+    assert (token.origin, token.reason) == ("disconnect", "the client disconnected")
 
 
 def test_a_block_that_has_ended(pair):
-    """After the block nobody is watched, and nothing is kept."""
+    """After the block nothing is watched, and nothing is kept."""
     server, client = pair
     with cancel_on_disconnect({"gunicorn.socket": server}) as token:
         pass

@@ -68,7 +68,7 @@ class Note:
         ended.append(["error", type(error).__name__, ""])
 
 
-def make_agent(environ, wanted=None):
+def make_agent(environ, start=None):
     return Agent(
         model(environ["HTTP_X_PROVIDER"]),
         tools=[work, launch, pay, inquire],
@@ -89,13 +89,13 @@ runs_app = RunsApp(views)
 
 
 def state():
-    """Return what there is in this process, for tests to look at."""
+    """Return the state of this process, for the tests."""
     close_idle()
     names = sorted(thread.name for thread in threading.enumerate())
     return {
         "pid": os.getpid(),
         "live": len(live_runs()),
-        "runs": len(runs._runs),
+        "runs": len(runs._registry.runs),
         "ended": ended,
         "abandoned": len(abandoned()),
         "ours": [name for name in names if name.startswith("syncagent-run")],

@@ -1,4 +1,4 @@
-"""A project that has hooks of its own beside ours."""
+"""A gunicorn.conf.py with hooks of its own."""
 
 from syncagent.integrations import gunicorn as runs
 

@@ -1,4 +1,4 @@
-"""What a project has in its gunicorn.conf.py."""
+"""A gunicorn.conf.py with the hooks of syncagent."""
 
 from syncagent.integrations.gunicorn import *  # noqa: F403
 

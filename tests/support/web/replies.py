@@ -1,4 +1,4 @@
-"""What the provider of these tests says: the prompt is the name of a talk."""
+"""The responses of the tests' provider: the prompt is the name of a talk."""
 
 from syncagent.testing import Send, Stall, Status, call, say
 

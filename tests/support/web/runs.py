@@ -18,7 +18,7 @@ def owned(request, run):
 
 
 def make_runs(authorize=owned, **settings):
-    """Return runs that are to be closed."""
+    """Return runs for the caller to close."""
     return Runs(authorize, **{"heartbeat": LONG, **settings})
 
 
@@ -65,7 +65,7 @@ def all_of(stream):
 
 
 def until(is_so):
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     assert any(is_so() for _ in moments())
 
 

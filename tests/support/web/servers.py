@@ -216,7 +216,7 @@ class Server:
 
 
 def _descendants(pid):
-    """Return the processes that one has begun, as far as that can be told."""
+    """Return the child processes, as far as they can be found."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     found = [int(child) for child in path.read_text().split()] if path.exists() else []
     return [pid, *(more for child in found for more in _descendants(child))]

@@ -1,9 +1,8 @@
-"""The page to chat on: one HTML, one CSS, one JavaScript file, the same everywhere.
+"""The chat page: one HTML, one CSS and one JavaScript file, the same everywhere.
 
-It is served from a folder, with the endpoints of
-:mod:`~syncagent.integrations.web.views`
-beside it: the page itself as ``/``, :func:`read_asset` as ``page.css`` and ``page.js``,
-and ``runs``, all relative to where the page is.
+An application serves the page as a folder: the page itself as ``/``, beside it
+:func:`read_asset` as ``page.css`` and ``page.js``, and the endpoints of
+:mod:`~syncagent.integrations.web.views` as ``runs``.
 """
 
 from __future__ import annotations

@@ -1,34 +1,34 @@
 "use strict";
 // A chat with runs that stop. No library, no build step, nothing from elsewhere.
-// Whatever a model, a tool or a server has said becomes text, never markup.
+// Text of models, tools and servers is never inserted as markup.
 
 (() => {
   const $ = (id) => document.getElementById(id);
   const STORE = "syncagent:" + location.pathname;
-  const MOST_TURNS = 60; // kept for a reload
-  const WAITS = [500, 1000, 2000, 4000, 8000]; // between attempts to come back
+  const MAX_TURNS = 60; // kept for a reload
+  const RECONNECT_DELAYS = [500, 1000, 2000, 4000, 8000]; // in milliseconds
   const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content || "";
 
   // -- talking to the server ---------------------------------------------------------
 
-  // Not from a cache, which would also let one request for an address wait for another.
-  const ask = (path, more = {}) => fetch(path, { credentials: "same-origin", cache: "no-store", ...more });
+  // Without the cache, which also makes requests for the same URL wait for each other.
+  const request = (path, options = {}) => fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
 
   function send(path, body, accept = "application/json") {
     const headers = { "Content-Type": "application/json", Accept: accept };
     if (meta("csrf-header") && meta("csrf-token")) headers[meta("csrf-header")] = meta("csrf-token");
-    return ask(path, { method: "POST", headers, body: JSON.stringify(body) });
+    return request(path, { method: "POST", headers, body: JSON.stringify(body) });
   }
 
-  async function refusalOf(response) {
+  async function errorOf(response) {
     try {
-      const said = await response.json();
-      if (said.error) return said.error.message;
-    } catch { /* no words of ours: a proxy, perhaps */ }
-    return `The server answers with ${response.status}.`;
+      const body = await response.json();
+      if (body.error) return body.error.message;
+    } catch { /* not from syncagent: a proxy, perhaps */ }
+    return `The server responded with ${response.status}.`;
   }
 
-  const pathOf = (id, more = "") => "runs/" + encodeURIComponent(id) + more;
+  const pathOf = (id, action = "") => "runs/" + encodeURIComponent(id) + action;
 
   // Yield [name, data, id] of each event of a stream.
   async function* eventsOf(response) {
@@ -56,25 +56,25 @@
 
   const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-  // -- small words -------------------------------------------------------------------
+  // -- labels ------------------------------------------------------------------------
 
   const STATES = {
-    idle: "Idle", processing: "The model is working", waiting_for_approval: "Waits for your approval",
-    waiting_for_auth: "Waits for credentials", waiting_for_input: "Waits for your answer",
-    executing_tool: "Runs", waiting_for_agent: "Waits for another agent", done: "Done", failed: "Failed",
+    idle: "Idle", processing: "The model is working", waiting_for_approval: "Waiting for your approval",
+    waiting_for_auth: "Waiting for credentials", waiting_for_input: "Waiting for your answer",
+    executing_tool: "Running", waiting_for_agent: "Waiting for another agent", done: "Done", failed: "Failed",
   };
   const ORIGINS = {
-    user: "You stopped this", disconnect: "Stopped, as nobody was watching", deadline: "Stopped, as it took too long",
-    shutdown: "Stopped, as the server ends", limit: "Stopped at a limit", signal: "Stopped by the server",
-    parent: "Stopped with what had begun it", remote: "Stopped from elsewhere", closed: "Stopped",
+    user: "You stopped this", disconnect: "Stopped because no page was open", deadline: "Stopped because it took too long",
+    shutdown: "Stopped because the server is shutting down", limit: "Stopped at a limit", signal: "Stopped by the server",
+    parent: "Stopped with the run that started it", remote: "Stopped by an operator", closed: "Stopped",
   };
   const PHASES = {
-    stream: "while it was writing", tool: "while a tool ran", approval: "while it asked for your approval", auth: "while it asked for credentials",
-    input: "while it asked you", retry: "while it waited to try again", agent: "while another agent worked", headers: "before the first word", "first event": "before the first word",
+    stream: "while it was writing", tool: "while a tool was running", approval: "while waiting for your approval", auth: "while waiting for credentials",
+    input: "while waiting for your answer", retry: "while waiting to retry", agent: "while another agent was working", headers: "before the first word", "first event": "before the first word",
   };
-  const STOPS = { limit: "It has reached a limit.", max_tokens: "The answer was too long, and is cut off.", refusal: "The model refuses to answer." };
-  const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left behind" };
-  const stateWords = (state, tool) => (state === "executing_tool" && tool ? `Runs ${tool}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${tool}` : ""));
+  const STOPS = { limit: "A limit was reached.", max_tokens: "The response was too long and is cut off.", refusal: "The model refused the request." };
+  const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left running" };
+  const stateText = (state, tool) => (state === "executing_tool" && tool ? `Running ${tool}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${tool}` : ""));
   const isWaiting = (state) => /^waiting_for_(approval|auth|input)$/.test(state);
   const ago = (seconds) => (seconds < 1 ? Math.round(seconds * 1000) + " ms" : seconds < 90 ? (seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)) + " s" : Math.round(seconds / 60) + " min");
 
@@ -85,8 +85,8 @@
     return made;
   }
 
-  function button(words, className, onclick) {
-    const made = element("button", className, words);
+  function button(label, className, onclick) {
+    const made = element("button", className, label);
     made.type = "button";
     made.addEventListener("click", onclick);
     return made;
@@ -101,11 +101,11 @@
       return Object.entries(parsed).map(([key, each]) => `${key}: ${typeof each === "string" ? each : JSON.stringify(each)}`).join(", ");
     } catch { return String(value); }
   };
-  const wordsOf = (blocks) => (blocks || []).map((b) => b.text ?? (b.type === "json" ? pretty(b.value) : `[${b.type}]`)).join("\n");
+  const textOf = (blocks) => (blocks || []).map((b) => b.text ?? (b.type === "json" ? pretty(b.value) : `[${b.type}]`)).join("\n");
 
-  // -- text that is still being written ----------------------------------------------
+  // -- streamed text -----------------------------------------------------------------
 
-  // Where the last block of `text` begins that may still change; never inside a fence.
+  // Return where the last block of `text` starts, which may still change; never inside a fence.
   function settledAt(text, from) {
     let at = from, settled = from, fenced = false;
     for (;;) {
@@ -118,7 +118,7 @@
     }
   }
 
-  // `code` and **strong**, and the rest as it is.
+  // Render `code` and **strong**; everything else stays plain text.
   function inline(text) {
     return text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).filter(Boolean).map((part) => {
       if (part.length > 2 && part.startsWith("`") && part.endsWith("`")) return element("code", "", part.slice(1, -1));
@@ -136,15 +136,15 @@
     return made;
   }
 
-  // -- one question and what comes of it ---------------------------------------------
+  // -- one prompt and its run --------------------------------------------------------
 
-  // What is kept of a turn is plain data, so that a reload can go on with it.
+  // The data of a turn is plain JSON, so that a reload can resume it.
   class Turn {
     constructor(data) {
       this.known = 0;
       this.open = new Set();
       this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, lagged: false, end: null, state: "", tool: "", ...data };
-      this.shown = new Map(); // part -> what draws it
+      this.views = new Map(); // part -> its view
       this.root = element("article", "turn");
       this.root.setAttribute("aria-label", "You asked: " + this.data.prompt.slice(0, 80));
       this.body = element("div", "answer");
@@ -156,16 +156,15 @@
       this.drawState();
     }
 
-    // What an event of the run means for what is shown.
-    hear(name, data, id) {
-      const now = this.data;
-      if (id) now.last = id;
-      const handler = HEARD[name];
+    // Handle an event of the run.
+    handle(name, data, id) {
+      if (id) this.data.last = id;
+      const handler = HANDLERS[name];
       if (handler) handler(this, data);
       changed();
     }
 
-    // Is what is told now older than what is known of how the run stands?
+    // True while a replay repeats events from before the state in `run`.
     get isOld() { return this.data.last <= this.known; }
 
     add(part) { this.data.parts.push(part); this.draw(part); return part; }
@@ -184,26 +183,26 @@
 
     ask(interrupt) {
       if (interrupt.type === "after_tools" || this.part("ask", "id", interrupt.id)) return;
-      const part = this.add({ kind: "ask", id: interrupt.id, call_id: interrupt.call_id, asked: interrupt, answer: "" });
+      const part = this.add({ kind: "ask", id: interrupt.id, call_id: interrupt.call_id, interrupt, answer: "" });
       if (interrupt.call_id) { const tool = this.tool(interrupt.call_id, interrupt.tool); tool.how = "waiting"; this.draw(tool); }
-      announce(isWaiting(this.data.state) ? stateWords(this.data.state, interrupt.tool) : "You are asked something");
-      const root = this.shown.get(part).root;
+      announce(isWaiting(this.data.state) ? stateText(this.data.state, interrupt.tool) : "A question needs your answer");
+      const root = this.views.get(part).root;
       const isFree = document.activeElement === $("prompt") ? !$("prompt").value : document.activeElement === document.body;
-      // Whoever types is not interrupted, and no key approves by mistake.
+      // Do not interrupt typing, and do not let a key press approve by mistake.
       if (isFree) (root.querySelector("input:not([type=checkbox])") || root).focus({ preventScroll: true });
     }
 
-    close(test, words) {
+    close(test, label) {
       for (const part of this.data.parts) {
-        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = words; this.draw(part); }
+        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = label; this.draw(part); }
       }
     }
 
     draw(part) {
-      let view = this.shown.get(part);
+      let view = this.views.get(part);
       if (!view) {
         view = new VIEWS[part.kind](this, part);
-        this.shown.set(part, view);
+        this.views.set(part, view);
         this.body.append(view.root);
       }
       view.update();
@@ -214,9 +213,9 @@
       const { live, state, tool, parts } = this.data;
       const last = parts.at(-1);
       this.working.hidden = !live || (last?.kind === "text" && state === "processing") || isWaiting(state);
-      this.working.textContent = this.note || (this.stopping ? "Stopping" : state ? stateWords(state, tool) : "Sending");
+      this.working.textContent = this.note || (this.stopping ? "Stopping" : state ? stateText(state, tool) : "Sending");
       this.root.toggleAttribute("aria-busy", live);
-      for (const [part, view] of this.shown) if (part.kind === "text") view.update();
+      for (const [part, view] of this.views) if (part.kind === "text") view.update();
     }
 
     drawEnd() {
@@ -228,7 +227,7 @@
         const how = element("b", "", ORIGINS[origin] || "Stopped");
         const where = PHASES[phase] || `at “${phase}”`;
         const note = element("p", "note stopped", how, `${where}. It took ${ago(latency)}.`);
-        if (reason && origin === "remote") note.append(element("span", "", reason)); // else it would stick to the rest
+        if (reason && origin === "remote") note.append(element("span", "", reason)); // an element, to be set apart
         this.foot.append(note);
       }
       if (end.error) {
@@ -250,7 +249,7 @@
       now.live = false;
       this.stopping = false;
       this.note = "";
-      this.close(() => true, "This is over.");
+      this.close(() => true, "No longer needed.");
       for (const part of now.parts) {
         if (part.kind === "tool" && ["writing", "waiting", "running"].includes(part.how)) {
           const outcome = (view.tool_outcomes || []).find((each) => each.call_id === part.call_id);
@@ -262,19 +261,19 @@
       const seconds = view.ended_at && view.started_at ? view.ended_at - view.started_at : null;
       const tokens = view.usage ? (view.usage.input_tokens || 0) + (view.usage.output_tokens || 0) : 0;
       now.end = { stop_reason: view.stop_reason, cancellation: view.cancellation, error: view.error, seconds, tokens, cost: view.cost };
-      // What came while nobody looked, and is in no buffer any more.
+      // Text that arrived while no page was open, and that the buffer has dropped.
       if (view.text && !now.parts.some((part) => part.kind === "text")) this.say("text", view.text);
       this.drawEnd();
       this.drawState();
     }
   }
 
-  // What each event means; those that are not here mean nothing for this page.
-  const HEARD = {
+  // The page ignores events that are not listed here.
+  const HANDLERS = {
     run(turn, view) {
       turn.data.id = view.id;
       turn.data.state = view.state; turn.data.tool = view.tool;
-      // How it stands now; what is told again below is older, up to this number.
+      // The current state. The events that follow are older, up to this number.
       turn.known = view.events;
       turn.open = new Set(view.interrupts.map((interrupt) => interrupt.id));
       for (const interrupt of view.interrupts) turn.ask(interrupt);
@@ -282,7 +281,7 @@
     },
     state_changed(turn, data) {
       turn.data.state = data.state; turn.data.tool = data.tool || "";
-      if (!isWaiting(data.state)) turn.close((part) => !turn.isOld || !turn.open.has(part.id), "This was answered.");
+      if (!isWaiting(data.state)) turn.close((part) => !turn.isOld || !turn.open.has(part.id), "Already answered.");
       turn.drawState();
     },
     message_started(turn) { turn.data.turn = turn.data.parts.length; },
@@ -296,7 +295,7 @@
     },
     interrupt_raised(turn, data) { for (const interrupt of data.interrupts) turn.ask(interrupt); },
     tool_started(turn, data) {
-      turn.close((part) => part.call_id === data.call_id, "This was answered.");
+      turn.close((part) => part.call_id === data.call_id, "Already answered.");
       const tool = turn.tool(data.call_id, data.name);
       tool.args = data.arguments || tool.args; tool.how = "running";
       turn.draw(tool);
@@ -307,18 +306,18 @@
       turn.draw(tool);
     },
     tool_finished(turn, data) {
-      turn.close((part) => part.call_id === data.call_id, "This was answered.");
+      turn.close((part) => part.call_id === data.call_id, "Already answered.");
       const tool = turn.tool(data.call_id, data.name);
-      tool.how = data.outcome; tool.note = ""; tool.result = wordsOf(data.result.content);
+      tool.how = data.outcome; tool.note = ""; tool.result = textOf(data.result.content);
       turn.draw(tool);
     },
     lagged(turn) { turn.data.lagged = true; },
     turn_finished(turn, data) {
       if (!turn.data.lagged) return;
-      turn.data.lagged = false; // the whole of it is in here
+      turn.data.lagged = false; // this event has the complete text
       const text = (data.message.content || []).filter((b) => b.type === "text").map((b) => b.text).join("");
       const own = turn.data.parts.slice(turn.data.turn).find((part) => part.kind === "text");
-      if (own) { own.text = text; turn.shown.get(own).restart(); turn.draw(own); } else if (text) turn.say("text", text);
+      if (own) { own.text = text; turn.views.get(own).restart(); turn.draw(own); } else if (text) turn.say("text", text);
     },
     end(turn, view) { turn.finish(view); },
   };
@@ -341,9 +340,9 @@
       this.root.classList.toggle("writing", data.live && isLast && data.state === "processing");
       this.root.classList.toggle("cut", isLast && Boolean(data.end && (data.end.cancellation || data.end.error)));
       if (this.drawn === this.part.text.length) return;
-      if (!data.live) { this.drawText(); return; } // the end is shown with all there is
+      if (!data.live) { this.drawText(); return; } // the final text, at once
       if (this.waiting) return;
-      this.waiting = true; // at most once for each picture
+      this.waiting = true; // at most once per frame
       requestAnimationFrame(() => { this.waiting = false; if (this.drawn !== this.part.text.length) this.drawText(); stick(); });
     }
     drawText() {
@@ -382,20 +381,20 @@
       const look = { running: "running", done: "done", waiting: "waiting", writing: "" }[part.how] ?? "bad";
       this.root.className = "tool " + look;
       this.brief.textContent = brief(part.args);
-      const words = { writing: "called", waiting: "waits", running: "running" }[part.how] || OUTCOMES[part.how] || part.how;
-      this.how.textContent = part.note ? `${words}, ${part.note}` : words;
+      const label = { writing: "called", waiting: "waiting", running: "running" }[part.how] || OUTCOMES[part.how] || part.how;
+      this.how.textContent = part.note ? `${label}, ${part.note}` : label;
       this.args.textContent = pretty(part.args);
       this.result.textContent = part.result;
       this.resultTitle.hidden = this.result.hidden = !part.result;
     }
   }
 
-  // An approval, a question of a tool, or credentials.
+  // An approval, a tool's question, or a request for credentials.
   class AskView {
     constructor(turn, part) {
       this.turn = turn; this.part = part;
       this.root = element("section", "ask");
-      this.root.setAttribute("aria-label", "You are asked");
+      this.root.setAttribute("aria-label", "Question");
       this.root.tabIndex = -1;
       this.isOpen = null;
     }
@@ -406,58 +405,58 @@
       this.isOpen = isOpen;
     }
     inside() {
-      const { asked } = this.part;
-      this.wrong = element("p", "wrong"); this.wrong.hidden = true;
-      this.wrong.setAttribute("role", "alert");
-      if (asked.type === "approval") return this.approval(asked);
-      const isSecret = asked.type === "auth";
-      const words = isSecret ? `${asked.tool} needs credentials for ${asked.provider}.` : asked.question || `${asked.tool} asks you something.`;
+      const { interrupt } = this.part;
+      this.error = element("p", "wrong"); this.error.hidden = true;
+      this.error.setAttribute("role", "alert");
+      if (interrupt.type === "approval") return this.approval(interrupt);
+      const isSecret = interrupt.type === "auth";
+      const question = isSecret ? `${interrupt.tool} needs credentials for ${interrupt.provider}.` : interrupt.question || `${interrupt.tool} has a question.`;
       const field = element("input", "");
       field.type = isSecret ? "password" : "text";
       field.autocomplete = "off";
       const label = element("label", "field", isSecret ? "Credentials" : "Your answer", field);
-      const give = () => this.give(isSecret ? { credentials: field.value } : { text: field.value }, isSecret ? "You gave credentials." : `You answered: ${field.value}`);
-      field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); give(); } });
-      const row = element("div", "row", button("Answer", "yes", give), button("Do not answer", "quiet", () => this.give({ allow: false }, "You did not answer.")));
-      return [element("p", "question", words), label, row, this.wrong];
+      const answer = () => this.answer(isSecret ? { credentials: field.value } : { text: field.value }, isSecret ? "You provided credentials." : `You answered: ${field.value}`);
+      field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); answer(); } });
+      const row = element("div", "row", button("Answer", "yes", answer), button("Decline", "quiet", () => this.answer({ allow: false }, "You declined.")));
+      return [element("p", "question", question), label, row, this.error];
     }
-    approval(asked) {
-      const parts = [element("p", "question", "May ", element("code", "", asked.tool), " be called?")];
-      if (asked.reason) parts.push(element("p", "", asked.reason));
-      const given = pretty(asked.arguments);
-      const shown = element("pre", "", given);
-      const edit = element("textarea", ""); edit.value = given; edit.rows = Math.min(12, given.split("\n").length + 1); edit.spellcheck = false;
-      const field = element("label", "field", "Arguments, as JSON", edit); field.hidden = true;
+    approval(interrupt) {
+      const parts = [element("p", "question", "Allow ", element("code", "", interrupt.tool), "?")];
+      if (interrupt.reason) parts.push(element("p", "", interrupt.reason));
+      const json = pretty(interrupt.arguments);
+      const shown = element("pre", "", json);
+      const edit = element("textarea", ""); edit.value = json; edit.rows = Math.min(12, json.split("\n").length + 1); edit.spellcheck = false;
+      const field = element("label", "field", "Arguments (JSON)", edit); field.hidden = true;
       const remember = element("input", ""); remember.type = "checkbox";
-      const change = button("Change", "quiet", () => { field.hidden = !field.hidden; shown.hidden = !field.hidden; change.textContent = field.hidden ? "Change" : "As it was"; if (!field.hidden) edit.focus(); });
+      const change = button("Edit", "quiet", () => { field.hidden = !field.hidden; shown.hidden = !field.hidden; change.textContent = field.hidden ? "Edit" : "Discard edits"; if (!field.hidden) edit.focus(); });
       const yes = () => {
         const answer = { allow: true };
         if (!field.hidden) {
-          try { answer.arguments = JSON.parse(edit.value); } catch { return this.complain("These arguments are no JSON."); }
+          try { answer.arguments = JSON.parse(edit.value); } catch { return this.complain("These arguments are not valid JSON."); }
         }
         if (remember.checked) answer.remember = "tool";
-        return this.give(answer, `You approved ${asked.tool}${answer.arguments ? ", with other arguments" : ""}${remember.checked ? ", also for later" : ""}.`);
+        return this.answer(answer, `You allowed ${interrupt.tool}${answer.arguments ? " with edited arguments" : ""}${remember.checked ? " and all later calls" : ""}.`);
       };
-      const no = () => this.give({ allow: false, ...(remember.checked ? { remember: "tool" } : {}) }, `You denied ${asked.tool}${remember.checked ? ", also for later" : ""}.`);
-      const row = element("div", "row", button("Approve", "yes", yes), button("Deny", "no", no), change, element("label", "check", remember, "Do not ask again for this tool"));
-      return [...parts, shown, field, row, this.wrong];
+      const no = () => this.answer({ allow: false, ...(remember.checked ? { remember: "tool" } : {}) }, `You denied ${interrupt.tool}${remember.checked ? " and all later calls" : ""}.`);
+      const row = element("div", "row", button("Allow", "yes", yes), button("Deny", "no", no), change, element("label", "check", remember, "Don't ask again for this tool"));
+      return [...parts, shown, field, row, this.error];
     }
-    complain(words) { this.wrong.textContent = words; this.wrong.hidden = false; return null; }
-    async give(answer, words) {
+    complain(message) { this.error.textContent = message; this.error.hidden = false; return null; }
+    async answer(answer, label) {
       for (const each of this.root.querySelectorAll("button")) each.disabled = true;
       try {
         const response = await send(pathOf(this.turn.data.id, "/answers"), { answers: { [this.part.id]: answer } });
-        const fate = response.ok || response.status === 409 || response.status === 422 ? (await response.json()).answers?.[this.part.id] : null;
-        if (fate === "taken") return this.over(words);
-        if (fate === "over") return this.over("Somebody was faster, or it is over.");
-        this.complain(fate === "refused" ? "That is no answer to this." : await refusalOf(response));
+        const status = response.ok || response.status === 409 || response.status === 422 ? (await response.json()).answers?.[this.part.id] : null;
+        if (status === "taken") return this.close(label);
+        if (status === "over") return this.close("Already answered, or no longer needed.");
+        this.complain(status === "refused" ? "This is not a valid answer." : await errorOf(response));
       } catch { this.complain("The server could not be reached."); }
       for (const each of this.root.querySelectorAll("button")) each.disabled = false;
       return null;
     }
-    over(words) {
+    close(label) {
       const hadFocus = this.root.contains(document.activeElement);
-      this.part.answer = words;
+      this.part.answer = label;
       this.update();
       if (hadFocus) $("prompt").focus();
       changed();
@@ -476,8 +475,8 @@
 
   function save() {
     clearTimeout(saving); saving = 0;
-    const data = turns.slice(-MOST_TURNS).map((turn) => turn.data);
-    try { sessionStorage.setItem(STORE, JSON.stringify({ conversation, turns: data })); } catch { /* it is full: a reload shows less */ }
+    const data = turns.slice(-MAX_TURNS).map((turn) => turn.data);
+    try { sessionStorage.setItem(STORE, JSON.stringify({ conversation, turns: data })); } catch { /* the storage is full: a reload shows less */ }
   }
   function changed() { if (!saving) saving = setTimeout(save, 250); }
 
@@ -511,7 +510,7 @@
   new ResizeObserver(() => stick()).observe(scroll);
   $("newest").addEventListener("click", () => stick(true));
 
-  function announce(words) { $("status").textContent = words; }
+  function announce(message) { $("status").textContent = message; }
 
   function refresh() {
     const turn = current();
@@ -524,28 +523,28 @@
   async function submit(prompt) {
     if (!prompt.trim() || current()) return;
     const turn = show(new Turn({ prompt }));
-    announce("Sent. Esc stops it.");
+    announce("Sent. Press Esc to stop.");
     refresh();
     save();
-    let words = "The server could not be reached.";
+    let message = "The server could not be reached.";
     try {
       const response = await send("runs", { prompt, conversation }, "text/event-stream");
       if (response.ok) { await follow(turn, response); return; }
-      words = await refusalOf(response);
+      message = await errorOf(response);
     } catch {
-      await pause(300); // a page that is being left goes on after the reload
+      await pause(300); // if the page is being left, the reload resumes the run
     }
-    fail(turn, words);
+    fail(turn, message);
   }
 
-  function fail(turn, words) {
-    turn.finish({ error: { message: words }, tool_outcomes: [] });
-    announce(words);
+  function fail(turn, message) {
+    turn.finish({ error: { message }, tool_outcomes: [] });
+    announce(message);
     refresh();
     save();
   }
 
-  // Follow a run to its end, also if the connection breaks in between.
+  // Follow a run to its end, and reconnect if the connection breaks.
   async function follow(turn, response) {
     let tries = 0;
     while (turn.data.live) {
@@ -553,30 +552,30 @@
         if (!response) {
           const headers = { Accept: "text/event-stream" };
           if (turn.data.last) headers["Last-Event-ID"] = String(turn.data.last);
-          response = await ask(pathOf(turn.data.id, "/events"), { headers });
+          response = await request(pathOf(turn.data.id, "/events"), { headers });
         }
-        if (response.status === 404) { fail(turn, "The server does not know this run any more."); return; }
-        if (response.status === 204) { turn.finish(await (await ask(pathOf(turn.data.id))).json()); break; }
+        if (response.status === 404) { fail(turn, "The server no longer has this run."); return; }
+        if (response.status === 204) { turn.finish(await (await request(pathOf(turn.data.id))).json()); break; }
         if (!response.ok) throw new Error(String(response.status));
         turn.data.id = response.headers.get("X-Run-Id") || turn.data.id;
         turn.note = "";
-        save(); // from here on a reload finds it
+        save(); // a reload can now resume it
         listRuns();
-        if (turn.stopWanted) stop(turn);
+        if (turn.stopRequested) stop(turn);
         for await (const [name, data, id] of eventsOf(response)) {
           tries = 0;
-          turn.hear(name, data, id);
+          turn.handle(name, data, id);
           refresh();
         }
-      } catch { /* the connection broke: come back below */ }
+      } catch { /* the connection broke: reconnect below */ }
       response = null;
       if (!turn.data.live) break;
-      if (!turn.data.id || tries >= WAITS.length) { fail(turn, "The connection to the server is lost."); return; }
-      if (tries) { turn.note = "The connection broke; trying again"; turn.drawState(); }
-      await pause(WAITS[tries++]);
+      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, "Lost the connection to the server."); return; }
+      if (tries) { turn.note = "Connection lost; reconnecting"; turn.drawState(); }
+      await pause(RECONNECT_DELAYS[tries++]);
     }
-    const how = turn.data.end;
-    announce(how.cancellation ? ORIGINS[how.cancellation.origin] + "." : how.error ? how.error.message : "Done.");
+    const { cancellation, error } = turn.data.end;
+    announce(cancellation ? ORIGINS[cancellation.origin] + "." : error ? error.message : "Done.");
     save();
     refresh();
     listRuns();
@@ -588,18 +587,18 @@
     announce("Stopping");
     turn.drawState();
     refresh();
-    if (!turn.data.id) { turn.stopWanted = true; return; } // as soon as it has a name
-    turn.stopWanted = false;
-    const words = await stopRun(turn.data.id);
-    if (words && turn.data.live) { turn.stopping = false; announce(words); turn.drawState(); refresh(); }
+    if (!turn.data.id) { turn.stopRequested = true; return; } // as soon as the run has an id
+    turn.stopRequested = false;
+    const error = await stopRun(turn.data.id);
+    if (error && turn.data.live) { turn.stopping = false; announce(error); turn.drawState(); refresh(); }
   }
 
-  // End a run; return what is wrong, if something is.
+  // Cancel a run; return an error message, or an empty string.
   async function stopRun(id) {
     try {
       const response = await send(pathOf(id, "/cancel"), { reason: "the Stop button" });
-      return response.status === 202 || response.status === 409 ? "" : await refusalOf(response);
-    } catch { return "The server could not be reached, so it is not stopped."; }
+      return response.status === 202 || response.status === 409 ? "" : await errorOf(response);
+    } catch { return "The server could not be reached; the run was not stopped."; }
   }
 
   // -- all runs ----------------------------------------------------------------------
@@ -608,14 +607,14 @@
   async function listRuns() {
     clearTimeout(polling);
     try {
-      const response = await ask("runs");
+      const response = await request("runs");
       if (response.ok) drawRuns((await response.json()).runs);
-    } catch { /* the next time, perhaps */ }
+    } catch { /* the next poll may succeed */ }
     clearTimeout(polling);
     if (!document.hidden) polling = setTimeout(listRuns, current() ? 1500 : 4000);
   }
 
-  const rows = new Map(); // id -> what draws it: a row stays the same, with its focus
+  const rows = new Map(); // id -> row; rows are reused, so that they keep the focus
   function drawRuns(runs) {
     const live = runs.filter((run) => run.is_live);
     const ended = runs.filter((run) => !run.is_live).slice(0, 20);
@@ -646,15 +645,15 @@
       row.isLive = run.is_live;
       row.button?.remove();
       row.button = run.is_live
-        ? button("Stop", "stop small", async () => { row.button.disabled = true; const own = turns.find((t) => t.data.id === run.id); if (own) await stop(own); else { const words = await stopRun(run.id); if (words) announce(words); } listRuns(); })
+        ? button("Stop", "stop small", async () => { row.button.disabled = true; const own = turns.find((t) => t.data.id === run.id); if (own) await stop(own); else { const error = await stopRun(run.id); if (error) announce(error); } listRuns(); })
         : button("Timeline", "quiet small", () => showTimeline(run.id, title));
       row.button.setAttribute("aria-label", `${run.is_live ? "Stop" : "Timeline of"}: ${title}`);
       row.root.append(row.button);
     }
     const seconds = Math.max(0, (run.ended_at || Date.now() / 1000) - run.started_at);
-    const words = run.is_live ? stateWords(run.state, run.tool) : run.error ? "Failed" : run.cancellation ? "Stopped" : "Done";
-    row.state.textContent = `${words}, ${ago(seconds)}`;
-    row.state.className = "state" + (run.is_live && isWaiting(run.state) ? " waits" : !run.is_live && words !== "Done" ? " stopped" : "");
+    const label = run.is_live ? stateText(run.state, run.tool) : run.error ? "Failed" : run.cancellation ? "Stopped" : "Done";
+    row.state.textContent = `${label}, ${ago(seconds)}`;
+    row.state.className = "state" + (run.is_live && isWaiting(run.state) ? " waits" : !run.is_live && label !== "Done" ? " stopped" : "");
     return row;
   }
 
@@ -685,7 +684,7 @@
   $("stop").addEventListener("click", () => { stop(current()); prompt.focus(); });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.isComposing || $("timeline").open) return;
-    if (event.target.matches(".ask input, .ask textarea")) return; // it means the field
+    if (event.target.matches(".ask input, .ask textarea")) return; // Esc belongs to the field
     if ($("runs").classList.contains("open")) toggleRuns(false);
     else if (current()) { event.preventDefault(); stop(current()); }
   });
@@ -699,36 +698,35 @@
   $("timeline").addEventListener("close", () => $("timeline-frame").removeAttribute("src"));
   $("suggestions").addEventListener("click", (event) => { if (event.target.matches("button")) submit(event.target.textContent); });
   $("new").addEventListener("click", () => {
-    if (current()) { announce("Stop what runs first, or wait for it."); return; }
+    if (current()) { announce("Stop the current run first, or wait for it to finish."); return; }
     turns = [];
     $("log").replaceChildren();
     $("welcome").hidden = false;
     conversation = newName();
     save();
-    announce("A new chat.");
+    announce("New chat started.");
     prompt.focus();
   });
   addEventListener("pagehide", save);
   document.addEventListener("visibilitychange", () => { if (document.hidden) save(); else listRuns(); });
 
-  // -- begin -------------------------------------------------------------------------
+  // -- start -------------------------------------------------------------------------
 
-  // Go on with what was live when the page was left.
-  async function comeBack(turn) {
-    if (!turn) return;
-    announce("Going on where the page was left.");
-    if (!turn.data.id) { // left before the server had answered
+  // Resume a run that was live when the page was left.
+  async function resume(turn) {
+    announce("Resuming.");
+    if (!turn.data.id) { // the page was left before the server responded
       try {
-        const { runs } = await (await ask("runs")).json();
+        const { runs } = await (await request("runs")).json();
         turn.data.id = runs.find((run) => run.is_live && run.conversation === conversation)?.id || "";
-      } catch { /* then it is not known */ }
-      if (!turn.data.id) { fail(turn, "The page was left before this had begun."); return; }
+      } catch { /* the id stays unknown */ }
+      if (!turn.data.id) { fail(turn, "The page was closed before the run started."); return; }
     }
     follow(turn, null);
   }
 
   restore();
-  for (const turn of turns.filter((each) => each.data.live)) comeBack(turn);
+  for (const turn of turns.filter((each) => each.data.live)) resume(turn);
   refresh();
   fit();
   listRuns();

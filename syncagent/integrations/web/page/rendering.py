@@ -1,4 +1,4 @@
-"""The page, with the words of an application, and the files beside it."""
+"""Render the page, and read the files beside it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ASSETS: Final[Mapping[str, str]] = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
 }
-#: What the page may do: load what lies beside it, and nothing else.
+#: The page may load the files beside it and nothing else.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
     "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-#: To be sent with the page and with what lies beside it.
+#: Headers for the page and the files beside it.
 PAGE_HEADERS: Final = (
     ("Content-Security-Policy", _POLICY),
     ("X-Content-Type-Options", "nosniff"),
@@ -37,7 +37,7 @@ GREETING: Final = "Ask something. Stop it whenever you like."
 def read_asset(name: str) -> bytes:
     """Return a file of the page.
 
-    :raises KeyError: there is none of that name.
+    :raises KeyError: there is no file of that name.
     """
     if name not in ASSETS:
         raise KeyError(name)
@@ -62,20 +62,22 @@ def render_page(
     :param greeting: shown before the first question.
     :param suggestions: first questions, one click away.
     :param csrf_header: the header in which every POST of the page sends *csrf_token*,
-        for applications that ask for one.
+        for applications with CSRF protection.
     :raises ConfigurationError: *suggestions* is a string.
     """
     if isinstance(suggestions, str):
-        raise ConfigurationError("suggestions is a list of strings; got one string")
-    words = {"title": title, "greeting": greeting}
-    words |= {"csrf_header": csrf_header, "csrf_token": csrf_token}
+        raise ConfigurationError(
+            "suggestions must be a list of strings; got a single string"
+        )
+    texts = {"title": title, "greeting": greeting}
+    texts |= {"csrf_header": csrf_header, "csrf_token": csrf_token}
     buttons = "".join(
         f'<button type="button" class="suggestion">{escape(each)}</button>'
         for each in suggestions
     )
-    # One after the other, from the page only: what is put in is not looked at again.
+    # One pass over the template: inserted text is not searched for placeholders.
     parts = _read("page.html").decode().split("{{")
-    filled = {name: escape(text) for name, text in words.items()}
+    filled = {name: escape(text) for name, text in texts.items()}
     filled["suggestions"] = buttons
     page = parts[0]
     for part in parts[1:]:

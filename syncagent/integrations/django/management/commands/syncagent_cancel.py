@@ -1,36 +1,40 @@
-"""``manage.py syncagent_cancel``: end runs of a server."""
+"""``manage.py syncagent_cancel``: cancel runs of a server."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from ...remote import ServerRuns, add_arguments
+from ....web.operator import OperatorClient
+from ..server_command import ServerCommand
 
 __all__ = ["Command"]
 
 
-class Command(BaseCommand):
-    """End runs of a server."""
+class Command(ServerCommand):
+    """Cancel runs of a server."""
 
-    help = "End runs of a server, by the ids that syncagent_runs shows."
-    requires_system_checks = ()
+    help = "Cancel runs of a server, by the ids that syncagent_runs lists."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take which, and where the server is."""
-        parser.add_argument("id", nargs="*", help="of a run")
-        parser.add_argument("--all", action="store_true", help="all that are live")
-        add_arguments(parser)
+        """Add the ids of runs, or ``--all``."""
+        super().add_arguments(parser)
+        parser.add_argument("id", nargs="*", help="id of a run")
+        parser.add_argument("--all", action="store_true", help="cancel all live runs")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print what became of each."""
+        """Check the arguments first."""
         if bool(options["id"]) == options["all"]:
-            raise CommandError("Say which: one or more ids, or --all.")
-        server = ServerRuns(options["url"])
+            raise CommandError("Give one or more ids, or --all.")
+        super().handle(*args, **options)
+
+    def operate(self, client: OperatorClient, options: dict[str, Any]) -> None:
+        """Cancel each run, and print a line about it."""
         ids = options["id"]
         if options["all"]:
-            ids = [run["id"] for run in server.list() if run["is_live"]]
+            ids = [run["id"] for run in client.list() if run["is_live"]]
         for id in ids:
-            was_live = server.cancel(id)
-            self.stdout.write(f"{id}  {'cancelled' if was_live else 'had ended'}")
+            was_live = client.cancel(id)
+            status = "cancelled" if was_live else "had already ended"
+            self.stdout.write(f"{id}  {status}")

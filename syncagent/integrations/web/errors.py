@@ -1,0 +1,90 @@
+"""HTTP errors, and error messages that are safe to show."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...exceptions import (
+    AgentBusy,
+    AuthenticationFailed,
+    ContextTooLong,
+    InterruptPending,
+    ProviderError,
+    ProviderUnavailable,
+    RateLimited,
+    RequestTimeout,
+    RunStopped,
+    SyncAgentError,
+    TransportError,
+)
+
+__all__ = ["Refused", "no_such_run", "not_set_up", "public_error", "too_large"]
+
+
+class Refused(SyncAgentError):
+    """An HTTP request was refused.
+
+    :param status: the HTTP status.
+    :param code: a short code for programs.
+    :param message: a message for people; any client may see it.
+    :param retry_after: seconds after which a retry may succeed.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, retry_after: int | None = None
+    ) -> None:
+        super().__init__(status, code, message, retry_after)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def no_such_run() -> Refused:
+    """Return the error for a run that does not exist or belongs to another owner."""
+    return Refused(404, "not_found", "There is no such run.")
+
+
+def not_set_up() -> Refused:
+    """Return the error of an application that has no ``authorize``."""
+    return Refused(
+        403,
+        "not_set_up",
+        "This application shows no runs, because it does not define who may see them: "
+        "give Runs() a function authorize(request, run).",
+    )
+
+
+def too_large(limit: int) -> Refused:
+    """Return the error for a body of more than *limit* bytes."""
+    return Refused(413, "too_large", f"The body is larger than {limit} bytes.")
+
+
+#: The first match counts. The error's own text is never shown: it may contain host
+#: names, paths, or a provider's response.
+_MESSAGES: Final[tuple[tuple[type[BaseException], str, str], ...]] = (
+    (RateLimited, "rate_limited", "The model is overloaded. Try again later."),
+    (ProviderUnavailable, "unavailable", "The model is unavailable. Try again."),
+    (ContextTooLong, "too_long", "The conversation is too long for the model."),
+    (AuthenticationFailed, "not_set_up", "The model is not set up properly."),
+    (RequestTimeout, "timed_out", "The model did not respond in time. Try again."),
+    (TransportError, "connection", "The connection to the model broke. Try again."),
+    (ProviderError, "rejected", "The model did not accept the request."),
+    (AgentBusy, "busy", "This conversation already has a run."),
+    (InterruptPending, "waiting", "The conversation is waiting for answers."),
+    (RunStopped, "stopped", "The run did not finish."),
+)
+
+
+def public_error(error: BaseException) -> tuple[str, str]:
+    """Return a code and a message for *error* that any client may see.
+
+    The log has the details.
+    """
+    for kind, code, message in _MESSAGES:
+        if isinstance(error, kind):
+            return code, message
+    return "failed", "Something went wrong. The server's log has the details."

@@ -1,0 +1,110 @@
+"""The registry of runs over HTTP: owners, limits, and finished runs for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ...background.handle import Handle
+from ...background.runtime import Runtime
+from .errors import Refused
+from .web_run import WebRun
+
+__all__ = ["RunRegistry"]
+
+
+class RunRegistry(Runtime):
+    """A runtime whose runs have owners; it keeps finished runs for a while.
+
+    Guarantees:
+
+    - A run is registered here and nowhere else: look-ups, limits, ``cancel_all()``,
+      ``shutdown()`` and the interpreter's exit all read :attr:`runs`.
+    - A run counts against the limits from before it starts until it has ended.
+    - ``list()`` and ``cancel_all()`` take no lock, so signal handlers may call them.
+
+    :param keep: how long finished runs are kept, in seconds.
+    :param max_finished: how many finished runs are kept.
+    :param max_live: how many runs may be live at once.
+    :param max_per_owner: how many of them may belong to one owner.
+    """
+
+    def __init__(
+        self, *, keep: float, max_finished: int, max_live: int, max_per_owner: int
+    ) -> None:
+        super().__init__(drain=0.0)
+        self._keep = keep
+        self._max_finished = max_finished
+        self._max_live = max_live
+        self._max_per_owner = max_per_owner
+        #: Live and finished runs by public id, in the order in which they started.
+        self.runs: Final[dict[str, WebRun]] = {}
+        #: The owners of runs that are being started.
+        self._starting: dict[object, str] = {}
+        #: Held briefly, never while waiting or calling user code.
+        self._lock = threading.Lock()
+
+    def _registered(self) -> Sequence[Handle]:
+        handles = [run.handle for run in list(self.runs.values())]
+        return [
+            *super()._registered(),
+            *(each for each in handles if not each.thread.callbacks.returned.cancelled),
+        ]
+
+    def start_run(self, owner: str, start: Callable[[], WebRun]) -> WebRun:
+        """Call *start* and register the run it returns, if the limits permit it.
+
+        :raises Refused: there are too many runs, or the server is shutting down.
+        """
+        self.check_accepting()
+        self.drop_finished()
+        place = object()
+        # Reserve a place first: of several threads that start at the same moment, each
+        # would find room for itself.
+        with self._lock:
+            live = [run.owner for run in list(self.runs.values()) if run.is_live]
+            owners = [*live, *self._starting.values()]
+            is_full = len(owners) >= self._max_live
+            if is_full or owners.count(owner) >= self._max_per_owner:
+                raise Refused(
+                    429, "too_many_runs", "There are too many runs. Try again later.", 5
+                )
+            self._starting[place] = owner
+        try:
+            run = start()
+            with self._lock:
+                self.runs[run.id] = run
+                del self._starting[place]
+        finally:
+            self._starting.pop(place, None)
+        return run
+
+    def check_accepting(self) -> None:
+        """Refuse new runs during a shutdown.
+
+        :raises Refused: the server is shutting down.
+        """
+        if self._is_closed:
+            raise Refused(503, "shutting_down", "The server is shutting down.", 5)
+
+    def stop_accepting(self) -> None:
+        """Refuse new runs from now on. Takes no lock."""
+        self._is_closed = True
+
+    def drop_finished(self) -> None:
+        """Forget finished runs that are too old or too many."""
+        now = time.time()
+        finished = [
+            (run.ended_at or now, run)
+            for run in list(self.runs.values())
+            if not run.is_live
+        ]
+        finished.sort(key=lambda pair: pair[0], reverse=True)
+        for place, (ended_at, run) in enumerate(finished):
+            if place >= self._max_finished or ended_at < now - self._keep:
+                self.runs.pop(run.id, None)
+
+    def __repr__(self) -> str:
+        return f"<RunRegistry: {len(self.list())} live of {len(self.runs)}>"
