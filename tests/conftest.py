@@ -21,7 +21,10 @@ MARGIN = 10
 LONG_RUNS = ("stress", "local", "browser")
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser, pluginmanager):
+    if not pluginmanager.hasplugin("xdist"):  # -p no:xdist: what tox.ini says is void
+        parser.addoption("--numprocesses")
+        parser.addoption("--dist")
     parser.addoption(
         "--first-line",
         type=int,
