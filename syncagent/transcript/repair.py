@@ -133,9 +133,23 @@ def _add_rest(
     """Add the rest of a turn: one result for each call, and the user's blocks."""
     valid: list[Message] = []
     open_calls = {call.call_id: call for call in calls}
-    results = _results(rest, open_calls, note)
+    found: dict[str, ToolResult] = {}
+    for message in rest:
+        for result in message.content if isinstance(message, ToolMessage) else ():
+            if result.call_id not in open_calls:
+                note(f"the result of {result.call_id!r} has no call")
+            elif result.call_id in found:
+                note(f"there are two results of {result.call_id!r}")
+            else:
+                found[result.call_id] = result
+    for call_id, call in open_calls.items():
+        if call_id not in found:
+            note(f"the call {call_id!r} has no result")
+            found[call_id] = ToolResult(
+                call_id, (Text(NO_RESULT),), is_error=True, name=call.name
+            )
     if open_calls:
-        valid.append(ToolMessage(tuple(results.values())))
+        valid.append(ToolMessage(tuple(found[call_id] for call_id in open_calls)))
     content: list[UserBlock] = []
     for message in rest:
         if isinstance(message, UserMessage):
@@ -152,26 +166,3 @@ def _add_rest(
         if rest:
             note(f"message {first} and those after it are not in a valid order")
         made += valid
-
-
-def _results(
-    rest: Iterable[Message], calls: dict[str, ToolCall], note: _Note
-) -> dict[str, ToolResult]:
-    """Return one result for each of the *calls*, in their order."""
-    found: dict[str, ToolResult] = {}
-    for message in rest:
-        for result in message.content if isinstance(message, ToolMessage) else ():
-            if result.call_id not in calls:
-                note(f"the result of {result.call_id!r} has no call")
-            elif result.call_id in found:
-                note(f"there are two results of {result.call_id!r}")
-            else:
-                found[result.call_id] = result
-    results: dict[str, ToolResult] = {}
-    for call_id, call in calls.items():
-        if call_id not in found:
-            note(f"the call {call_id!r} has no result")
-        results[call_id] = found.get(call_id) or ToolResult(
-            call.call_id, (Text(NO_RESULT),), is_error=True, name=call.name
-        )
-    return results
