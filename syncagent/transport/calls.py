@@ -103,8 +103,14 @@ class RetriedRequest:
             if failure is None:
                 return
             failures += 1
-            delay = self._delay(failures, failure, attempt)
-            if delay is None:
+            if attempt.has_delivered or not isinstance(
+                failure, (TransportError, ProviderError)
+            ):
+                raise failure
+            delay = self._retries.delay(failures, failure)
+            remaining = self.token.remaining()
+            # The failure tells more than the timeout that would end the wait.
+            if delay is None or (remaining is not None and delay >= remaining):
                 raise failure
             _log.info(
                 "run %s: attempt %d failed (%s); retrying in %.2f s",
@@ -138,21 +144,6 @@ class RetriedRequest:
             return self._failures.timed_out(late)
         assert error is not None
         return self._failures.translate(error, phase, attempt.before) or error
-
-    def _delay(
-        self, failures: int, failure: BaseException, attempt: Attempt
-    ) -> float | None:
-        """Return the seconds to wait before the next attempt, ``None`` for no more."""
-        if attempt.has_delivered or not isinstance(
-            failure, (TransportError, ProviderError)
-        ):
-            return None
-        delay = self._retries.delay(failures, failure)
-        remaining = self.token.remaining()
-        # The failure tells more than the timeout that would end the wait.
-        if delay is None or (remaining is not None and delay >= remaining):
-            return None
-        return delay
 
     def _raise_if_cancelled(self) -> None:
         # The caller's token first: its reason and origin are the true ones.

@@ -70,10 +70,21 @@ class Routes:
 
     def _find_safe(self, url: str) -> Route:
         session = self._session
+        verify: Any = session.verify
+        if verify is None:
+            verify = True
+        elif not isinstance(verify, bool):
+            # Only False itself turns checks off.
+            verify = os.fspath(verify) if isinstance(verify, os.PathLike) else verify
+            if not isinstance(verify, str) or not verify:
+                raise ConfigurationError(
+                    "verify takes the path of a CA bundle, True, or False with "
+                    f"allow_insecure=True; got {session.verify!r}"
+                )
         # The session's own settings are passed as if they were arguments of the
         # request: requests lets the environment override the session, not arguments.
         route = session.merge_environment_settings(
-            url, dict(session.proxies), True, _verify(session.verify), session.cert
+            url, dict(session.proxies), True, verify, session.cert
         )
         del route["stream"]
         if not self._allow_insecure:
@@ -102,21 +113,6 @@ def _check_safe(url: str, route: Mapping[str, Any]) -> None:
             "key and prompt; set NO_PROXY for this server, use https://, or pass "
             "allow_insecure=True"
         )
-
-
-def _verify(verify: Any) -> bool | str:
-    """Return *verify* as requests takes it; only ``False`` itself turns checks off."""
-    if verify is None or verify is True:
-        return True
-    if verify is False:
-        return False
-    path = os.fspath(verify) if isinstance(verify, os.PathLike) else verify
-    if not isinstance(path, str) or not path:
-        raise ConfigurationError(
-            "verify takes the path of a CA bundle, True, or False with "
-            f"allow_insecure=True; got {verify!r}"
-        )
-    return path
 
 
 def _is_local(url: str) -> bool:
