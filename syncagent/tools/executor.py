@@ -221,7 +221,11 @@ class Executor:
             since = clock.now()
             ended += self._collect()
             while self._running:
-                item = self._wait_for_end(since)
+                forced = self._services.forced
+                limits = [self._left_at(call, since) for call in self._running]
+                # After force only the ends of the killed processes are awaited.
+                token = CancelToken() if forced.cancelled else forced
+                item = self._mail.get(token, min(filter(None, limits), default=None))
                 if isinstance(item, tuple) and item[0] in self._running:
                     self._take(item)
                     ended.append(item[0])
@@ -237,13 +241,6 @@ class Executor:
                 self._after(invocation)  # for the hooks; no call is made again
         endings = [call.ending for call in ended if call.ending is not None]
         return next((each.raised for each in endings if each.raised is not None), None)
-
-    def _wait_for_end(self, since: float) -> _Mail | None:
-        forced = self._services.forced
-        limits = [at for call in self._running if (at := self._left_at(call, since))]
-        # After force only the ends of the killed processes are awaited.
-        token = CancelToken() if forced.cancelled else forced
-        return self._mail.get(token, min(limits, default=None))
 
     def _leave_late(self, since: float) -> None:
         for invocation in list(self._running):
