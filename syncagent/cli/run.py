@@ -84,7 +84,12 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     with reserve_stdout() as descriptor:
         output = OutputStream(sys.stdout, bounded, descriptor)
         notes = Notes(bounded, output, options.quiet)
-        _find_prompt(options)
+        # The prompt may stand behind the tools: --tools shop:search "What is new?"
+        is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
+        if options.prompt is None and options.tools and not is_place(options.tools[-1]):
+            options.prompt = options.tools.pop()
+        if options.prompt is None and sys.stdin.isatty():
+            options.parser.error('no prompt; pass one: syncagent run "Hello"')
         handlers = TerminalHandlers(_approval_mode(options, notes), notes)
         model, notice = choose_model(options.model)
         if notice:
@@ -130,15 +135,6 @@ def _explain_second_ctrl_c(token: CancelToken, notes: Notes) -> Iterator[None]:
 
 
 # -- arguments ---------------------------------------------------------------------
-
-
-def _find_prompt(options: argparse.Namespace) -> None:
-    """Take the prompt out of the tools: ``--tools shop:search "What is new?"``."""
-    is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
-    if options.prompt is None and options.tools and not is_place(options.tools[-1]):
-        options.prompt = options.tools.pop()
-    if options.prompt is None and sys.stdin.isatty():
-        options.parser.error('no prompt; pass one: syncagent run "Hello"')
 
 
 def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) -> str:
