@@ -20,7 +20,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 import requests
 from requests.hooks import dispatch_hook
@@ -203,7 +203,20 @@ class Attempt:
         options = {"stream": True, "timeout": None, **request.route}
         with exchange.bound():
             self._http_response = call.adapter.send(request.prepared, **options)
-            self._http_response = _call_hooks(request, self._http_response, options)
+            # A hook may put another response in its place. It may send the request
+            # again, as digest authentication does: a failure of that is the call's
+            # failure. Any other exception is the hook's own.
+            hooks = request.prepared.hooks
+            try:
+                self._http_response = dispatch_hook(
+                    "response", hooks, self._http_response, **options
+                )
+            except requests.HTTPError as error:
+                raise UserCodeError(error) from None
+            except requests.RequestException:
+                raise
+            except Exception as error:
+                raise UserCodeError(error) from None
         call.response = self._response = response = StreamedResponse(
             self._http_response,
             exchange,
@@ -236,23 +249,3 @@ class Attempt:
         self.error = error
         free_frames(error, self.before)
         return isinstance(error, (Exception, Cancelled, UserCodeError))
-
-
-def _call_hooks(
-    request: Request, response: requests.Response, options: dict[str, Any]
-) -> requests.Response:
-    """Let hooks see the response, and perhaps put another in its place.
-
-    A hook may send the request again, as digest authentication does: a failure of that
-    is the call's failure. Any other exception is the hook's own.
-    """
-    try:
-        hooks = request.prepared.hooks
-        seen: requests.Response = dispatch_hook("response", hooks, response, **options)
-    except requests.HTTPError as error:
-        raise UserCodeError(error) from None
-    except requests.RequestException:
-        raise
-    except Exception as error:
-        raise UserCodeError(error) from None
-    return seen

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -87,32 +86,29 @@ class Routes:
             url, dict(session.proxies), True, verify, session.cert
         )
         del route["stream"]
-        if not self._allow_insecure:
-            _check_safe(url, route)
+        if self._allow_insecure:
+            return route
+        if route["verify"] is False:
+            raise ConfigurationError(
+                "verify=False lets any host pose as the server and read the key; pass "
+                "the path of a CA bundle, or allow_insecure=True"
+            )
+        if urlsplit(url).scheme == "https":
+            return route
+        if not _is_local(url):
+            raise ConfigurationError(
+                f"key and prompt would go to {public_url(url)} in clear; use https://, "
+                "or pass allow_insecure=True"
+            )
+        # Even with TLS: requests does not look at the certificate of such a proxy.
+        proxy = select_proxy(url, route["proxies"])
+        if proxy is not None and not _is_local(proxy):
+            raise ConfigurationError(
+                f"on the way to {public_url(url)} the proxy {public_url(proxy)} would "
+                "read key and prompt; set NO_PROXY for this server, use https://, or "
+                "pass allow_insecure=True"
+            )
         return route
-
-
-def _check_safe(url: str, route: Mapping[str, Any]) -> None:
-    if route["verify"] is False:
-        raise ConfigurationError(
-            "verify=False lets any host pose as the server and read the key; pass the "
-            "path of a CA bundle, or allow_insecure=True"
-        )
-    if urlsplit(url).scheme == "https":
-        return
-    if not _is_local(url):
-        raise ConfigurationError(
-            f"key and prompt would go to {public_url(url)} in clear; use https://, or "
-            "pass allow_insecure=True"
-        )
-    # Even with TLS: requests does not look at the certificate of such a proxy.
-    proxy = select_proxy(url, route["proxies"])
-    if proxy is not None and not _is_local(proxy):
-        raise ConfigurationError(
-            f"on the way to {public_url(url)} the proxy {public_url(proxy)} would read "
-            "key and prompt; set NO_PROXY for this server, use https://, or pass "
-            "allow_insecure=True"
-        )
 
 
 def _is_local(url: str) -> bool:
