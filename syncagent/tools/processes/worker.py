@@ -210,7 +210,15 @@ def _prepare_call(
             ) from None
     _is_preparing = True
     try:
-        function = _find(*place) if place else _load(pickled)
+        if place:
+            module, qualname = place
+            if module == "__main__":
+                _import_main()
+            function: Any = importlib.import_module(module)
+            for part in qualname.split("."):
+                function = getattr(function, part)
+        else:
+            function = _load(pickled)
         function = getattr(function, "function", function)
         if not callable(function):
             raise _CannotCall(
@@ -232,15 +240,6 @@ def _prepare_call(
     finally:
         _is_preparing = False
     return name, lambda: function(*args, **kwargs)
-
-
-def _find(module: str, qualname: str) -> Any:
-    if module == "__main__":
-        _import_main()
-    found: Any = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def _import_main() -> None:
