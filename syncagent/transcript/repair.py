@@ -60,8 +60,21 @@ def repaired(
                 break
             rest.append(following)
             number += 1
-        if assistant is not None:
-            _add_assistant(made, assistant, number, note, is_begin=begin == 0)
+        before = made[-1] if made else None
+        if assistant is not None and isinstance(before, AssistantMessage):
+            note(f"message {number - 1} is a second assistant message in a row")
+            # Signatures go back to their provider only, so both must be of the same.
+            is_same = before.provider == assistant.provider
+            made[-1] = msgspec.structs.replace(
+                assistant,
+                content=(*before.content, *assistant.content),
+                provider=assistant.provider if is_same else "",
+            )
+        elif assistant is not None:
+            if before is None and begin == 0:
+                note("the first message is not the user's")
+                made.append(UserMessage((Text(SILENCE),)))
+            made.append(assistant)
         calls = () if assistant is None else assistant.tool_calls
         _add_rest(made, rest, calls, first, note)
     return made
@@ -94,33 +107,6 @@ def _is_empty(block: object) -> bool:
     if not isinstance(block, (Text, Thinking)):
         return False
     return not block.text.strip() and not block.signature
-
-
-def _add_assistant(
-    made: list[Message],
-    message: AssistantMessage,
-    number: int,
-    note: _Note,
-    *,
-    is_begin: bool,
-) -> None:
-    before = made[-1] if made else None
-    if before is None:
-        if is_begin:
-            note("the first message is not the user's")
-            made.append(UserMessage((Text(SILENCE),)))
-        made.append(message)
-    elif isinstance(before, AssistantMessage):
-        note(f"message {number - 1} is a second assistant message in a row")
-        # Signatures go back to their provider only, so both must be of the same.
-        is_same = before.provider == message.provider
-        made[-1] = msgspec.structs.replace(
-            message,
-            content=(*before.content, *message.content),
-            provider=message.provider if is_same else "",
-        )
-    else:
-        made.append(message)
 
 
 def _add_rest(
