@@ -90,7 +90,13 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             options.prompt = options.tools.pop()
         if options.prompt is None and sys.stdin.isatty():
             options.parser.error('no prompt; pass one: syncagent run "Hello"')
-        handlers = TerminalHandlers(_approval_mode(options, notes), notes)
+        can_ask = notes.is_terminal and has_terminal()
+        if options.approve == "ask" and not can_ask:
+            options.parser.error(
+                "--approve ask needs a terminal to ask on; use all or none"
+            )
+        mode: ApprovalMode = options.approve or ("ask" if can_ask else "none")
+        handlers = TerminalHandlers(mode, notes)
         model, notice = choose_model(options.model)
         if notice:
             notes.tell(notice)
@@ -160,16 +166,6 @@ def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) 
 def _decode(argument: str) -> str:
     """Return an argument of the command line as text, also if it is not UTF-8."""
     return os.fsencode(argument).decode(errors="replace")
-
-
-def _approval_mode(options: argparse.Namespace, notes: Notes) -> ApprovalMode:
-    can_ask = notes.is_terminal and has_terminal()
-    if options.approve == "ask" and not can_ask:
-        options.parser.error(
-            "--approve ask needs a terminal to ask on; use all or none"
-        )
-    mode: ApprovalMode = options.approve or ("ask" if can_ask else "none")
-    return mode
 
 
 def _count(text: str) -> int:

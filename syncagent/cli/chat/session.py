@@ -272,31 +272,29 @@ class Session:
     def _on_end(self, run: ChatRun) -> None:
         self.questions.drop_closed()
         if run is self.foreground:
-            self._end_foreground(run)
+            self.foreground = None
+            if run.error is not None:
+                self.screen.line(f"error: {error_text(run.error)}", "error")
+            elif run.result is not None:
+                how = end_text(run.result)
+                took = seconds_text(run.seconds or 0.0)
+                used = usage_text(run.result.usage, run.result.cost)
+                summary = f"{how}; {took}, {used}" if how else f"{took}, {used}"
+                self.screen.line(f"({summary})")
+            elif run.is_stopping:
+                self.screen.line("(stopped)")
+            self.screen.line("", "user")
+            if run.is_stopping:
+                self._put_back(run.unread_inputs)
+            else:
+                self._queue.extendleft(reversed(run.unread_inputs))
+            if self._queue:
+                self._start_next(self._queue.popleft())
         elif run in self.background_runs:
             self._report_background(run)
             if run.unread_inputs:
                 self._put_back(run.unread_inputs)
         self.questions.ask_next()
-
-    def _end_foreground(self, run: ChatRun) -> None:
-        self.foreground = None
-        if run.error is not None:
-            self.screen.line(f"error: {error_text(run.error)}", "error")
-        elif run.result is not None:
-            how = end_text(run.result)
-            took = seconds_text(run.seconds or 0.0)
-            used = usage_text(run.result.usage, run.result.cost)
-            self.screen.line(f"({how}; {took}, {used})" if how else f"({took}, {used})")
-        elif run.is_stopping:
-            self.screen.line("(stopped)")
-        self.screen.line("", "user")
-        if run.is_stopping:
-            self._put_back(run.unread_inputs)
-        else:
-            self._queue.extendleft(reversed(run.unread_inputs))
-        if self._queue:
-            self._start_next(self._queue.popleft())
 
     def _put_back(self, texts: Iterable[str]) -> None:
         """Put input that was not sent back to the prompt: the user decides again."""
