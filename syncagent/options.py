@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from ._checks import check_number
 from .exceptions import ConfigurationError
 
 __all__ = ["BUDGETS", "Effort", "Options", "OutputFormat", "ToolSpec"]
@@ -86,11 +86,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 f"effort must be one of {', '.join(get_args(Effort))}; "
                 f"got {self.effort!r}"
             )
-        for name, low in (("temperature", 0.0), ("top_p", 0.0)):
-            value = getattr(self, name)
-            if value is not None and not low <= value < math.inf:
-                raise ConfigurationError(f"{name} must not be negative; got {value!r}")
+        for name in ("temperature", "top_p"):
+            check_number(name, getattr(self, name), allow_none=True)
         for name in ("max_tokens", "thinking_tokens"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigurationError(f"{name} must be positive; got {value!r}")
+            check_number(name, value, minimum=1, is_integer=True, allow_none=True)

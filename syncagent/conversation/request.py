@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from .._checks import check_timeout
 from ..asking.answering import Answering, Attendance
-from ..cancel import CancelSignal, CancelToken, RunClaim, follow
-from ..cancel.deadlines import check_timeout
-from ..cancel.signal_event import Following
+from ..cancel import CancelSignal, CancelToken, RunClaim, cancel_on_event
+from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import Prompt, UserMessage, user_message
 from ..recording import Record, Recorder, SubAgentRecorder
@@ -121,7 +121,7 @@ class AdmittedRun(NamedTuple):
     claim: RunClaim
     output: Output | None
     #: Cancels the run when the caller's event is set.
-    following: Following | None
+    following: EventRegistration | None
 
 
 def check_request(timeout: Any, cancel: Any, output: Any) -> None:
@@ -143,7 +143,7 @@ def run_token(
     seconds: float | None,
     cancel: Cancel | None,
     parent_token: CancelToken | None = None,
-) -> tuple[CancelToken, Following | None]:
+) -> tuple[CancelToken, EventRegistration | None]:
     """Make the token of a run.
 
     :param timeout: the caller's limit in seconds.
@@ -165,4 +165,4 @@ def run_token(
         token = CancelToken.any_of(*parents, timeout=shortest)
     else:
         token = CancelToken(shortest)
-    return token, None if cancel is None else follow(cancel, token)
+    return token, None if cancel is None else cancel_on_event(cancel, token)

@@ -286,7 +286,7 @@ def test_strands_4470_an_approval_that_is_no_answer(answer):
     [
         (OPEN, None, "Denied: there are no credentials for door"),
         (OPEN, "", "opened with 0 characters"),
-        (WONDER, None, "nobody has answered"),
+        (WONDER, None, "the user did not answer"),
         (WONDER, "", ", "),
     ],
     ids=["no credentials", "empty ones", "no words", "empty words"],

@@ -299,7 +299,9 @@ def test_many_threads_have_their_own_chats():
 @pytest.mark.parametrize("history", ["Hi", 7, [7], [{"role": "user"}], ["Hi"]])
 def test_what_is_no_history(history):
     """It is said before anything happens."""
-    with pytest.raises(ConfigurationError, match=r"talk: the history is|no message"):
+    with pytest.raises(
+        ConfigurationError, match=r"talk: the history must be|no message"
+    ):
         chat_of("never")("Hi", history)
 
 

@@ -213,7 +213,7 @@ def test_a_repair_tells_path_expected_and_got():
 @pytest.mark.parametrize(
     ("block", "reason", "said"),
     [
-        (Refusal("I cannot."), "refusal", "will not answer: I cannot."),
+        (Refusal("I cannot."), "refusal", "the model refused: I cannot."),
         (Text("Once upon"), "max_tokens", "cut off.*max_tokens="),
     ],
 )

@@ -316,7 +316,7 @@ def test_a_method_as_a_tool():
     outer = model(say(call("count", {"text": "a"})), "One.")
     assert Agent(outer, tools=[clerk.count]).run("Count!").text == "One."
     assert arguments_in(prompt_of(Clerk.said, asked)) == {"text": "a"}
-    with pytest.raises(ConfigurationError, match="take the method of an object"):
+    with pytest.raises(ConfigurationError, match="use the method of an object"):
         Agent(model(), tools=[Clerk.count])
 
 

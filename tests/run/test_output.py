@@ -99,7 +99,7 @@ def test_a_wrong_answer_is_repaired():
     result = agent.run("hi", output=int)
     assert (result.output, result.turns, result.usage.input_tokens) == (3, 3, 30)
     asked = [messages[-1].content[0].text for messages in agent.model.requests]
-    assert "no JSON" in asked[1]
+    assert "not JSON" in asked[1]
     assert "int" in asked[2]
     check_usable(agent)
 

@@ -19,8 +19,8 @@ __all__ = ["RotatingFile"]
 class RotatingFile(ConcurrentRotatingFileHandler):
     """A :class:`ConcurrentRotatingFileHandler` that writes whole lines or nothing.
 
-    Its stream has no buffer, which matters twice: a fork cannot duplicate half-written
-    text, and after a failed write nothing is left to fail again.
+    Its stream is unbuffered: a fork cannot duplicate half-written text, and after a
+    failed write no data is left to fail again.
 
     :param on_error: called with the error when a record could not be written.
     """
@@ -39,19 +39,29 @@ class RotatingFile(ConcurrentRotatingFileHandler):
         self._on_error = on_error
 
     def check(self) -> None:
-        """Open and close what will be needed, so that a mistake shows early.
+        """Open and close the log file and its lock file, to report errors early.
 
-        :raises ConfigurationError: if records could not be written.
+        :raises ConfigurationError: records could not be written.
         """
-        _refuse_unless_regular(self.baseFilename)
-        for path in (self.baseFilename, self.lockFilename):
+        path = self.baseFilename
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError):  # it does not exist yet, or opening it will fail
+            mode = stat.S_IFREG
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise ConfigurationError(
+                f"cannot log to {path!r}: it is {kind}, and only a regular file can be "
+                "rotated; give the path of a file"
+            )
+        for needed in (path, self.lockFilename):
             try:
-                os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
+                os.close(os.open(needed, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
             except (OSError, ValueError) as error:
                 raise ConfigurationError(
-                    f"cannot log to {self.baseFilename!r}: opening {path!r} failed "
-                    f"({error}); give a file in an existing directory in which this "
-                    f"user may create files (rotating renames them)"
+                    f"cannot log to {path!r}: opening {needed!r} failed ({error}); "
+                    "give a file in an existing directory in which this user may "
+                    "create files (rotation renames them)"
                 ) from error
 
     def do_open(self, mode: str | None = None) -> Any:
@@ -59,12 +69,12 @@ class RotatingFile(ConcurrentRotatingFileHandler):
         return open(self.baseFilename, f"{mode or 'a'}b", buffering=0)
 
     def do_write(self, msg: str) -> None:
-        """Append a line; if the disk takes only a part of it, take that back."""
+        """Append a line; if the disk takes only a part of it, remove that part."""
         if self.stream is None or self.stream.closed:
             self.stream = self.do_open()
         stream: Any = self.stream
         line = memoryview(f"{msg}\n".encode("utf-8", "backslashreplace"))
-        # The lock file is held, so nobody else changes the size meanwhile.
+        # The lock file is held: no other process changes the size.
         size = os.fstat(stream.fileno()).st_size
         try:
             while line:
@@ -81,23 +91,15 @@ class RotatingFile(ConcurrentRotatingFileHandler):
     def close(self) -> None:
         """Do nothing: :func:`logging.shutdown` calls this in the middle of a write."""
 
-    def close_files(self) -> None:
-        """Close the log file and its lock; by the writer, or in a forked child."""
-        super().close()
+    def close_files(self, *, in_child: bool = False) -> None:
+        """Close the log file and its lock file.
 
-    def forget_lock(self) -> None:
-        """In a forked child: the lock is the parent's, closing must not release it."""
-        self.is_locked = False
-
-
-def _refuse_unless_regular(path: Any) -> None:
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return  # it does not exist yet; if it is worse than that, opening it will tell
-    if not stat.S_ISREG(mode):
-        kind = "a directory" if stat.S_ISDIR(mode) else "no regular file"
-        raise ConfigurationError(
-            f"cannot log to {path!r}: it is {kind}, and only a regular file can be "
-            f"rotated; give the path of a file"
-        )
+        :param in_child: true in a forked child, where the lock is the parent's and
+            must not be released.
+        """
+        if in_child:
+            self.is_locked = False
+        try:
+            super().close()
+        except (OSError, ValueError):  # the failed write was reported already
+            pass

@@ -6,13 +6,13 @@ from collections import deque
 import pytest
 from support.threads import together
 
-from syncagent.cancel import CancelToken, follow
+from syncagent.cancel import CancelToken, cancel_on_event
 
 
 def test_an_event_that_is_set_cancels():
     """At once, and on whatever thread sets it."""
     event, token = threading.Event(), CancelToken()
-    follow(event, token)
+    cancel_on_event(event, token)
     assert not token.cancelled
     event.set()
     assert token.cancelled
@@ -22,16 +22,16 @@ def test_an_event_that_was_set_before_cancels():
     """Publish first, then look: there is no moment at which it would be missed."""
     event, token = threading.Event(), CancelToken()
     event.set()
-    follow(event, token)
+    cancel_on_event(event, token)
     assert token.cancelled
 
 
 def test_who_is_closed_hears_no_more():
     """The event outlives its runs, and holds none of them."""
     event, token = threading.Event(), CancelToken()
-    following = follow(event, token)
-    following.close()
-    following.close()
+    registration = cancel_on_event(event, token)
+    registration.close()
+    registration.close()
     event.set()
     assert not token.cancelled
     assert not event._cond._waiters
@@ -47,7 +47,7 @@ def test_others_that_wait_for_the_event_are_woken_all_the_same():
 
     def act():
         for token in tokens:
-            follow(event, token)
+            cancel_on_event(event, token)
         while len(event._cond._waiters) < 3 + 2:
             pass
         event.set()
@@ -62,8 +62,8 @@ def test_setting_and_closing_at_once(close_first):
     """Neither side trips over the other."""
     for _ in range(300):
         event, token = threading.Event(), CancelToken()
-        following = follow(event, token)
-        acts = [following.close, event.set]
+        registration = cancel_on_event(event, token)
+        acts = [registration.close, event.set]
         together(*(acts if close_first else acts[::-1]))
         assert not event._cond._waiters
 

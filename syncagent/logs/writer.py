@@ -1,4 +1,10 @@
-"""The queue between a run and the disk, and the thread that empties it."""
+"""The queue between a run and the disk, and the thread that empties it.
+
+Why not a :class:`logging.handlers.QueueListener`: its ``stop()`` waits for the disk
+without a bound, its thread holds the lock of the file handler during a write (on which
+:func:`logging.shutdown` would then wait), and it cannot bound its queue or report
+losses.
+"""
 
 from __future__ import annotations
 
@@ -8,115 +14,127 @@ import threading
 from collections.abc import Callable
 from logging.handlers import QueueHandler
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..cancel import clock
-from ._process import watch_multiprocessing
-from ._record import snapshot
-from ._redaction import redact_record
+from .records import redact_record, snapshot
 
 if TYPE_CHECKING:
-    from ._file import RotatingFile
+    from .file import RotatingFile
 
-__all__ = ["LogHandler", "OnError", "LogWriter"]
+__all__ = ["LogHandler", "LogWriter", "OnError"]
 
-_THREAD_NAME = "syncagent-logs"
-
+_THREAD_NAME: Final = "syncagent-logs"
 # Every wait has a bound; an idle writer just waits again.
-_IDLE_S = 60.0
-_HANDOVER_S = 5.0
-_COMPLAINT_EVERY_S = 60.0
-_LATE_FLUSH_S = 1.0
+_IDLE_S: Final = 60.0
+_HANDOVER_S: Final = 5.0
+_COMPLAINT_EVERY_S: Final = 60.0
+_LATE_FLUSH_S: Final = 1.0
 
 OnError = Callable[[BaseException], None]
-OpenFile = Callable[[OnError], "RotatingFile"]
-
-# A record to write, an event to set when it is reached, or None: the end.
-Item = logging.LogRecord | threading.Event | None
 
 
 class LogWriter:
     """Writes the records of one set-up to its file, in order, on one daemon thread.
 
-    The thread starts with the first record, so that a server which forks its workers
-    does so before there is a thread. :class:`LogHandler` calls :meth:`put` under its
-    lock; the writer has none of its own, hence nothing a fork could leave locked.
+    The thread starts with the first record, so that a server forks its workers before
+    there is a thread. :class:`LogHandler` calls :meth:`put` under its lock; the writer
+    has no lock of its own that a fork could leave locked.
 
-    :param open_file: makes the file; called anew in a forked child.
-    :param limit: how many records may wait.
-    :param keeps_extras: whether the file shows the fields of ``extra``.
+    :param open_file: opens the file.
+    :param limit: the number of records that may wait.
+    :param keeps_extras: true if the file shows the fields of ``extra``.
+    :param on_start: called when the thread has started.
     """
 
-    def __init__(self, open_file: OpenFile, *, limit: int, keeps_extras: bool) -> None:
+    def __init__(
+        self,
+        open_file: Callable[[OnError], RotatingFile],
+        *,
+        limit: int,
+        keeps_extras: bool,
+        on_start: Callable[[], object],
+    ) -> None:
         self.keeps_extras = keeps_extras
+        #: Set when the process ends: from then on a record is written before the call
+        #: returns, because there may be no later.
+        self.is_ending = False
         self._open_file = open_file
         self._limit = limit
-        self._former: threading.Thread | None = None
-        self._file: RotatingFile | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self.queue: SimpleQueue[Item] = SimpleQueue()
-        #: Set when the process ends: from then on a record is written before the
-        #: call returns, since there may be no later.
-        self.is_ending = False
-        self._is_stopped = False
+        self._on_start = on_start
+        # Items are records to write, or functions to call when their turn comes; None
+        # ends the thread.
+        self._queue: SimpleQueue[logging.LogRecord | Callable[[], object] | None] = (
+            SimpleQueue()
+        )
         self._thread: threading.Thread | None = None
+        self._former: threading.Thread | None = None
+        self._is_stopped = False
+        self._file: RotatingFile | None = None
         # Each has one kind of writer: callers (under the handler's lock), the thread.
         self._dropped = 0
         self._failed = 0
         self._reported = 0
         self._quiet_until = float("-inf")
 
-    def follow(self, former: LogWriter) -> None:
-        """Begin when *former*, which this one replaces, has written its last record."""
+    def in_child(self) -> LogWriter:
+        """Return a new writer for a forked child: waiting records are the parent's."""
+        if self._file is not None:
+            self._file.close_files(in_child=True)
+        return LogWriter(
+            self._open_file,
+            limit=self._limit,
+            keeps_extras=self.keeps_extras,
+            on_start=self._on_start,
+        )
+
+    def start_after(self, former: LogWriter) -> None:
+        """Write nothing before *former*, which this one replaces, has finished."""
         self._former = former._thread
 
     @property
     def lost(self) -> int:
-        """How many records were dropped or could not be written."""
+        """The number of records that were dropped or could not be written."""
         return self._dropped + self._failed
 
     def has_room(self) -> bool:
-        """Tell whether a record may be put; if not, count it as lost."""
-        if self.queue.qsize() < self._limit:
+        """True if a record may be put; otherwise count it as lost."""
+        if self._queue.qsize() < self._limit:
             return True
         self._dropped += 1
         return False
 
     def put(self, record: logging.LogRecord) -> None:
         """Queue *record*; never waits, except for a moment while the process ends."""
-        self.queue.put(record)
+        self._queue.put(record)
         if self._thread is None:
-            self._start()
+            thread = threading.Thread(target=self._run, name=_THREAD_NAME, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                # No thread can start: the next record tries again, and flush() or
+                # stop() write the records on the caller's thread.
+                pass
+            else:
+                self._thread = thread
+                self._on_start()
         if self.is_ending:
             self.flush(_LATE_FLUSH_S)
 
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name=_THREAD_NAME, daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            # No thread to be had, or the interpreter ends: the next record tries
-            # again, and flush() or stop() write what waits.
-            return
-        self._thread = thread
-        watch_multiprocessing()
-
     def flush(self, timeout: float) -> bool:
-        """Wait until all that was put is written; return whether it was in time."""
+        """Wait until all records so far are written; false if that takes too long."""
         if self._is_stopped:
             return True
         if self._thread is None:
             return self._drain(timeout)
         reached = threading.Event()
-        self.queue.put(reached)
+        self._queue.put(reached.set)
         return reached.wait(timeout)
 
     def stop(self, timeout: float) -> bool:
-        """Write what waits, end the thread, close the file; idempotent.
+        """Write the waiting records, end the thread, close the file; idempotent.
 
-        :return: whether all that happened within *timeout* seconds.
+        :return: false if that takes longer than *timeout* seconds.
         """
         thread = self._thread
         if thread is None:
@@ -124,7 +142,7 @@ class LogWriter:
             self._finish()
             return is_done
         if not self._is_stopped:
-            self.queue.put(None)
+            self._queue.put(None)
         thread.join(timeout)
         if thread.is_alive():
             self._complain(
@@ -132,25 +150,15 @@ class LogWriter:
             )
         return not thread.is_alive()
 
-    def begin_in_child(self) -> None:
-        """Start over in a forked child: what waits belongs to the parent."""
-        inherited, self._file = self._file, None
-        self._former = None
-        self._begin()
-        if inherited is not None:
-            inherited.forget_lock()
-            _close(inherited)
-
-    # From here on: the thread (or, without one, whoever drains).
+    # The rest runs on the thread or, without one, on the caller's in _drain().
 
     def _run(self) -> None:
-        queue = self.queue
         if self._former is not None:
             self._former.join(_HANDOVER_S)
             self._former = None
         while True:
             try:
-                item = queue.get(timeout=_IDLE_S)
+                item = self._queue.get(timeout=_IDLE_S)
             except Empty:
                 continue
             if item is None:
@@ -162,20 +170,18 @@ class LogWriter:
         deadline = clock.now() + timeout
         while clock.now() < deadline:
             try:
-                item = self.queue.get_nowait()
+                item = self._queue.get_nowait()
             except Empty:
                 return True
             if item is not None:
                 self._handle(item)
         return False
 
-    def _handle(self, item: logging.LogRecord | threading.Event) -> None:
-        if isinstance(item, threading.Event):
-            item.set()
-            return
-        is_written = self._write(item)
-        # Not before half of the queue is free: one report for a stall, not hundreds.
-        if is_written and self.queue.qsize() <= self._limit // 2:
+    def _handle(self, item: logging.LogRecord | Callable[[], object]) -> None:
+        if not isinstance(item, logging.LogRecord):
+            item()
+        # Only when half of the queue is free: one report for a stall, not hundreds.
+        elif self._write(item) and self._queue.qsize() <= self._limit // 2:
             self._report_lost()
 
     def _write(self, record: logging.LogRecord) -> bool:
@@ -184,7 +190,7 @@ class LogWriter:
             redact_record(record)
             if self._file is None:
                 self._file = self._open_file(self._on_error)
-            # Not handle(): its lock would be held as long as a disk stalls, and
+            # Not handle(): it would hold the handler's lock while the disk stalls, and
             # logging.shutdown() waits for that lock without a bound.
             self._file.emit(record)
         except Exception as error:  # the thread survives any record
@@ -193,12 +199,12 @@ class LogWriter:
 
     def _report_lost(self) -> None:
         lost, failed = self.lost, self._failed
-        if lost == self._reported:
-            return
         count = lost - self._reported
+        if not count:
+            return
         message = (
             f"{count} log record{' was' if count == 1 else 's were'} lost before this "
-            f"line: the queue was full or the disk refused them"
+            "line: the queue was full or the disk refused them"
         )
         report = logging.LogRecord(
             "syncagent.logs", logging.WARNING, __file__, 0, message, None, None
@@ -206,49 +212,48 @@ class LogWriter:
         if self._write(report):
             self._reported = lost
         else:
-            self._failed = failed  # a report is not a record of the user's
+            self._failed = failed  # a lost report is not a lost record
 
     def _finish(self) -> None:
         if not self._is_stopped:
             self._report_lost()
         self._is_stopped = True
         if self._file is not None:
-            _close(self._file)
+            self._file.close_files()
 
     def _on_error(self, error: BaseException) -> None:
         self._failed += 1
         self._complain(f"cannot write: {error!r}; records are lost until that ends")
 
-    def _complain(self, trouble: str) -> None:
-        """Say on standard error what a log file cannot, once a minute at most."""
+    def _complain(self, problem: str) -> None:
+        """Report a problem on standard error, at most once a minute."""
         now = clock.now()
         if now < self._quiet_until or not logging.raiseExceptions:
             return
         self._quiet_until = now + _COMPLAINT_EVERY_S
         try:
-            sys.stderr.write(f"syncagent.logs: {trouble}\n")
+            sys.stderr.write(f"syncagent.logs: {problem}\n")
         except (AttributeError, OSError, ValueError):
             pass  # there is no standard error, or it is closed
 
 
 class LogHandler(QueueHandler):
-    """Hands copies of records to a writer, and never waits for it."""
+    """Passes copies of records to a writer, and never waits for it."""
 
     def __init__(self) -> None:
-        super().__init__(SimpleQueue())
+        super().__init__(SimpleQueue())  # not used: each writer has its own
         self._writer: LogWriter | None = None
 
     def use(self, writer: LogWriter | None) -> None:
-        """Hand records to *writer* from now on, to nobody if it is ``None``.
+        """Pass further records to *writer*, or drop them if it is ``None``.
 
-        :func:`logging.Handler.handle` holds the lock around :meth:`emit`, therefore
-        every record is in exactly one of the two queues when this returns.
+        :func:`logging.Handler.handle` holds the lock around :meth:`emit`: when this
+        returns, every record is in exactly one of the two queues.
         """
         lock = self.lock
         assert lock is not None
         with lock:
             self._writer = writer
-            self.queue = SimpleQueue() if writer is None else writer.queue
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queue a copy of *record*, or count it as lost."""
@@ -256,7 +261,7 @@ class LogHandler(QueueHandler):
             super().emit(record)
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Return a copy that may cross to the writer's thread."""
+        """Return a copy for the writer's thread."""
         assert self._writer is not None
         return snapshot(record, keeps_extras=self._writer.keeps_extras)
 
@@ -264,10 +269,3 @@ class LogHandler(QueueHandler):
         """Put the copy into the writer's queue."""
         assert self._writer is not None
         self._writer.put(record)
-
-
-def _close(file: RotatingFile) -> None:
-    try:
-        file.close_files()
-    except (OSError, ValueError):
-        pass  # closing reports what writing has reported already
