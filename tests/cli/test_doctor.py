@@ -110,7 +110,7 @@ def test_versions(found, wanted, fits):
     ("reply", "status", "said"),
     [
         (say("Hello\x1b[2J."), "ok", "answers: 'Hello"),
-        (say("", acts=[Status(401)]), "problem", "is the key in"),
+        (say("", acts=[Status(401)]), "problem", "check the key in"),
         (say("", acts=[Stall()]), "problem", "no whole answer in 0.5 seconds"),
     ],
     ids=["answers", "refuses", "stalls"],
