@@ -22,7 +22,7 @@ from .progress import RunProgress, ToolRound
 from .setup import Setup
 from .tool_services import ToolServices
 
-__all__ = ["Recorder", "Respondent", "Run"]
+__all__ = ["Respondent", "Run", "RunRecorder"]
 
 #: Phases in which the provider has not received the request yet.
 _NOT_SENT: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
@@ -46,7 +46,7 @@ class Respondent(Protocol):
         """Return the user's answer to a question of a tool."""
 
 
-class Recorder(Protocol):
+class RunRecorder(Protocol):
     """Writes down what a run does."""
 
     #: Records later runs of the same handle.
@@ -130,7 +130,7 @@ class Run:
         self.is_backgroundable = False
         #: Called with every event, on the thread of the run.
         self.on_event: tuple[Callable[[Any], object], ...] = setup.hooks.on_event
-        self.recording: Recorder | None = None
+        self.recording: RunRecorder | None = None
         #: The final answer, of the type that the caller asked for.
         self.value: Any = None
         #: The response that is being streamed.

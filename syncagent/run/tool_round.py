@@ -31,6 +31,7 @@ __all__ = [
     "after_tool",
     "apply_answers",
     "check_answer",
+    "check_call",
     "find_questions",
     "remember",
 ]
