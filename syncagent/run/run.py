@@ -136,8 +136,8 @@ class Run:
         #: The response that is being streamed.
         self.response: ModelResponse | None = None
         self._uncommitted: _Uncommitted | None = None
-        #: Does the last message hold blocks without content?
-        self.has_blanks = False
+        #: True if the last message has blocks without content: a repair drops them.
+        self.has_empty_blocks = False
         self._state: tuple[State, str, str] = ("processing", "", "")
         self._output_attempts = 0
         self.services: Final = ToolServices(self)
@@ -248,7 +248,7 @@ class Run:
         self.response = None
         progress, message = self.progress, accepted.message
         progress.text = message.text
-        self.has_blanks = not message.content or any(
+        self.has_empty_blocks = not message.content or any(
             isinstance(block, Text) and not block.text.strip()
             for block in message.content
         )
