@@ -35,6 +35,7 @@ def test_example_is_short_and_explained(path):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.slow
 def test_example_runs(path):
     """It ends well, and says something."""
     ended = subprocess.run(

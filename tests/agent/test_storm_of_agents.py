@@ -35,6 +35,8 @@ from syncagent.testing import (
 )
 from syncagent.transport import Retries, close_idle
 
+pytestmark = pytest.mark.slow
+
 LONG = 300.0
 
 

@@ -1,9 +1,11 @@
 """The sweep: cancel at every point where a run looks or waits."""
 
 import threading
+from itertools import cycle
 from typing import get_args
 
 import pytest
+from support.covering import each_pair, each_value
 from support.two_rounds import AGAIN, CLASSES, LAST, change, make_agent, on_server
 
 from syncagent import Agent, CancelPolicy, CancelToken, tool
@@ -21,6 +23,8 @@ from syncagent.testing import (
 from syncagent.testing.script import Send
 from syncagent.transport import Retries, close_idle
 
+pytestmark = pytest.mark.slow
+
 WAYS = ["inside", "thread", "meanwhile"]
 #: What the run of the workshop does, and can be cancelled in.
 PHASES = {"begin", "model", "stream", "turn", "before tools", "approval", "tool"}
@@ -34,9 +38,7 @@ def consume(agent, prompt):
     return stream.result
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("run", [None, consume], ids=["run", "stream"])
+@each_pair("way, width, run", WAYS, [1, 3], [None, consume])
 def test_every_point(way, width, run):
     """Promises 3 to 8 hold wherever a run is cancelled, and from wherever."""
     swept = cancel_everywhere(
@@ -47,31 +49,42 @@ def test_every_point(way, width, run):
     assert {point.stop_reason for point in swept.points} <= {"cancelled", "end_turn"}
 
 
-@pytest.mark.parametrize("partial_text", ["keep", "discard", "rollback"])
-@pytest.mark.parametrize("way", WAYS)
+@each_value("way, partial_text", WAYS, ["keep", "discard", "rollback"])
 def test_every_point_with_every_policy(way, partial_text):
     """Promise 4: whatever the policy leaves can be sent to any provider."""
     policy = CancelPolicy(partial_text=partial_text)
     cancel_everywhere(lambda: make_agent(cancel_policy=policy), "Do it.", way=way)
 
 
-@pytest.mark.parametrize("origin", get_args(Origin))
-def test_every_point_with_every_origin(origin):
-    """Promise 5: the result names whoever cancelled."""
+ORIGINS = [
+    pytest.param(get_args(Origin), id="in-turn"),
+    *(
+        pytest.param([origin], id=origin, marks=pytest.mark.stress)
+        for origin in get_args(Origin)
+    ),
+]
+
+
+@pytest.mark.parametrize("origins", ORIGINS)
+def test_every_point_with_every_origin(origins):
+    """Promise 5: the result names the origin of the cancel."""
+    sent, seen = [], []
+    turns = cycle(origins)
 
     def cancel(agent):
-        return agent.cancel("because", origin)
-
-    seen = []
+        sent.append(next(turns))
+        return agent.cancel("because", sent[-1])
 
     def run(agent, prompt):
         result = agent.run(prompt)
         if result.cancelled:
-            seen.append((result.cancellation.reason, result.cancellation.origin))
+            assert result.cancellation.reason == "because"
+            seen.append(result.cancellation.origin)
         return result
 
     cancel_everywhere(make_agent, "Do it.", cancel=cancel, run=run)
-    assert set(seen) == {("because", origin)}
+    assert seen == sent
+    assert set(seen) == set(origins)
 
 
 @pytest.mark.parametrize("kind", [threading.Event, CancelToken])
@@ -121,8 +134,7 @@ def brisk(messages):
     return say("Let me see.", *calls) if is_new else LAST
 
 
-@pytest.mark.parametrize("mode", ["after_tools", "after_turn"])
-@pytest.mark.parametrize("width", [1, 3])
+@each_value("mode, width", ["after_tools", "after_turn"], [1, 3])
 def test_every_point_for_later(mode, width):
     """Promise 3: a cancel for later is honoured too, and never lost."""
 

@@ -323,6 +323,7 @@ def open_in_process(ctx: ToolContext) -> list:
     return [len(ctx.credentials), ctx.ask("Sure?"), len(ctx.credentials)]
 
 
+@pytest.mark.slow
 def test_credentials_of_a_tool_in_a_process():
     """They reach it there, and are the same when it is called again."""
     made = tool(isolation="process", requires_auth="door")(open_in_process)

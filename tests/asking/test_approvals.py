@@ -4,8 +4,8 @@ import logging
 
 import msgspec
 import pytest
-from support.agents import SUM, add, check_usable, meanwhile, model, outcomes, told
-from support.threads import together
+from support.agents import SUM, add, check_usable, model, outcomes, told
+from support.threads import meanwhile, together
 
 from syncagent import (
     Agent,

@@ -48,6 +48,7 @@ def variants():
 
 
 @pytest.mark.parametrize("made", variants())
+@pytest.mark.slow
 def test_several_questions_of_one_tool(made):
     """Each is asked once, in order, wherever the tool runs; it is one call."""
     agent = asking(WONDER, tools=[made])
@@ -64,6 +65,7 @@ def test_several_questions_of_one_tool(made):
 
 @pytest.mark.parametrize("made", variants())
 @pytest.mark.parametrize("passes", [0, 1])
+@pytest.mark.slow
 def test_a_cancel_while_a_question_is_open(made, passes):
     """Promise 5: it was running, and nobody knows what it has done by then."""
     agent = asking(WONDER, tools=[made])

@@ -28,6 +28,7 @@ SCENES = ["headers", "stream", "tool", "worker", "approval"]
 @pytest.mark.parametrize("how", [[], ["backgroundable"]])
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
+@pytest.mark.slow
 def test_from_a_signal_handler(scene, how):
     """A real signal that comes to the main thread while that waits in run()."""
     done = run_script("background/background_script", scene, *how)

@@ -11,6 +11,8 @@ from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.events import RunFinished
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
+pytestmark = pytest.mark.slow
+
 #: Where it is raised: all that has a part in a hand-over.
 PLACES = (*STORY, *ASKING, "background/", "result.py")
 

@@ -89,6 +89,7 @@ PHASES = {
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", PHASES)
+@pytest.mark.slow
 def test_the_same_request_goes_on(name, dialect, face):
     """One request on one connection; no token is lost and none comes twice."""
     script, doing = PHASES[name]

@@ -1,8 +1,8 @@
 """What was sent to the background stays there, also with its next run."""
 
-from support.agents import check_usable, meanwhile
+from support.agents import check_usable
 from support.background import Caller, check_released, until
-from support.threads import LONG
+from support.threads import LONG, meanwhile
 
 from syncagent import Agent
 from syncagent.testing import Gate, ScriptedModel

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 from support.background import DIALECTS, model_on
+from support.covering import each_pair, each_value
 from support.threads import LONG
 from support.two_rounds import make_agent
 
@@ -15,7 +16,10 @@ from syncagent.interrupts import ApprovalRequest
 from syncagent.testing import FakeServer, call, cancel_everywhere, say
 from syncagent.transport import close_idle
 
-WAYS = pytest.mark.parametrize("way", ["inside", "thread", "meanwhile"])
+pytestmark = pytest.mark.slow
+
+WAYS = ["inside", "thread", "meanwhile"]
+SETTINGS = [{}, {"approve": None}, {"parallel_tools": 3}]
 PHASES = {"begin", "model", "stream", "turn", "before tools", "approval", "tool"}
 
 
@@ -93,8 +97,7 @@ def driven(agent, prompt):
                     step.approve()
 
 
-@WAYS
-@pytest.mark.parametrize(("number", "width"), [(0, 1), (3, 3), (12, 1), (20, 3)])
+@each_value("number, width, way", [0, 3, 12, 20], [1, 3], WAYS)
 def test_a_run_that_leaves(number, width, way):
     """Promises 3 to 8: before it has left, while it does, and afterwards."""
     swept = cancel_everywhere(
@@ -107,7 +110,7 @@ def test_a_run_that_leaves(number, width, way):
     assert swept.phases >= PHASES
 
 
-@WAYS
+@pytest.mark.parametrize("way", WAYS)
 def test_a_run_that_asks_after_it_has_left(way):
     """Promises 3 to 8: while it waits for whoever has the handle."""
     swept = cancel_everywhere(
@@ -120,8 +123,7 @@ def test_a_run_that_asks_after_it_has_left(way):
     assert swept.phases >= PHASES
 
 
-@WAYS
-@pytest.mark.parametrize("width", [1, 3])
+@each_value("width, way", [1, 3], WAYS)
 def test_a_run_whose_caller_is_released(width, way):
     """Promises 3 to 8: on its own thread from the start."""
     swept = cancel_everywhere(
@@ -134,9 +136,7 @@ def test_a_run_whose_caller_is_released(width, way):
     assert swept.phases >= PHASES
 
 
-@WAYS
-@pytest.mark.parametrize("run", [started, driven])
-@pytest.mark.parametrize("settings", [{}, {"approve": None}, {"parallel_tools": 3}])
+@each_pair("run, settings, way", [started, driven], SETTINGS, WAYS)
 def test_a_handle_and_a_driver(settings, run, way):
     """Promises 3 to 8: whoever drives, and whoever answers."""
     swept = cancel_everywhere(
@@ -145,8 +145,7 @@ def test_a_handle_and_a_driver(settings, run, way):
     assert swept.phases >= PHASES
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("run", [leaving_at(2), started, driven])
+@each_value("run, dialect", [leaving_at(2), started, driven], DIALECTS)
 def test_over_a_socket(run, dialect):
     """Promise 9: with a real connection that one thread opens and another reads."""
 

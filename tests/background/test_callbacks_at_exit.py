@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from support.threads import LONG
 
 SCRIPT = """
@@ -22,6 +23,7 @@ handle.result()
 """
 
 
+@pytest.mark.slow
 def test_a_runtime_waits_for_done_callbacks():
     """A drain is through when the callbacks are, so that none is cut off by an exit."""
     ended = subprocess.run(

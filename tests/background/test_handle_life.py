@@ -7,9 +7,9 @@ import threading
 from functools import partial
 
 import pytest
-from support.agents import SUM, add, check_usable, meanwhile, model
+from support.agents import SUM, add, check_usable, model
 from support.handles import queued, silent_stream, words_of
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from support.tools import until
 
 from syncagent import (

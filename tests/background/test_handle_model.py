@@ -19,6 +19,8 @@ from syncagent.cancel import Mailbox
 from syncagent.events import RunFinished, StateChanged
 from syncagent.testing import ScriptedModel, call, complaints, say
 
+pytestmark = pytest.mark.slow
+
 
 class Prompted(ScriptedModel):
     """Says what it is given, when it is given that."""

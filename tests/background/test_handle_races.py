@@ -251,6 +251,7 @@ def waits(handle):
     return len(handle.thread.rested.bells) > 0
 
 
+@pytest.mark.slow
 def test_a_storm_of_signals_on_the_thread_that_does_everything():
     """Handlers that end and answer come between any two steps of the main thread."""
     live, chance = [], random.Random(1)

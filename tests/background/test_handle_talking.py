@@ -280,6 +280,7 @@ def send_until_refused(handle, number):
     return number
 
 
+@pytest.mark.slow
 def test_input_at_the_very_end_of_a_run_is_heard_or_refused():
     """Never lost: more than a thousand times against the end of a one-shot handle."""
     heard = refused = 0

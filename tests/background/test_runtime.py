@@ -5,9 +5,9 @@ import signal
 import weakref
 
 import pytest
-from support.agents import check_usable, meanwhile, model
+from support.agents import check_usable, model
 from support.handles import approval, queued, silent_stream, switching_often
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from support.tools import until
 
 from syncagent import Agent, ConfigurationError, Runtime, ToolContext, abandoned, tool
@@ -211,6 +211,7 @@ def stubborn(gate):
     return Agent(model(say(call("work"))), tools=[work])
 
 
+@pytest.mark.slow
 def test_a_shutdown_tells_what_became_of_each():
     """Who came to its end, who was told to end, and who has not done so."""
     crew, gate = Runtime(), Gate()

@@ -10,6 +10,8 @@ from syncagent import Agent, CancelToken, ConfigurationError, Runtime, ToolConte
 from syncagent.messages import ToolMessage
 from syncagent.testing import ScriptedModel, call, complaints, say
 
+pytestmark = pytest.mark.slow
+
 
 @tool(requires_approval=True)
 def risky(ctx: ToolContext) -> str:

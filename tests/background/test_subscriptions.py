@@ -6,9 +6,9 @@ import threading
 import weakref
 
 import pytest
-from support.agents import add, meanwhile, model
+from support.agents import add, model
 from support.handles import Flowing, never_used, silent_stream, switching_often
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from support.tools import until
 
 from syncagent import Agent, CancelToken, ConfigurationError, ToolContext, tool

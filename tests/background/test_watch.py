@@ -6,9 +6,8 @@ import sys
 import threading
 
 import pytest
-from support.agents import meanwhile
 from support.handles import switching_often
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from support.tools import until
 
 from syncagent.asking.inbox import Inbox

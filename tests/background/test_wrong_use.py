@@ -3,9 +3,9 @@
 import threading
 
 import pytest
-from support.agents import check_usable, meanwhile, model
+from support.agents import check_usable, model
 from support.handles import approval
-from support.threads import LONG
+from support.threads import LONG, meanwhile
 from support.tools import until
 
 from syncagent import (

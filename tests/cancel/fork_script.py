@@ -128,7 +128,7 @@ def in_a_callback():
     return {"ended": ended, "ran": ran, "written": os.read(readable, 10).decode()}
 
 
-def under_fire(rounds=40):
+def under_fire(rounds):
     """Fork while other threads cancel, register and reset."""
     over = threading.Event()
     shared = CancelToken()
@@ -164,4 +164,5 @@ def under_fire(rounds=40):
 
 
 if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]]()))
+    scene, *numbers = sys.argv[1:]
+    print(json.dumps(globals()[scene](*map(int, numbers))))

@@ -13,15 +13,17 @@ import threading
 
 from syncagent import CancelToken
 
-#: Seconds without a single signal taken, after which nothing moves any more.
-STUCK = 4.0
+#: Seconds without a single signal taken, after which nothing moves any more. A busy
+#: machine must not look like a deadlock of the token.
+STUCK = {"token": 10.0, "event": 1.0}
 
 
 class Storm:
     """Take signals, one a loop; each sets the event."""
 
-    def __init__(self, event):
+    def __init__(self, event, stuck):
         self.event = event
+        self.stuck = stuck
         self.taken = 0
         signal.signal(signal.SIGALRM, self.handle)
 
@@ -44,7 +46,7 @@ class Storm:
         pause = threading.Event()
         while True:
             before = self.taken
-            pause.wait(STUCK)
+            pause.wait(self.stuck)
             if self.taken == before:
                 print("deadlock", flush=True)
                 os._exit(1)
@@ -52,7 +54,7 @@ class Storm:
 
 def main(kind, number):
     event = CancelToken().signal if kind == "token" else threading.Event()
-    storm = Storm(event)
+    storm = Storm(event, STUCK[kind])
     threading.Thread(target=storm.watch, daemon=True).start()
     storm.run(int(number))
     print(storm.taken)

@@ -9,9 +9,9 @@ from support.processes import run_script
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
-def play(name):
+def play(name, *numbers):
     """Run one scene of the fork script in an interpreter of its own."""
-    ended = run_script("cancel/fork_script", name, timeout=50)
+    ended = run_script("cancel/fork_script", name, *numbers, timeout=50)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -59,6 +59,8 @@ def test_fork_in_a_callback():
     assert play("in_a_callback") == {"ended": [0], "ran": [1], "written": "x"}
 
 
-def test_fork_while_threads_cancel():
+@pytest.mark.parametrize("rounds", [10, pytest.param(40, marks=pytest.mark.stress)])
+@pytest.mark.slow
+def test_fork_while_threads_cancel(rounds):
     """Whatever other threads did at the moment of the fork, the child works."""
-    assert play("under_fire") == 40
+    assert play("under_fire", rounds) == rounds

@@ -11,6 +11,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from syncagent import Cancelled, CancelToken
 from syncagent.testing import FakeClock
 
+pytestmark = pytest.mark.slow
+
 
 class Model:
     """What a token should be: no threads, no links, everything looked up each time."""

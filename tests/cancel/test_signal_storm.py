@@ -3,6 +3,8 @@
 import pytest
 from support.processes import run_script
 
+pytestmark = pytest.mark.slow
+
 
 def test_twenty_thousand_signals_and_no_deadlock():
     """Handlers that interrupt the token anywhere never wait for it."""

@@ -103,6 +103,7 @@ def blow(seconds, threads):
     assert storm.steps > threads
 
 
+@pytest.mark.slow
 def test_a_hundred_threads_do_everything_at_once():
     """Nothing is lost, nothing is fired twice, the first reason wins."""
     blow(seconds=4, threads=100)
@@ -128,6 +129,7 @@ def test_one_of_many_cancellers_is_first():
         assert firsts == [token.reason]
 
 
+@pytest.mark.slow
 def test_cancel_in_a_finalizer():
     """Promise 1: __del__ may cancel, wherever the collector happens to run it."""
     token, seen = CancelToken(), []

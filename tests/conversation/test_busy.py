@@ -4,8 +4,8 @@ import gc
 import threading
 
 import pytest
-from support.agents import SUM, add, check_usable, meanwhile, model
-from support.threads import LONG, together
+from support.agents import SUM, add, check_usable, model
+from support.threads import LONG, meanwhile, together
 
 from syncagent import Agent, AgentBusy, CancelToken, ConfigurationError, tool
 from syncagent.events import TextDelta

@@ -218,6 +218,7 @@ WAYS = {
 
 
 @some_lines()
+@pytest.mark.slow
 def test_ctrl_c_at_every_line(step):
     """Promises 4 and 8: wherever a run with a tool round is, all is well after it."""
     places, problems = interrupt_each_line(*WAYS["run"], step=step)
@@ -234,6 +235,7 @@ def test_ctrl_c_at_every_line_of_every_way(way):
     assert len(places) > 200
 
 
+@pytest.mark.slow
 def test_the_conversation_is_whole_at_every_line():
     """Promise 4: it can be sent at whatever line the run was interrupted."""
     _, problems = interrupt_each_line(*WAYS["resumed"], step=3)

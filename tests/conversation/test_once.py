@@ -17,6 +17,7 @@ CALLS = ["p1", "n1", "p2", "p3", "q1", "n2"]
 
 @pytest.mark.parametrize("isolation", ["here", "thread"])
 @pytest.mark.parametrize("face", ["handler", "resume"])
+@pytest.mark.slow
 def test_killed_at_every_event(tmp_path, face, isolation):
     """Once if the kill was not while it ran, else at most once; idempotent ones again.
 

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from support.agents import SUM, add, check_usable, meanwhile, model, outcomes
+from support.agents import SUM, add, check_usable, model, outcomes
+from support.threads import meanwhile
 
 from syncagent import (
     Agent,

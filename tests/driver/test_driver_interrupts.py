@@ -16,6 +16,8 @@ from syncagent.driver import Finished
 from syncagent.interrupts import ApprovalRequest, AuthRequest, AwaitingInput
 from syncagent.testing import ScriptedModel, call, say
 
+pytestmark = pytest.mark.slow
+
 PLACES = (*STORY, *ASKING)
 
 

@@ -27,6 +27,8 @@ from syncagent.exceptions import InterruptOver, InterruptPending
 from syncagent.messages import Text, UserMessage
 from syncagent.testing import ScriptedModel, call, complaints, say
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("plain", "asked", "locked", "unsure", "all_three")
 ANSWERS = {ApprovalRequest: True, AuthRequest: KEY, AwaitingInput: "so"}
 

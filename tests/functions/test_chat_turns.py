@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.agents import meanwhile
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from workbench import Point, model
 
 from syncagent import (

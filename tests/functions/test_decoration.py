@@ -204,6 +204,7 @@ def test_a_key_is_needed_when_it_is_called(monkeypatch):
     assert function.using(model=model('{"value": 1}'))("x") == 1
 
 
+@pytest.mark.slow
 def test_docstrings_that_python_takes_away():
     """With -OO there are none, and the message says so."""
     script = (

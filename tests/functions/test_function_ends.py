@@ -5,8 +5,7 @@ import threading
 from copy import copy
 
 import pytest
-from support.agents import meanwhile
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from workbench import Point, model
 
 from syncagent import (

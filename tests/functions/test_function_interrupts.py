@@ -10,6 +10,8 @@ from syncagent.cancel import live_runs
 from syncagent.messages import AssistantMessage, Text, UserMessage
 from syncagent.testing import ScriptedModel, call, complaints, say
 
+pytestmark = pytest.mark.slow
+
 PLACES = (*STORY, "functions/")
 BEFORE = [UserMessage.of("Hi"), AssistantMessage((Text("Hello."),))]
 

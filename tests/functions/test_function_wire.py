@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from support.agents import meanwhile
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from workbench import DIALECTS, Cat, Dog, Mood, Movie, Node, Point, served
 
 from syncagent import CancelToken, RunCancelled, llm_chat, llm_function

@@ -79,6 +79,7 @@ print(*counts)
 """
 
 
+@pytest.mark.slow
 def test_children_of_a_noisy_parent_neither_hang_nor_repeat(
     log_path, read_json, run_script
 ):

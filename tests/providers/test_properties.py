@@ -53,6 +53,7 @@ TOOLS = [ToolSpec("weather", "Tell it."), ToolSpec("look")]
 @every
 @patient
 @given(messages=st.lists(MESSAGES, max_size=8), system=WORDS)
+@pytest.mark.slow
 def test_any_transcript_makes_a_payload_that_is_accepted(
     dialect, rules, speech, messages, system
 ):

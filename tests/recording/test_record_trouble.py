@@ -199,6 +199,7 @@ def looking_agent_for_ever():
 
 
 @some_lines(7)
+@pytest.mark.slow
 def test_ctrl_c_at_any_line_of_it_goes_up(tmp_path, step):
     """Promise 8: it goes up as it is, the agent is free, and the file has an end."""
     path = tmp_path / "run.jsonl"

@@ -3,7 +3,8 @@
 import threading
 
 import pytest
-from support.agents import SUM, add, check_usable, meanwhile, model, outcomes, told
+from support.agents import SUM, add, check_usable, model, outcomes, told
+from support.threads import meanwhile
 
 from syncagent import Agent, Approval, ConfigurationError, ToolContext, tool
 from syncagent.hooks import Change, Deny, Retry, Skip

@@ -1,7 +1,8 @@
 """A limit ends a run, says which one it was, and leaves a conversation that goes on."""
 
 import pytest
-from support.agents import SUM, add, check_usable, meanwhile, model, outcomes
+from support.agents import SUM, add, check_usable, model, outcomes
+from support.threads import meanwhile
 
 from syncagent import (
     Agent,

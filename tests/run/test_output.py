@@ -5,7 +5,8 @@ from typing import Literal, Optional, TypedDict
 
 import msgspec
 import pytest
-from support.agents import SUM, add, check_usable, meanwhile, model
+from support.agents import SUM, add, check_usable, model
+from support.threads import meanwhile
 
 from syncagent import Agent, ConfigurationError, OutputInvalid
 from syncagent.messages import AssistantMessage, Refusal, Text, UserMessage

@@ -358,6 +358,7 @@ def test_odd_values_are_wrong(value):
     assert str(caught.value).encode()
 
 
+@pytest.mark.slow
 def test_what_is_too_deep_is_wrong():
     """A value without end does no more than another wrong one."""
     value = {"name": "a"}

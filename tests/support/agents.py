@@ -1,9 +1,5 @@
 """What tests of agents share: models that do not run dry, and a look afterwards."""
 
-import threading
-from contextlib import contextmanager
-
-from support.threads import LONG
 from syncagent.testing import ScriptedModel, call, complaints, say
 
 #: A round with one call, of the tool below.
@@ -28,28 +24,6 @@ def check_usable(agent):
     result = agent.run("Go on.")
     assert result.stop_reason == "end_turn"
     assert complaints(agent.messages) == {}
-
-
-@contextmanager
-def meanwhile(function):
-    """Call *function* on another thread while the block runs; raise what it raised."""
-    errors = []
-
-    def work():
-        try:
-            function()
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        yield thread
-    finally:
-        thread.join(LONG)
-    assert not thread.is_alive(), f"it did not end in {LONG} s"
-    if errors:
-        raise errors[0]
 
 
 def outcomes(result):

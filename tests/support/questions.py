@@ -3,8 +3,8 @@
 import threading
 import time
 
-from support.agents import check_usable, meanwhile, model, outcomes
-from support.threads import LONG
+from support.agents import check_usable, model, outcomes
+from support.threads import LONG, meanwhile
 from syncagent import Agent, ToolContext, tool
 from syncagent.messages import Json, Text, ToolMessage
 from syncagent.testing import call, say

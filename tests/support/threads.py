@@ -1,6 +1,7 @@
 """Threads that start together, and the bound on every wait in a test."""
 
 import threading
+from contextlib import contextmanager
 
 #: Seconds after which a wait in a test has failed.
 LONG = 20.0
@@ -25,5 +26,27 @@ def together(*functions, timeout=LONG):
         thread.join(timeout)
     stuck = sum(thread.is_alive() for thread in threads)
     assert not stuck, f"{stuck} of {len(threads)} threads did not end in {timeout} s"
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def meanwhile(function):
+    """Call *function* on another thread while the block runs; raise what it raised."""
+    errors = []
+
+    def work():
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join(LONG)
+    assert not thread.is_alive(), f"it did not end in {LONG} s"
     if errors:
         raise errors[0]

@@ -145,8 +145,8 @@ def test_the_command_draws_what_the_terminal_can_show(path, encoding):
     ("arguments", "words"),
     [
         (["missing.jsonl"], "cannot be read"),
-        (["run.jsonl", "-o", "missing/run.html"], "cannot be written"),
-        (["run.jsonl", "-o", "run.jsonl"], "recording itself"),
+        (["run.jsonl", "-o", "missing/run.html"], "cannot write"),
+        (["run.jsonl", "-o", "run.jsonl"], "would overwrite the recording"),
     ],
 )
 def test_mistakes_are_one_line(path, monkeypatch, capsys, arguments, words):

@@ -115,6 +115,7 @@ def many_lines(count):
         yield json.dumps(line).encode() + b"\n"
 
 
+@pytest.mark.slow
 def test_a_huge_recording_is_read_and_its_texts_are_cut(tmp_path):
     """A hundred thousand events are one row, and a page of a sensible size."""
     path = tmp_path / "run.jsonl"

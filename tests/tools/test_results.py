@@ -212,6 +212,7 @@ UNSPEAKABLE = {
 
 
 @pytest.mark.parametrize("name", UNSPEAKABLE)
+@pytest.mark.slow
 def test_what_cannot_be_said(name):
     """It is a tool error that says that the tool has run, and what to return."""
     with pytest.raises(ToolError, match="the tool has run, but") as error:

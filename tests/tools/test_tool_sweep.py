@@ -1,12 +1,15 @@
 """The sweep over tools of every kind: cancel at every point, from everywhere."""
 
 import pytest
+from support.covering import each_value
 from support.tools import model, process_id, until
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.hooks import Retry
 from syncagent.testing import call, cancel_everywhere
 from syncagent.tools.tool import Tool
+
+pytestmark = pytest.mark.slow
 
 WAYS = ["inside", "thread", "meanwhile"]
 
@@ -45,8 +48,7 @@ def asking(ctx: ToolContext) -> str:
     return ctx.ask("how?")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("width", [1, 3])
+@each_value("way, width", WAYS, [1, 3])
 def test_threads(way, width):
     """Promises 3 to 8 hold with tools that are left behind, late, or asking."""
     tools = [leaving, timed, asking]

@@ -98,6 +98,7 @@ def test_what_is_wrong_is_put_right(messages, expected, problem):
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(MESSAGES, max_size=8), st.integers(0, 8))
+@pytest.mark.slow
 def test_any_messages_can_be_repaired(messages, cut):
     """Promise 4: it is valid then; the same when done twice, or bit by bit."""
     once = repaired(*messages)

@@ -143,6 +143,7 @@ def test_no_http_at_all():
     assert len(str(error.value)) < 600
 
 
+@pytest.mark.slow
 def test_a_bomb_does_not_hold_up_a_cancel():
     """While there is more to unpack, nobody looks at the socket: but at the token."""
     bomb = gzip.compress(gzip.compress(b"\n" * 200_000_000))

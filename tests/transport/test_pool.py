@@ -107,6 +107,7 @@ def test_connections_found_by_a_resolver_are_for_nobody_else(server):
     close_idle()
 
 
+@pytest.mark.slow
 def test_an_address_that_does_not_answer_leaves_time_for_the_next(server):
     """Each of several has its share of the time to connect."""
 

@@ -14,6 +14,8 @@ from syncagent import CancelToken
 from syncagent.exceptions import SyncAgentError
 from syncagent.transport.adapter import shared_adapter
 
+pytestmark = pytest.mark.slow
+
 stress = pytest.mark.stress
 
 
@@ -42,7 +44,7 @@ def test_cancelled_at_random_moments(server, transport, calls):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("requests", [1500, pytest.param(30_000, marks=stress)])
+@pytest.mark.parametrize("requests", [450, pytest.param(30_000, marks=stress)])
 def test_bystanders_are_left_alone(server, transport, scheme, requests):
     """Promise 9: no innocent request on the same pool fails, or is answered wrongly."""
     storm, over, wrong = Storm(server, transport), threading.Event(), []

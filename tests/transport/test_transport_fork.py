@@ -75,6 +75,7 @@ def test_locks_of_the_parent_are_not_the_childs(play):
     assert play("what_is_made_anew") == {"contexts": 0, "is_new": True}
 
 
+@pytest.mark.slow
 def test_answers_never_cross(play):
     """Promise 9: forks under fire, and every answer fits its question."""
     assert play("under_fire") == {"wrong": [], "right": True}

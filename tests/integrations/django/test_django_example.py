@@ -39,6 +39,7 @@ def test_stop(example):
     assert anna.ask(f"{path}/cancel", {})[0] == 409
 
 
+@pytest.mark.slow
 def test_commands(example):
     """Another process lists what is live, and ends it."""
     run = Visitor(example.url).ask("runs", {"prompt": "work 20 seconds"})[1]

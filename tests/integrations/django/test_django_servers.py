@@ -129,6 +129,7 @@ def test_many_streams_at_once(site, fake):
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.slow
 def test_a_crowd_that_vanishes(site, fake, seed):
     """Issue 8: of many clients that go at random moments, no run is left behind."""
     chance = random.Random(seed)

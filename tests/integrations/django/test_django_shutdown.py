@@ -6,6 +6,7 @@ from support.threads import LONG
 
 
 @pytest.mark.parametrize("name", ["django-gunicorn", "django-uvicorn"])
+@pytest.mark.slow
 def test_sigterm(name, tmp_path, fake):
     """Issue 8: SIGTERM cancels with origin shutdown, and the server leaves at once."""
     with Site(name, tmp_path) as site:

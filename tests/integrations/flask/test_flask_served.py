@@ -86,6 +86,7 @@ def test_a_foreign_stop(served, guest):
     stream.until("end")
 
 
+@pytest.mark.slow
 def test_a_reload_in_the_middle():
     """A client that returns in time misses nothing and gets nothing twice."""
     with Served(grace=20) as served, served.visitor() as guest:

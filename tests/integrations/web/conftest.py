@@ -1,29 +1,52 @@
-"""Fixtures with real servers."""
+"""Fixtures with real servers, each started once for all tests that can share it."""
+
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
+from support.web.replies import reply_to
 from support.web.servers import SERVERS, Server
 
 from syncagent.testing import FakeServer
 
-
-@pytest.fixture(scope="module", params=SERVERS)
-def server(request):
-    """A real server with the application of the tests, in a process of its own."""
-    with Server(request.param) as running:
-        yield running
+#: Enough for the tests with many clients at a time.
+THREADS = 24
 
 
-@pytest.fixture(scope="module")
-def gthread():
-    """The server that most tests of the endpoints need only one of."""
-    with Server("gunicorn-gthread") as running:
-        yield running
+@pytest.fixture(scope="session")
+def start_server():
+    """Return a function that starts a server, or returns it if it runs already."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(name):
+            return stack.enter_context(Server(name, threads=THREADS))
+
+        yield start
+
+
+@pytest.fixture(scope="session", params=SERVERS)
+def server(request, start_server):
+    """Each kind of server with the application of the tests."""
+    return start_server(request.param)
+
+
+@pytest.fixture(
+    scope="session", params=[each for each in SERVERS if each != "gunicorn-sync"]
+)
+def threaded(request, start_server):
+    """Each kind of server that serves several requests at a time."""
+    return start_server(request.param)
+
+
+@pytest.fixture(scope="session")
+def gthread(start_server):
+    """One server, for what does not depend on its kind."""
+    return start_server("gunicorn-gthread")
 
 
 @pytest.fixture
 def fake():
-    """A provider that says what the prompt of a request asks for."""
-    from support.web.replies import reply_to
-
+    """A provider whose answer is named by the prompt of the request."""
     with FakeServer(reply_to) as running:
         yield running

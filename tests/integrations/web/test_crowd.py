@@ -7,6 +7,8 @@ import pytest
 from support.threads import LONG
 from support.web.servers import SERVERS, Server
 
+pytestmark = pytest.mark.slow
+
 #: Those that can serve more than one request at a time.
 THREADED = [name for name in SERVERS if name != "gunicorn-sync"]
 #: What a client does: where it vanishes, if it does.
@@ -67,11 +69,9 @@ def crowd(server, fake, number, seed):
     assert after["abandoned"] == 0
 
 
-@pytest.mark.parametrize("name", THREADED)
-def test_some_streams(name, fake):
+def test_some_streams(threaded, fake):
     """Issue 8: of streams that vanish at random none is left, on any server."""
-    with Server(name, threads=24) as server:
-        crowd(server, fake, 24, seed=7)
+    crowd(threaded, fake, threaded.threads, seed=7)
 
 
 @pytest.mark.stress

@@ -9,6 +9,8 @@ import pytest
 from support.threads import LONG
 from support.web.servers import HERE, Server, moments
 
+pytestmark = pytest.mark.slow
+
 WORKERS = ["gunicorn-sync", "gunicorn-gthread"]
 #: Seconds for which gunicorn on its own would let a stream continue.
 GRACEFUL = 15

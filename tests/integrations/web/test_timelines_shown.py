@@ -12,7 +12,7 @@ from syncagent.testing import ScriptedModel, call, say
 @tool
 def fails() -> str:
     """Fail, and name a host."""
-    raise OSError("db7.internal does not answer")
+    raise OSError("dbhost.internal does not answer")
 
 
 @pytest.mark.parametrize("show", [False, True])
@@ -26,4 +26,4 @@ def test_what_tools_raise(show):
         page = views.timeline(WebRequest(original=ANNA), run.id).body.decode()
     assert "It failed." in page
     assert "fails" in page
-    assert ("db7.internal" in page) is show
+    assert ("dbhost.internal" in page) is show

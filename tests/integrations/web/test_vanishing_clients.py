@@ -91,6 +91,7 @@ def test_the_next_request_is_served(server, fake, before):
 
 
 @pytest.mark.parametrize("worker", ["gunicorn-sync", "gunicorn-gthread"])
+@pytest.mark.slow
 def test_tls(worker, fake, tmp_path):
     """Issue 8: with TLS that ends in the server a lost client is seen as well."""
     authority = trustme.CA()

@@ -17,7 +17,9 @@ TALKS = {
     "approval": say(call("launch", {"where": "the moon"})),
     "secret": say(call("pay")),
     "question": say(call("inquire")),
-    "failure": say("never", acts=[Status(400, "internal host db7, key sk-12345678")]),
+    "failure": say(
+        "never", acts=[Status(400, "internal host dbhost, key sk-12345678")]
+    ),
 }
 
 

@@ -292,6 +292,7 @@ def test_cancel_in_a_signal_handler(token, mail):
     assert is_gone(alarm.pids[0])
 
 
+@pytest.mark.slow
 def test_ctrl_c(token, mail):
     """7: what a handler raises goes on up, and the program is gone."""
 

@@ -249,6 +249,7 @@ def test_interactive(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
+@pytest.mark.slow
 def test_workers_die_with_the_parent(tmp_path, mail, way):
     """7: when the parent is gone, however, busy and idle workers are."""
     text = f"""

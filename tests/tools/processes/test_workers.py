@@ -283,6 +283,7 @@ def test_ctrl_c(mail):
     assert is_gone(pids[0])
 
 
+@pytest.mark.slow
 def test_twenty_at_once():
     """9: random kills hit their own calls only, and the others come back right."""
     randomly = random.Random(20)

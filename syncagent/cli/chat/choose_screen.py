@@ -1,4 +1,4 @@
-"""Which terminal there is."""
+"""Choose the screen for the terminal at hand."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ import os
 import sys
 
 from .line_screen import LineScreen
-from .plain_screen import PlainScreen
 from .screen import Screen
 
 __all__ = ["choose_screen"]
 
 
 def choose_screen(*, is_plain: bool = False) -> Screen:
-    """Return the richest that works here.
+    """Return the richest screen that works here.
 
-    :param is_plain: do without what is not in the standard library?
+    :param is_plain: use only the standard library.
     """
-    if not _is_terminal(sys.stdin) or not _is_terminal(sys.stdout):
+    is_dumb = os.environ.get("TERM", "dumb") == "dumb"
+    is_drawable = _is_terminal(sys.stdin) and _is_terminal(sys.stdout) and not is_dumb
+    if is_plain or not is_drawable:
         return LineScreen()
-    if os.environ.get("TERM", "dumb") == "dumb":
-        return LineScreen()
-    if is_plain:
-        return PlainScreen()
     try:
         from .rich_screen import RichScreen
-    except ImportError:  # extra [cli] is not there, and need not be
-        return PlainScreen()
+    except ImportError:  # the extra [cli] is optional
+        return LineScreen()
     return RichScreen()
 
 

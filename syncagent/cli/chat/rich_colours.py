@@ -1,4 +1,4 @@
-"""Some colour for what is said, by rich: headings, code, what stands out."""
+"""Colours for the rows of a chat, by rich: headings, code, emphasis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from .screen import LineKind
 
-__all__ = ["Colour"]
+__all__ = ["RowColours"]
 
 _KINDS: Final = {
     "user": "bold",
@@ -28,10 +28,10 @@ _INLINE: Final = (
 )
 
 
-class Colour:
-    """Give rows their colour; it remembers whether they are code.
+class RowColours:
+    """Adds colours to rows; it remembers whether they are inside a code block.
 
-    :param is_plain: give them none?
+    :param is_plain: add none.
     """
 
     def __init__(self, *, is_plain: bool) -> None:
@@ -44,13 +44,13 @@ class Colour:
         self._is_plain = is_plain
         self._is_code = False
 
-    def of_line(self, row: str, kind: LineKind) -> str:
-        """Return a row of a line, with its escape sequences."""
+    def line(self, row: str, kind: LineKind) -> str:
+        """Return a row of the session with its escape sequences."""
         self._is_code = False
         return self._render(Text(row, style=_KINDS[kind]))
 
-    def of_answer(self, row: str) -> str:
-        """Return a row of what the model says, with its escape sequences."""
+    def response(self, row: str) -> str:
+        """Return a row of a response with its escape sequences."""
         text = Text(row)
         if _FENCE.match(row):
             self._is_code = not self._is_code
