@@ -20,6 +20,7 @@ from syncagent.events import TextDelta
 from syncagent.models import OpenAIChat
 from syncagent.testing import ScriptedModel, call, say
 from syncagent.tools.processes import call as workers
+from syncagent.tools.processes import pool
 from syncagent.transcript import Transcript
 from syncagent.transport import close_idle
 
@@ -234,7 +235,7 @@ def processes() -> Iterator[Row]:
     )
     here.close()
     process.join(10)
-    workers.close_idle()
+    pool.close_idle()
 
 
 def echo_for_ever(there: Connection[Any, Any]) -> None:

@@ -20,7 +20,7 @@ from benchmarks.latency import delay, percentile_99
 from benchmarks.measure import Row
 from syncagent import Agent, Cancelled, CancelToken
 from syncagent.models import OpenAIChat
-from syncagent.tools.processes import call as workers
+from syncagent.tools.processes import pool
 from syncagent.transport import Transport, close_idle
 
 #: How often a run is cancelled in each place, and where a process is killed.
@@ -46,7 +46,7 @@ def rows() -> Iterator[Row]:
         for place in places(server):
             yield one_place(place, FLOORS[place.floor][1](server, place), randomly)
         yield from all_at_once(server)
-    workers.close_idle()
+    pool.close_idle()
     close_idle()
 
 

@@ -54,7 +54,7 @@ def rows() -> Iterator[Row]:
 
 def scripted() -> ScriptedModel:
     model = ScriptedModel(lambda messages: ANSWER, piece=1000)
-    model.asked = _Nothing()
+    model.requests = _Nothing()
     return model
 
 

@@ -45,9 +45,9 @@ nitpick_ignore_regex = [
     (
         "py:.*",
         r"syncagent\.(_closeable|asking|background|conversation|functions|run|schemas"
-        r"|tools\.raw|integrations\.web)\..*",
+        r"|tools\.raw|tools\.context|integrations\.web)\..*",
     ),
-    ("py:.*", r"syncagent\.(cancel\.\w+|logs\._\w+|transport\.\w+)\..*"),
+    ("py:.*", r"syncagent\.(cancel\.\w+|logs\.\w+|transport\.\w+)\..*"),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
     ("py:.*", r"syncagent\.transcript\.turns\.(User|Assistant)Turn"),
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*|typing\.~_P)"),

@@ -47,4 +47,4 @@ def talk() -> Agent:
 
 if __name__ == "__main__":
     messages = talk()
-    print(f"{len(messages)} messages were said.")
+    print(f"The conversation has {len(messages)} messages.")

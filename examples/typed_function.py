@@ -36,7 +36,7 @@ def judge(text: str, *, language: str = "English") -> Review:
 def main():
     review = judge("The soup was cold.")
     print(review, type(review).__name__)
-    print("the model was told:", MODEL.asked[1][-1].content[0].text)
+    print("the model was told:", MODEL.requests[1][-1].content[0].text)
 
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()

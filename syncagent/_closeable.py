@@ -1,4 +1,4 @@
-"""What is closed at the end of a ``with`` block."""
+"""Objects that a ``with`` block closes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _T = TypeVar("_T", bound="Closeable")
 
 
 class Closeable(ABC):
-    """Something with a ``close()``, which a ``with`` block calls."""
+    """Base class of objects with a ``close()``, which a ``with`` block calls."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it."""
+        """Release what the object holds."""
 
     def __enter__(self: _T) -> _T:
         return self

@@ -1,4 +1,4 @@
-"""Keys, bearer tokens and passwords made unreadable in text that people will see."""
+"""Mask keys, bearer tokens and passwords in text that people will see."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ __all__ = [
 
 MASK = "***"
 _SHORTEST_HIDDEN = 8
-# What is shorter than this is no clue.
+# A part of a secret shorter than this reveals nothing.
 _SHORTEST_HALF = 3
 
-# Every pattern below runs in linear time. Two rules keep it so: whatever may be long
-# ends a match (nothing after it can fail and send the search back), and gaps between
-# two parts have an upper bound. A look-ahead at the first letter halves their cost.
+# Every pattern below runs in linear time. Two rules ensure it: a part of unbounded
+# length ends its match (nothing after it can fail and cause backtracking), and gaps
+# between two parts have an upper bound. A look-ahead at the first letter is cheap, and
+# halves the cost of the rest.
 
 # Names whose value is secret; only the end of a name counts ("OPENAI_API_KEY").
 _NAMES = (
@@ -86,7 +87,7 @@ _KEY = re.compile(
     re.VERBOSE,
 )
 
-# What follows "Bearer" in prose and in WWW-Authenticate.
+# Words that follow "Bearer" in prose and in WWW-Authenticate.
 _NOT_A_BEARER = re.compile(
     r"(?:auth\w*|credentials?|error|headers?|realm|schemes?|scope|tokens?)[.=-]*",
     re.IGNORECASE,
@@ -105,7 +106,7 @@ def _mask_scheme(match: re.Match[str]) -> str:
 
 
 def _is_basic(value: str) -> bool:
-    """Tell whether *value* is base64 of ``user:password``, and not a word of prose."""
+    """Return whether *value* is base64 of ``user:password``, not a word of prose."""
     value = value.rstrip("=.")
     value = value[: len(value) - (len(value) % 4 == 1)]
     try:
@@ -129,8 +130,8 @@ _KEY_HINTS = (
     *("github_pat_", "gho_", "ghp_", "ghr_", "ghs_", "ghu_"),
 )
 
-# A pattern is tried where one of its hints is in the text (in small letters): most
-# lines have none, and to look for a word is cheap.
+# A pattern is tried only if one of its hints is in the text (in lower case): most lines
+# have none, and searching for a word is cheap.
 _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Any], ...] = (
     (("://",), _IN_URL, rf"\1:{MASK}@"),
     (
@@ -151,39 +152,39 @@ _hidden: dict[str, None] = {}
 def hide(secret: str) -> None:
     """Mask *secret* in every log record from now on, wherever it appears.
 
-    :param secret: the exact value; its URL-quoted and its escaped forms count too.
-    :raises ConfigurationError: if it is shorter than 8 characters, because masking it
-        would tear holes into ordinary text.
+    :param secret: the exact value; its URL-quoted and escaped forms are masked, too.
+    :raises ConfigurationError: it is shorter than 8 characters; masking it would
+        damage ordinary text.
     """
     if not isinstance(secret, str):
         raise TypeError(f"secret must be a str, not {type(secret).__name__}")
     if len(secret.strip()) < _SHORTEST_HIDDEN:
         raise ConfigurationError(
-            f"a secret of {len(secret.strip())} characters cannot be hidden: masking "
-            f"so short a text would damage ordinary log lines; "
-            f"hide values of at least {_SHORTEST_HIDDEN} characters"
+            f"a secret of {len(secret.strip())} characters cannot be hidden, because "
+            "masking so few characters would damage ordinary text; hide values of "
+            f"at least {_SHORTEST_HIDDEN} characters"
         )
     _hidden[secret] = None
 
 
 def hidden() -> tuple[str, ...]:
-    """Return the values that were given to :func:`hide`."""
+    """Return the values passed to :func:`hide`."""
     return tuple(_hidden)
 
 
 def unhide(secret: str) -> None:
-    """Forget a value given to :func:`hide`, for example a key that was rotated."""
+    """Forget a value passed to :func:`hide`, for example a rotated key."""
     _hidden.pop(secret, None)
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Return *text* with *secrets* masked: as they are, quoted, and escaped."""
+    """Return *text* with *secrets* masked: verbatim, URL-quoted and escaped."""
     known = tuple(filter(None, secrets))
     return _pattern(known).sub(MASK, text) if known else text
 
 
 def without_half(text: str, secrets: Iterable[str]) -> str:
-    """Return *text*, which was cut off, without half a secret at its end."""
+    """Return *text*, which was cut off, without a part of a secret at its end."""
     longest = 0
     for secret in secrets:
         for form in _forms(secret):
@@ -196,7 +197,7 @@ def without_half(text: str, secrets: Iterable[str]) -> str:
 
 def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str]:
     forms = {form for secret in secrets for form in _forms(secret)}
-    # Longest first: a secret that contains another one goes as a whole.
+    # Longest first: a secret that contains another one is masked as a whole.
     return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
 
 
@@ -204,7 +205,7 @@ _hidden_pattern = lru_cache(maxsize=4)(_pattern)
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield the ways in which a secret may be written."""
+    """Yield the forms in which a secret may appear."""
     from urllib.parse import quote, quote_plus
 
     as_json = json.dumps(secret)[1:-1]
@@ -218,15 +219,15 @@ def redact(text: str) -> str:
     secrets = tuple(_hidden)
     if secrets:
         text = _hidden_pattern(secrets).sub(MASK, text)
-    small = text.lower()
+    lowered = text.lower()
     for hints, pattern, replacement in _RULES:
         for hint in hints:
-            if hint in small:
+            if hint in lowered:
                 text = pattern.sub(replacement, text)
                 break
     return text
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether what goes by *name* is a credential ("OPENAI_API_KEY")."""
+    """Return whether *name* is that of a credential ("OPENAI_API_KEY")."""
     return _SECRET_NAME.search(name) is not None

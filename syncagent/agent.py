@@ -25,7 +25,7 @@ from .messages import Message, Prompt, user_message
 from .models.model import Model
 from .models.names import find_model
 from .policies import CancelPolicy, Limits
-from .recording import Part, Record, Recorded
+from .recording import Record, Recorder, SubAgentRecorder
 from .result import RunResult
 from .run.setup import Setup
 from .tools.agent_tool import agent_as_tool
@@ -150,7 +150,7 @@ class Agent:
             cancel=cancel,
             output=output,
             on_busy=on_busy,
-            record=Recorded.at(record),
+            record=Recorder.at(record),
         )
         if backgroundable:
             return run_releasable(self._conversation, request)
@@ -180,7 +180,7 @@ class Agent:
                 cancel=cancel,
                 output=output,
                 on_busy=on_busy,
-                record=Recorded.at(record),
+                record=Recorder.at(record),
             )
         )
 
@@ -190,7 +190,7 @@ class Agent:
         observer: Callable[[StreamEvent], object],
         prompt: Prompt,
         *,
-        record: Record | Part | None = None,
+        record: Record | SubAgentRecorder | None = None,
         **settings: Any,
     ) -> RunResult:
         """Run as a part of another run: ``ctx.agent()`` calls this.
@@ -203,7 +203,7 @@ class Agent:
         request = RunRequest(
             prompt=user_message(prompt),
             outer=outer,
-            record=record if isinstance(record, Part) else Recorded.at(record),
+            record=Recorder.at(record),
             **settings,
         )
         return run_to_end(self._conversation, request, observer)

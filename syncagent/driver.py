@@ -12,15 +12,14 @@ from ._closeable import Closeable
 from .asking.answering import Attendance
 from .asking.inbox import Inbox
 from .asking.questions import OpenQuestions
-from .cancel import CancelMode, CancelToken, Receipt, RunClaim
-from .cancel.deferred import check_mode
-from .cancel.reason import make_cause
+from .cancel import CancelToken, RunClaim
+from .cancel.claim import CancelsRun
 from .conversation.conversation import Conversation
 from .conversation.request import RunRequest
 from .conversation.run_stream import RunStream
 from .conversation.saved import save
 from .events import InterruptRaised, RunFinished, StreamEvent
-from .exceptions import AgentBusy, InterruptPending, Origin
+from .exceptions import AgentBusy, InterruptPending
 from .interrupts import AwaitingInput, Interrupt
 from .messages import Message, Prompt, UserMessage, user_message
 from .result import RunResult
@@ -55,10 +54,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     state: str
 
 
-class Driver(Closeable):
+class Driver(CancelsRun, Closeable):
     """Drive the runs of an agent, on the thread that calls :meth:`next`.
 
-    Answer interrupts on any thread. A ``with`` block closes the driver at its end.
+    Answer interrupts and call :meth:`cancel` on any thread; after a cancel, ``next()``
+    returns the result. A ``with`` block closes the driver at its end.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Driver(Closeable):
                 return self._await_input()
             claim = stream.claim
             # No tool runs between two calls of next(): "after the tools" is now.
-            is_ending = claim.token.cancelled or claim.later.due(["after_tools"])
+            is_ending = claim.token.cancelled or claim.deferred.due(["after_tools"])
             if not is_ending:
                 question = self._next_question()
                 if question is not None:
@@ -216,24 +216,8 @@ class Driver(Closeable):
 
     # -- ending --------------------------------------------------------------------
 
-    def cancel(
-        self,
-        reason: str = "",
-        origin: Origin = "user",
-        *,
-        mode: CancelMode = "now",
-        force: bool = False,
-    ) -> Receipt:
-        """Cancel the run that is live or waits for its turn, if there is one.
-
-        :meth:`next` then returns its result. As safe as
-        :meth:`syncagent.Agent.cancel`.
-        """
-        claim = self._claim
-        if claim is None:
-            check_mode(mode)
-            return Receipt(None, make_cause(reason, origin))
-        return claim.cancel(reason, origin, mode=mode, force=force)
+    def _find_claim(self) -> RunClaim | None:
+        return self._claim  # cancel() of this run makes next() return its result
 
     def close(self) -> None:
         """End the live run, if there is one; the agent keeps input not taken."""

@@ -1,4 +1,8 @@
-"""The events that a run yields."""
+"""The events of a run, the states it passes through, and their JSON lines.
+
+A turn of the model yields ``Event``, a run ``RunEvent``, and a stream ``StreamEvent``,
+whose last one is :class:`RunFinished`.
+"""
 
 from __future__ import annotations
 
@@ -40,57 +44,60 @@ __all__ = [
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="type", gc=False):
-    """What all events have in common."""
+    """The base of all events."""
+
+
+# -- a turn of the model -----------------------------------------------------------
 
 
 class MessageStarted(_Event, frozen=True, tag="message_started", gc=False):
-    """The model begins to answer."""
+    """The model starts to respond."""
 
     model: str = ""
-    #: The provider's own name for the answer.
+    #: The provider's id of the response.
     message_id: str = ""
 
 
 class TextDelta(_Event, frozen=True, tag="text_delta", gc=False):
-    """More words."""
+    """A piece of text."""
 
     text: str
 
 
 class ThinkingDelta(_Event, frozen=True, tag="thinking_delta", gc=False):
-    """More thinking."""
+    """A piece of thinking."""
 
     text: str
 
 
 class ToolCallStarted(_Event, frozen=True, tag="tool_call_started", gc=False):
-    """The model begins to write a tool call."""
+    """The model starts to write a tool call."""
 
     call_id: str
     name: str
 
 
 class ToolCallDelta(_Event, frozen=True, tag="tool_call_delta", gc=False):
-    """More of the arguments."""
+    """A piece of the arguments of a tool call."""
 
     call_id: str
     arguments: str
 
 
 class ToolCallReady(_Event, frozen=True, tag="tool_call_ready"):
-    """A tool call is written; nothing of it will change."""
+    """A tool call is complete and will not change."""
 
     call: ToolCall
 
 
 class UsageUpdated(_Event, frozen=True, tag="usage_updated"):
-    """The provider says how many tokens this answer has taken so far."""
+    """The provider reports the tokens that this response has used so far."""
 
     usage: Usage
 
 
 class MessageFinished(_Event, frozen=True, tag="message_finished"):
-    """The answer is complete."""
+    """The response is complete."""
 
     message: AssistantMessage
     usage: Usage
@@ -108,6 +115,9 @@ Event = (
 )
 
 
+# -- a run -------------------------------------------------------------------------
+
+
 class ToolStarted(_Event, frozen=True, tag="tool_started"):
     """A tool is called."""
 
@@ -117,65 +127,65 @@ class ToolStarted(_Event, frozen=True, tag="tool_started"):
 
 
 class ToolProgress(_Event, frozen=True, tag="tool_progress"):
-    """A tool says how far it is.
+    """A tool reports its progress.
 
-    One that runs on the run's own thread is heard when it has ended; a hook's
-    ``on_event`` hears it at once.
+    Reports of a tool on the run's own thread are yielded when the tool has ended; the
+    ``on_event`` of a hook gets them at once.
     """
 
     call_id: str
     name: str
-    #: Whatever the tool gives to ``ctx.progress()``.
+    #: The argument of ``ctx.progress()``.
     value: Any = None
 
 
 class ToolFinished(_Event, frozen=True, tag="tool_finished"):
-    """A tool has ended, or will not be called."""
+    """A tool call has ended, or will not be made."""
 
     call_id: str
     outcome: Outcome
     name: str
-    #: What the model is told.
+    #: The result that the model gets.
     result: ToolResult
 
 
 class TurnFinished(_Event, frozen=True, tag="turn_finished"):
-    """The model has answered; if it calls tools, those come next."""
+    """The model has responded; its tool calls, if any, come next."""
 
     message: AssistantMessage
     usage: Usage
 
 
 class StateChanged(_Event, frozen=True, tag="state_changed"):
-    """The run does something else now."""
+    """The run has entered another state."""
 
     #: One of the states of :attr:`syncagent.Agent.state`.
     state: str
-    #: The tool that it is about, if it is about one.
+    #: The tool concerned, or an empty string.
     tool: str = ""
     call_id: str = ""
-    #: What went wrong, if something did.
+    #: The error message, or an empty string.
     message: str = ""
 
 
 class InterruptRaised(_Event, frozen=True, tag="interrupt_raised"):
-    """Somebody has to be asked; what is asked is asked at once."""
+    """The run has questions, which are all asked at once."""
 
     interrupts: tuple[Interrupt, ...]
 
 
 class BackgroundRequested(_Event, frozen=True, tag="background_requested", gc=False):
-    """The run is to go on in the background, while its tools run on."""
+    """The run moves to the background while its tools keep running."""
 
 
 class Lagged(_Event, frozen=True, tag="lagged", gc=False):
-    """Whoever follows a run was too slow, or too late, for some of its events."""
+    """A subscriber was too slow, or too late, to get some of the events."""
 
-    #: How many.
+    #: The number of events missed.
     missed: int
 
 
-#: What a run yields; the last one is :class:`syncagent.events.RunFinished`.
+#: The events that a run yields before :class:`RunFinished`.
 RunEvent = (
     MessageStarted
     | TextDelta
@@ -194,61 +204,19 @@ RunEvent = (
 )
 
 
-class RunState(str):
-    """A state such as ``"executing_tool"``: a string that knows more."""
-
-    #: The tool that it is about, if it is about one.
-    tool: str
-    call_id: str
-    #: What went wrong, if something did.
-    message: str
-
-    def __new__(cls, changed: StateChanged) -> RunState:
-        state = super().__new__(cls, changed.state)
-        state.tool, state.call_id = changed.tool, changed.call_id
-        state.message = changed.message
-        return state
-
-
 class RunFinished(msgspec.Struct, frozen=True, tag_field="type", tag="run_finished"):
     """The last event of every run."""
 
     result: RunResult
 
 
-#: What a stream yields.
+#: The events that a stream yields.
 StreamEvent = RunEvent | RunFinished
 
 
-def _spelled(value: Any) -> str:
-    """Return something for what JSON has no word for, such as an object of a tool."""
-    return repr(value)
+# -- states ------------------------------------------------------------------------
 
-
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=_spelled)
-
-
-_DECODER: Final = msgspec.json.Decoder(StreamEvent | Lagged)
-
-
-def encode_event(event: StreamEvent | Lagged) -> bytes:
-    """Return *event* as one line, without its end.
-
-    What JSON has no word for, in what a tool or a typed answer says, is its ``repr()``.
-    """
-    return _ENCODER.encode(event)
-
-
-def decode_event(line: bytes | str) -> StreamEvent | Lagged:
-    """Return the event that a line stands for.
-
-    :raises ValueError: it stands for none.
-    """
-    event: StreamEvent | Lagged = _DECODER.decode(line)
-    return event
-
-
-#: What a run is doing, for those who look on.
+#: The states of a run.
 State = Literal[
     "idle",
     "processing",
@@ -260,3 +228,42 @@ State = Literal[
     "done",
     "failed",
 ]
+
+
+class RunState(str):
+    """A state with its details: a string such as ``"executing_tool"``."""
+
+    #: The tool concerned, or an empty string.
+    tool: str
+    call_id: str
+    #: The error message, or an empty string.
+    message: str
+
+    def __new__(cls, changed: StateChanged) -> RunState:
+        state = super().__new__(cls, changed.state)
+        state.tool, state.call_id = changed.tool, changed.call_id
+        state.message = changed.message
+        return state
+
+
+# -- JSON --------------------------------------------------------------------------
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
+_DECODER: Final = msgspec.json.Decoder(StreamEvent | Lagged)
+
+
+def encode_event(event: StreamEvent | Lagged) -> bytes:
+    """Return *event* as one line of JSON, without a line break.
+
+    A value of a tool, or an output, that JSON cannot represent becomes its ``repr()``.
+    """
+    return _ENCODER.encode(event)
+
+
+def decode_event(line: bytes | str) -> StreamEvent | Lagged:
+    """Return the event that :func:`encode_event` encoded.
+
+    :raises ValueError: *line* does not hold an event.
+    """
+    event: StreamEvent | Lagged = _DECODER.decode(line)
+    return event

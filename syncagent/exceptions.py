@@ -4,36 +4,36 @@
 
     SyncAgentError(Exception)
     ├─ ConfigurationError(ValueError)    a setting or an argument cannot work
-    │  ├─ InterruptOver()                what is answered is over
+    │  ├─ InterruptOver()                the question is no longer open
     │  ├─ RecordingInvalid()             a recording cannot be read
     │  ├─ StateInvalid()                 a saved state cannot be used
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
-    ├─ RunStopped()                      a run did not come to its end
+    ├─ RunStopped()                      a run was stopped before its end
     │  ├─ RunCancelled()                 it was cancelled
     │  ├─ LimitReached()                 a limit ended it
-    │  └─ OutputInvalid(ValueError)      its answer is not of the type asked for
+    │  └─ OutputInvalid(ValueError)      its output is not of the requested type
     ├─ ToolError()                       for tools: tell the model what is wrong
-    ├─ TransportError(OSError)           no complete answer came
+    ├─ TransportError(OSError)           no complete response came
     │  ├─ ConnectionFailed(ConnectionError)   none began
-    │  ├─ StreamBroken(ConnectionError)       it ended before its end
+    │  ├─ StreamBroken(ConnectionError)       it ended too early
     │  ├─ RequestTimeout(TimeoutError)        a wait was too long
     │  │  ├─ ConnectTimeout()                 for the connection
     │  │  ├─ SendTimeout()                    for the server to take the request
-    │  │  ├─ HeadersTimeout()                 for the answer to begin
+    │  │  ├─ HeadersTimeout()                 for the response to begin
     │  │  ├─ FirstEventTimeout()              for its first event
     │  │  ├─ StallTimeout()                   for the next event
     │  │  └─ TotalTimeout()                   for all of it, retries included
-    │  ├─ RedirectRefused()                   it is said to be elsewhere
+    │  ├─ RedirectRefused()                   the server points elsewhere
     │  └─ ResponseTooLarge()                  it is larger than allowed
-    └─ ProviderError()                   the server answered, with an error
+    └─ ProviderError()                   the server responded with an error
        ├─ AuthenticationFailed()         it does not accept the key
        ├─ RateLimited()                  it has had too many requests
-       ├─ ProviderUnavailable()          it cannot answer now
+       ├─ ProviderUnavailable()          it cannot respond now
        ├─ RequestRejected()              it will never accept this request
        │  └─ ContextTooLong()            because the conversation is too long
-       └─ ProtocolError()                it said something that makes no sense
+       └─ ProtocolError()                its response makes no sense
 
     Cancelled(BaseException)             not an error: the signal that unwinds a run
 
@@ -97,9 +97,9 @@ Origin = Literal[
 
 
 class SyncAgentError(Exception):
-    """Anything that this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
-    #: What a model had used up to there, a :class:`~syncagent.usage.Usage`.
+    #: The usage of a model up to the error, a :class:`~syncagent.usage.Usage`.
     usage: Any = None
 
 
@@ -108,11 +108,11 @@ class ConfigurationError(SyncAgentError, ValueError):
 
 
 class InterruptOver(ConfigurationError):
-    """What is answered was answered already, or its run has gone on or ended."""
+    """The question was answered already, or its run has been resumed or has ended."""
 
 
 class RecordingInvalid(ConfigurationError):
-    """A recording cannot be read, or is none."""
+    """A file is not a recording, or cannot be read."""
 
 
 class StateInvalid(ConfigurationError):
@@ -120,7 +120,7 @@ class StateInvalid(ConfigurationError):
 
 
 class WrongThread(ConfigurationError, RuntimeError):
-    """The call is possible on the main thread only (:mod:`signal` says so)."""
+    """The call works on the main thread only, a rule of :mod:`signal`."""
 
 
 class AgentBusy(SyncAgentError, RuntimeError):
@@ -128,10 +128,10 @@ class AgentBusy(SyncAgentError, RuntimeError):
 
 
 class InterruptPending(SyncAgentError, RuntimeError):
-    """The agent waits for answers, and cannot do anything else meanwhile.
+    """The agent waits for answers, and can do nothing else until it has them.
 
-    :param result: what there is, a :class:`~syncagent.result.RunResult`, if it is the
-        call itself that has to wait.
+    :param result: the :class:`~syncagent.result.RunResult` so far, if the call itself
+        led to the questions.
     """
 
     def __init__(self, message: str = "", *, result: Any = None) -> None:
@@ -140,9 +140,9 @@ class InterruptPending(SyncAgentError, RuntimeError):
 
 
 class RunStopped(SyncAgentError):
-    """A run did not come to its end.
+    """A run was stopped before its end.
 
-    :param result: what there is, a :class:`~syncagent.result.RunResult`.
+    :param result: the :class:`~syncagent.result.RunResult` so far.
     """
 
     def __init__(self, message: str = "", *, result: Any = None) -> None:
@@ -159,13 +159,13 @@ class LimitReached(RunStopped):
 
 
 class OutputInvalid(RunStopped, ValueError):
-    """The model's answer is not of the type that was asked for.
+    """The model's output is not of the requested type.
 
-    :param text: the last answer.
-    :param attempts: how many there were.
-    :param problem: what is wrong with the last, a
+    :param text: the last response.
+    :param attempts: how many responses there were.
+    :param problem: the mistake in the last one, a
         :class:`~syncagent.schemas.ShapeError` with ``path``, ``expected`` and ``got``;
-        nothing if the model refused, or was cut off.
+        ``None`` if the model refused, or was cut off.
     """
 
     def __init__(
@@ -184,16 +184,16 @@ class OutputInvalid(RunStopped, ValueError):
 
 
 class ToolError(SyncAgentError):
-    """Raise it in a tool to tell the model, in these words, what is wrong."""
+    """Raise it in a tool to send the model this message."""
 
 
 class TransportError(SyncAgentError, OSError):
-    """No complete answer came.
+    """No complete response came.
 
-    :param message: what happened, why, and what to do.
-    :param phase: what the call was doing.
-    :param url: where to, without query and credentials.
-    :param retryable: may the same request succeed later?
+    :param message: the event, its cause, and a remedy.
+    :param phase: the phase of the call.
+    :param url: the address, without query and credentials.
+    :param retryable: true if the same request may succeed later.
     """
 
     def __init__(
@@ -211,11 +211,11 @@ class TransportError(SyncAgentError, OSError):
 
 
 class ConnectionFailed(TransportError, ConnectionError):
-    """There was no connection, or it broke before an answer began."""
+    """There was no connection, or it broke before a response began."""
 
 
 class StreamBroken(TransportError, ConnectionError):
-    """The answer ended without being complete; what came of it was delivered."""
+    """The response ended before it was complete; its events so far were delivered."""
 
 
 class RequestTimeout(TransportError, TimeoutError):
@@ -231,17 +231,17 @@ class SendTimeout(RequestTimeout):
 
 
 class HeadersTimeout(RequestTimeout):
-    """The answer did not begin in time."""
+    """The response did not begin in time."""
 
 
 class FirstEventTimeout(RequestTimeout):
-    """The first event was not in time."""
+    """The first event did not arrive in time."""
 
 
 class StallTimeout(RequestTimeout):
-    """The next event, or piece of an answer without events, was not in time.
+    """The next event, or piece of a response without events, did not arrive in time.
 
-    Comments are no events.
+    Comments do not count as events.
     """
 
 
@@ -250,7 +250,7 @@ class TotalTimeout(RequestTimeout):
 
 
 class RedirectRefused(TransportError):
-    """The server points elsewhere; keys and prompts are not sent after that.
+    """The server points elsewhere; keys and prompts are not sent there.
 
     :param location: the host that it points to.
     """
@@ -268,19 +268,19 @@ class RedirectRefused(TransportError):
 
 
 class ResponseTooLarge(TransportError):
-    """The answer, or one event of it, is larger than allowed."""
+    """The response, or one event of it, is larger than allowed."""
 
 
 class ProviderError(SyncAgentError):
-    """The server answered with an error.
+    """The server responded with an error.
 
-    :param message: what happened, why, and what to do.
-    :param status: the HTTP status, 200 for an error inside an answer.
-    :param url: where it came from, without query and credentials.
+    :param message: the event, its cause, and a remedy.
+    :param status: the HTTP status, 200 for an error inside a response.
+    :param url: the address, without query and credentials.
     :param request_id: the server's own name for the request, for its support.
     :param retry_after: seconds that the server asks to wait.
-    :param body: the beginning of what it said, without keys.
-    :param retryable: may the same request succeed later?
+    :param body: the beginning of the server's text, without keys.
+    :param retryable: true if the same request may succeed later.
     """
 
     def __init__(
@@ -312,7 +312,7 @@ class RateLimited(ProviderError):
 
 
 class ProviderUnavailable(ProviderError):
-    """The server cannot answer now, and may later."""
+    """The server cannot respond now, but may later."""
 
 
 class RequestRejected(ProviderError):
@@ -324,16 +324,16 @@ class ContextTooLong(RequestRejected):
 
 
 class ProtocolError(ProviderError):
-    """The server said something that makes no sense as an answer."""
+    """The server's response makes no sense."""
 
 
 class Cancelled(BaseException):
-    """Unwind what was cancelled; an agent's ``run()`` makes a result of it.
+    """Unwinds cancelled work; an agent's ``run()`` turns it into a result.
 
     It is a :class:`BaseException`, so that ``except Exception`` in a tool does not
     swallow the end of its run.
 
-    :param reason: what the canceller said, possibly nothing.
+    :param reason: the canceller's text, possibly empty.
     :param origin: who cancelled.
     """
 
@@ -342,11 +342,11 @@ class Cancelled(BaseException):
         self.reason = reason
         self.origin = origin
 
-    #: What a model had used when it was cancelled, a :class:`~syncagent.usage.Usage`.
+    #: The usage of a model up to the cancel, a :class:`~syncagent.usage.Usage`.
     usage: Any = None
-    #: What there was by then, if whoever was cancelled could keep it.
+    #: The result so far, if the cancelled work could keep one.
     partial: Any = None
 
     def __str__(self) -> str:
-        said = f": {self.reason}" if len(self.reason) else ""
-        return f"cancelled (origin {self.origin}){said}"
+        reason = f": {self.reason}" if len(self.reason) else ""
+        return f"cancelled (origin {self.origin}){reason}"

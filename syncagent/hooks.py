@@ -1,10 +1,10 @@
-"""What hooks are shown, and what they may ask for.
+"""The events that hooks receive, and the values they may return.
 
 A hook is any object with some of these methods: ``before_model(event)``,
 ``after_model(event)``, ``before_tool(event)``, ``after_tool(event)``,
 ``on_event(event)``, ``on_finish(result)``, ``on_error(error)``. All are called on the
-thread of the run. One that raises ends the run with its error. What one asks for after
-a cancel is ignored.
+thread of the run. A hook that raises ends the run with its error. Values returned after
+a cancel are ignored.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ __all__ = [
     "HookSet",
     "Retry",
     "Skip",
-    "unknown_answer",
+    "invalid_return",
 ]
 
 
 class BeforeModel(msgspec.Struct, frozen=True):
-    """The model is about to be asked."""
+    """A request is about to be sent to the model."""
 
     run_id: str
-    #: The number of the turn, from 1 on.
+    #: The number of the turn, starting at 1.
     turn: int
     messages: Sequence[Message]
 
 
 class AfterModel(msgspec.Struct, frozen=True):
-    """The model has answered. Return :class:`Retry` to drop that and ask again."""
+    """The model has responded. Return :class:`Retry` to discard that and ask again."""
 
     run_id: str
     turn: int
@@ -51,23 +51,23 @@ class AfterModel(msgspec.Struct, frozen=True):
 
 
 class BeforeTool(msgspec.Struct, frozen=True):
-    """A tool is about to be called, and nobody was asked for approval yet.
+    """A tool is about to be called; approval has not been asked for yet.
 
-    All calls of a round are shown before the first of them runs. Return
+    Hooks see all calls of a round before the first one runs. Return
     :class:`Deny`, :class:`Change`, :class:`Skip`, or nothing.
     """
 
     run_id: str
     call: ToolCall
-    #: They have been checked.
+    #: The validated arguments.
     arguments: dict[str, Any]
 
 
 class AfterTool(msgspec.Struct, frozen=True):
     """A tool has ended.
 
-    Return :class:`Skip` to put another result in its place, :class:`Retry` to have it
-    called again, or nothing. A tool that was cancelled is not called again.
+    Return :class:`Skip` to replace its result, :class:`Retry` to call it again, or
+    nothing. A tool that was cancelled is not called again.
     """
 
     run_id: str
@@ -79,28 +79,28 @@ class AfterTool(msgspec.Struct, frozen=True):
 class Deny(msgspec.Struct, frozen=True):
     """Do not call the tool."""
 
-    #: Told to the model.
+    #: Given to the model.
     reason: str = ""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Call it with these arguments in place of the model's."""
+    """Call the tool with these arguments instead of the model's."""
 
     arguments: dict[str, Any]
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """Use this in place of what the tool returns."""
+    """Use this value as the result of the tool."""
 
     result: Any
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Do it again. A turn or call that is repeated counts for the limits."""
+    """Do it again. Repeated turns and calls count towards the limits."""
 
 
-#: What each method may return.
-_WISHES: Final = {
+#: The values that each method may return.
+_RETURNS: Final = {
     "after_model": ("Retry()",),
     "before_tool": ("Deny(reason)", "Change(arguments)", "Skip(result)"),
     "after_tool": ("Skip(result)", "Retry()"),
@@ -108,10 +108,10 @@ _WISHES: Final = {
 
 
 class HookSet:
-    """The hooks of an agent, sorted by what they want to see.
+    """The methods of an agent's hooks, by name.
 
-    :raises ConfigurationError: it is no list, or one of them has no method that would
-        be called.
+    :raises ConfigurationError: *hooks* is not a list of objects, or one of them has no
+        hook method.
     """
 
     __slots__ = (
@@ -126,17 +126,17 @@ class HookSet:
 
     def __init__(self, hooks: Iterable[object] = ()) -> None:
         if not isinstance(hooks, Iterable):
-            raise ConfigurationError(f"hooks is a list; got {hooks!r:.80}")
+            raise ConfigurationError(f"hooks must be a list; got {hooks!r:.80}")
         hooks = tuple(hooks)
         for hook in hooks:
             if isinstance(hook, type):
                 raise ConfigurationError(
-                    f"a hook is an object, and no class; write {hook.__name__}()"
+                    f"hooks takes instances, not classes; write {hook.__name__}()"
                 )
             if not any(callable(getattr(hook, name, None)) for name in self.__slots__):
-                known = ", ".join(self.__slots__)
                 raise ConfigurationError(
-                    f"a hook has at least one of the methods {known}; got {hook!r:.80}"
+                    "a hook must have at least one of the methods "
+                    f"{', '.join(self.__slots__)}; got {hook!r:.80}"
                 )
         for name in self.__slots__:
             found = (getattr(hook, name, None) for hook in hooks)
@@ -151,10 +151,9 @@ class HookSet:
     on_finish: tuple[Callable[[Any], object], ...]
 
 
-def unknown_answer(method: str, answer: object) -> ConfigurationError:
-    """Return the error for a hook that returns what means nothing there."""
-    may = " or ".join(_WISHES.get(method, ()))
+def invalid_return(method: str, value: object) -> ConfigurationError:
+    """Return the error for a hook method that returned an unsupported value."""
+    supported = " or ".join(("nothing", *_RETURNS.get(method, ())))
     return ConfigurationError(
-        f"{method}() of a hook returned {answer!r:.80}; return nothing"
-        + (f", {may}" if may else "")
+        f"{method}() of a hook returned {value!r:.80}; return {supported}"
     )

@@ -1,8 +1,8 @@
 """Interrupts: questions that stop the loop, their answers, and remembered rules.
 
-Interrupts are plain values, to and from JSON. Those that a driver or a handle gives out
-can also be answered directly: ``request.approve()``. Others are answered by their ids,
-``agent.resume({request.id: True})``.
+Interrupts are plain values that survive a trip through JSON. Those from a driver or a
+handle can be answered directly, with ``interrupt.approve()``; all others by their ids,
+with ``agent.resume({interrupt.id: True})``.
 """
 
 from __future__ import annotations
@@ -29,76 +29,78 @@ __all__ = [
     "is_refusal",
 ]
 
-#: What to remember of an answer: nothing; that it goes for the tool, whatever the
-#: arguments (true is the same); or that it goes for these very arguments.
+#: How long an answer counts: for one call (false), for every call of the tool
+#: (``"tool"``, or true), or for every call with the same arguments (``"arguments"``).
 Remember = bool | Literal["tool", "arguments"]
-
 
 _T = TypeVar("_T", bound="_Interrupt")
 
 
-class _Interrupt(msgspec.Struct, frozen=True, tag_field="type", dict=True):
-    """What all interrupts have in common."""
+# -- questions ---------------------------------------------------------------------
 
-    #: What the answer goes by.
+
+class _Interrupt(msgspec.Struct, frozen=True, tag_field="type", dict=True):
+    """The base of all interrupts."""
+
+    #: Identifies the question in ``agent.resume()``.
     id: str
 
     @property
     def is_blocking(self) -> bool:
-        """Must it be answered before the run can go on?"""
+        """True if the run cannot continue without an answer."""
         return True
 
-    def answered_by(self: _T, reply: Callable[[str, Any], object]) -> _T:
-        """Return the same, whose answer is given to *reply*, with its id."""
+    def answered_by(self: _T, answer: Callable[[str, Any], object]) -> _T:
+        """Return a copy that passes its id and its answer to *answer*."""
         other = msgspec.structs.replace(self)
-        other.__dict__["reply"] = reply  # beside the fields: it is no part of the value
+        other.__dict__["answer"] = answer  # not a field: no part of the value
         return other
 
-    def _answer(self, answer: Any) -> None:
-        reply = self.__dict__.get("reply")
-        if reply is None:
+    def _answer(self, value: Any) -> None:
+        answer = self.__dict__.get("answer")
+        if answer is None:
             raise ConfigurationError(
-                "this interrupt is a value, and knows no run; answer it with "
+                "this interrupt is not connected to a run; answer it with "
                 f"agent.resume({{{self.id!r}: ...}})"
             )
-        reply(self.id, answer)
+        answer(self.id, value)
 
 
 class ApprovalRequest(_Interrupt, frozen=True, tag="approval"):
-    """May this tool be called, with these arguments?"""
+    """Asks whether a tool may be called with these arguments."""
 
     call_id: str
     #: The tool's name.
     tool: str
-    #: They have been checked.
+    #: The validated arguments.
     arguments: dict[str, Any]
-    #: Why it is asked, if whoever wants it asked has said so.
+    #: Why approval is needed, if ``requires_approval`` gave a reason.
     reason: str = ""
 
     def approve(
         self, arguments: dict[str, Any] | None = None, *, remember: Remember = False
     ) -> None:
-        """Let it be called.
+        """Allow the call.
 
-        :param arguments: in place of the model's.
-        :param remember: for later calls, see :class:`Approval`.
-        :raises InterruptOver: it was answered already, or its run has ended.
+        :param arguments: replace those of the model.
+        :param remember: answer later calls in the same way, see :class:`Approval`.
+        :raises InterruptOver: the question was already answered, or its run has ended.
         """
         self._answer(Approval(True, arguments, remember=remember))
 
     def deny(self, reason: str = "", *, remember: Remember = False) -> None:
-        """Do not let it be called.
+        """Deny the call.
 
-        :param reason: told to the model.
-        :param remember: for later calls, see :class:`Approval`.
-        :raises InterruptOver: it was answered already, or its run has ended.
+        :param reason: given to the model.
+        :param remember: answer later calls in the same way, see :class:`Approval`.
+        :raises InterruptOver: the question was already answered, or its run has ended.
         """
         self._answer(Approval(False, reason=reason, remember=remember))
 
     def time_out(self) -> None:
-        """Do not let it be called, as nobody has answered; that is not a denial.
+        """Do not allow the call because no answer came; that is not a denial.
 
-        :raises InterruptOver: it was answered already, or its run has ended.
+        :raises InterruptOver: the question was already answered, or its run has ended.
         """
         self._answer(TIMED_OUT)
 
@@ -109,62 +111,62 @@ class AuthRequest(_Interrupt, frozen=True, tag="auth"):
     call_id: str
     #: The tool's name.
     tool: str
-    #: Whose.
+    #: The provider of the credentials, from ``requires_auth``.
     provider: str
 
     def provide(self, credentials: Any) -> None:
-        """Give them; the tool finds them in ``ctx.credentials``, and nobody else does.
+        """Give the credentials to the tool, as ``ctx.credentials``, and to no one else.
 
-        :raises InterruptOver: it was answered already, or its run has ended.
+        :raises InterruptOver: the question was already answered, or its run has ended.
         """
         self._answer(credentials)
 
     def deny(self, reason: str = "") -> None:
-        """Do not give any; the tool is not called.
+        """Refuse the credentials; the tool is not called.
 
-        :raises InterruptOver: it was answered already, or its run has ended.
+        :raises InterruptOver: the question was already answered, or its run has ended.
         """
         self._answer(Approval(False, reason=reason))
 
 
 class AwaitingInput(_Interrupt, frozen=True, tag="input"):
-    """The user is to say something: a tool asks, or the agent has nothing to do."""
+    """Asks the user for input: a tool has a question, or the agent is idle."""
 
     call_id: str = ""
-    #: The name of the tool that asks, if one does.
+    #: The name of the tool that asks, or an empty string.
     tool: str = ""
     question: str = ""
 
     @property
     def is_blocking(self) -> bool:
-        """Must it be answered before the run can go on? Yes, if a tool asks."""
+        """True if a tool asks."""
         return bool(self.call_id)
 
     def submit(self, text: Any) -> None:
-        """Say it.
+        """Give the answer.
 
-        :raises InterruptOver: it was answered already, or its run has ended.
+        :raises InterruptOver: the question was already answered, or its run has ended.
         """
         self._answer(text)
 
 
 class AfterToolResult(_Interrupt, frozen=True, tag="after_tools"):
-    """All tools of a round have ended, and the model has not been asked yet."""
+    """All tools of a round have ended; the next request has not been sent yet."""
 
-    #: The number of the turn that has called them, from 1 on.
+    #: The number of the turn that called them, starting at 1.
     turn: int = 0
-    #: What became of them, in the order of the calls.
+    #: The outcomes, in the order of the calls.
     outcomes: tuple[ToolOutcome, ...] = ()
 
     @property
     def is_blocking(self) -> bool:
-        """Must it be answered before the run can go on? No."""
+        """Always false."""
         return False
 
     def submit(self, text: Any) -> None:
-        """Say something to the model, beside the results.
+        """Send input to the model together with the results.
 
-        :raises InterruptOver: it was answered already, or the run has gone on.
+        :raises InterruptOver: the question was already answered, or the run continued.
         """
         self._answer(text)
 
@@ -172,139 +174,143 @@ class AfterToolResult(_Interrupt, frozen=True, tag="after_tools"):
 Interrupt = ApprovalRequest | AuthRequest | AwaitingInput | AfterToolResult
 
 
-class Approval(msgspec.Struct, frozen=True):
-    """What somebody says about a call.
+# -- answers -----------------------------------------------------------------------
 
-    :raises ConfigurationError: *allow* is neither true nor false, or *remember* is
-        nothing of the kind.
+
+class Approval(msgspec.Struct, frozen=True):
+    """The answer to an :class:`ApprovalRequest`.
+
+    :raises ConfigurationError: a field has an invalid value.
     """
 
     allow: bool
-    #: To be used in place of the model's.
+    #: Replace those of the model.
     arguments: dict[str, Any] | None = None
-    #: Told to the model if it is not allowed.
+    #: Given to the model if the call is not allowed.
     reason: str = ""
-    #: Is the same to be answered the next time, for the tool (``"tool"``, or true), or
-    #: for these very arguments (``"arguments"``)?
+    #: Answer later calls in the same way: all calls of the tool (``"tool"``, or true),
+    #: or those with the same arguments (``"arguments"``).
     remember: Remember = False
-    #: Has nobody answered? Then it is not allowed, and not denied by a person either.
+    #: True if no answer came: the call is not allowed, but no person denied it.
     timed_out: bool = False
 
     def __post_init__(self) -> None:
-        # What only looks like a no, such as "false" from a form, must not be a yes.
+        # A truthy string such as "false" from a form must not count as a yes.
         if not isinstance(self.allow, bool):
             raise ConfigurationError(
-                f"Approval(allow=...) is True or False; got {self.allow!r:.80}"
+                f"Approval(allow=...) must be True or False; got {self.allow!r:.80}"
             )
         if self.remember not in (True, False, "tool", "arguments"):
             raise ConfigurationError(
-                "Approval(remember=...) is 'tool', 'arguments', True or False; got "
-                f"{self.remember!r:.80}"
+                "Approval(remember=...) must be 'tool', 'arguments', True or False; "
+                f"got {self.remember!r:.80}"
             )
         if not isinstance(self.reason, str):
             raise ConfigurationError(
-                f"Approval(reason=...) is a string; got {self.reason!r:.80}"
+                f"Approval(reason=...) must be a string; got {self.reason!r:.80}"
             )
         if self.allow and self.timed_out:
-            raise ConfigurationError("what nobody has answered is not allowed")
+            raise ConfigurationError(
+                "Approval(allow=True) cannot be combined with timed_out=True"
+            )
 
     @classmethod
     def of(cls, answer: object) -> Approval:
-        """Return what somebody means who answers yes or no.
+        """Return *answer*, an approval or a boolean, as an approval.
 
-        :raises ConfigurationError: it is neither.
+        :raises ConfigurationError: it is something else.
         """
         if isinstance(answer, Approval):
             return answer
         if isinstance(answer, bool):
             return cls(answer)
         raise ConfigurationError(
-            "an approval is answered with True, False or Approval(...); got a "
-            # Not what it is: it may be meant for another question, and be a secret.
+            "the answer to an approval must be True, False or Approval(...); got a "
+            # Only the type: the value may be a secret meant for another question.
             f"{type(answer).__name__}"
         )
 
 
-#: The answer, to whatever, if nobody has given one.
+#: The answer to any question that no one answered in time.
 TIMED_OUT: Final = Approval(False, timed_out=True)
 
 
 def is_refusal(answer: object) -> bool:
-    """Does this, as an answer to what is no approval, mean that there is none?"""
+    """True if *answer*, to a question other than an approval, declines to answer."""
     return answer is None or answer is False or isinstance(answer, Approval)
 
 
+# -- remembered answers ------------------------------------------------------------
+
+
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether a tool may be called without asking."""
+    """A standing answer: whether a tool may be called without asking."""
 
     #: The tool's name.
     tool: str
     allow: bool
-    #: The only ones that it goes for; ``None`` is all.
+    #: The arguments that the rule applies to; ``None`` means any.
     arguments: dict[str, Any] | None = None
-    #: Told to the model if it is not allowed.
+    #: Given to the model if the call is not allowed.
     reason: str = ""
 
 
 class RuleBook:
-    """The rules of an agent. One for the very arguments comes before one for the tool.
+    """The rules of an agent; one with arguments takes precedence over one without.
 
-    :raises ConfigurationError: one of them is none.
+    :raises ConfigurationError: an item is not a valid :class:`Rule`.
     """
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules: dict[tuple[str, bytes | None], Rule] = {}
         if not isinstance(rules, Iterable):
-            raise ConfigurationError(f"rules is a list; got {rules!r:.80}")
+            raise ConfigurationError(f"rules must be a list; got {rules!r:.80}")
         for rule in rules:
             self.add(rule)
 
     def add(self, rule: Any) -> None:
-        """Add a rule, in place of an earlier one for the same.
+        """Add a rule; it replaces an earlier one for the same tool and arguments.
 
-        :raises ConfigurationError: it is none.
+        :raises ConfigurationError: it is not a valid :class:`Rule`.
         """
-        if not isinstance(rule, Rule) or not _is_sound(rule):
+        fields = (("tool", str), ("allow", bool), ("reason", str))
+        is_valid = (
+            isinstance(rule, Rule)
+            and all(isinstance(getattr(rule, name), kind) for name, kind in fields)
+            and isinstance(rule.arguments, (dict, type(None)))
+        )
+        if not is_valid:
             raise ConfigurationError(
-                "a rule is Rule(tool, allow, arguments=None, reason=''): a name, True "
-                f"or False, a dict and words; got {rule!r:.80}"
+                "a rule must be Rule(tool, allow, arguments=None, reason='') with a "
+                f"name, a boolean, a dict and a string; got {rule!r:.80}"
             )
-        exactly = _exactly(rule.arguments)
-        if exactly is None and rule.arguments is not None:
+        key = _arguments_key(rule.arguments)
+        if key is None and rule.arguments is not None:
             raise ConfigurationError(
-                f"the arguments of a rule are as JSON has them; got {rule!r:.80}"
+                f"the arguments of a rule must be JSON values; got {rule!r:.80}"
             )
-        self._rules[rule.tool, exactly] = rule
+        self._rules[rule.tool, key] = rule
 
     def find(self, tool: str, arguments: dict[str, Any]) -> Rule | None:
-        """Return the rule for a call, if there is one."""
+        """Return the rule for a call, or ``None``."""
         if not self._rules:
             return None
-        exactly = _exactly(arguments)
-        return self._rules.get((tool, exactly)) or self._rules.get((tool, None))
+        key = _arguments_key(arguments)
+        return self._rules.get((tool, key)) or self._rules.get((tool, None))
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all rules."""
         self._rules.clear()
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(list(self._rules.values()))
 
 
-def _is_sound(rule: Any) -> bool:
-    return (
-        isinstance(rule.tool, str)
-        and isinstance(rule.allow, bool)
-        and isinstance(rule.arguments, (dict, type(None)))
-        and isinstance(rule.reason, str)
-    )
-
-
-def _exactly(arguments: dict[str, Any] | None) -> bytes | None:
-    # As JSON, in which 1, 1.0 and true are three things; for Python they are equal.
+def _arguments_key(arguments: dict[str, Any] | None) -> bytes | None:
+    # JSON keeps 1, 1.0 and true apart; in Python they are equal.
     if arguments is None:
         return None
     try:
         return msgspec.json.encode(arguments, order="deterministic")
-    except (TypeError, ValueError, RecursionError):  # a hook's: like nothing else
+    except (TypeError, ValueError, RecursionError):  # set by a hook; matches no rule
         return None

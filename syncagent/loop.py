@@ -32,7 +32,7 @@ from .events import (
     TurnFinished,
 )
 from .exceptions import Cancelled, SyncAgentError
-from .hooks import AfterModel, BeforeModel, Retry, unknown_answer
+from .hooks import AfterModel, BeforeModel, Retry, invalid_return
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
 from .messages import AssistantMessage, MessageStop, ToolMessage
 from .result import StopReason
@@ -134,14 +134,14 @@ def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
         if finished is None:  # else the message is complete, and the error too late
             raise
     finally:
-        run.claim.later.answered()
+        run.claim.deferred.operation_ended()
     assert finished is not None
     run.enter("turn")
     seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
     wants_another = call_hooks(run, "after_model", seen)
     run.token.checkpoint()
     # Once a cancel is asked for, also a deferred one, hooks get nothing repeated.
-    is_ending = run.claim.later.is_asked
+    is_ending = run.claim.deferred.is_pending
     if wants_another and not is_ending and run.meter.reached() is None:
         run.discard(finished.message)
         return None
@@ -170,7 +170,7 @@ def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
         if isinstance(wish, Retry) and method == "after_model":
             wants_retry = True
         elif wish is not None:
-            raise unknown_answer(method, wish)
+            raise invalid_return(method, wish)
     return wants_retry
 
 
@@ -243,17 +243,17 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
         if not invocation.is_open and not invocation.is_announced:
             yield invocation.finished()
     executor = Executor(
-        run.services.host(),
+        run.services,
         run.token,
         width=run.setup.width,
         after=lambda invocation: after_tool(run, invocation),
         leaving=run.token.background if run.can_move else None,
     )
-    run.services.post = executor.post
+    run.services.begin_round(executor.post)
     run.enter("tool")
     open_calls = [call for call in round.invocations if call.is_open]
     # A call that is made again with an answer counts once.
-    repeated = {call.call.call_id for call in open_calls if call.said}
+    repeated = {call.call.call_id for call in open_calls if call.answers}
     try:
         with closing(executor.run(open_calls)) as events:  # ends the tools with it
             for event in events:
@@ -265,7 +265,7 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
                     )
                 yield event
     finally:
-        run.services.post = None  # breaks the cycle of run and executor
+        run.services.end_round()
 
 
 def offer_input(

@@ -1,6 +1,6 @@
-"""The messages of a conversation, and the blocks they are made of.
+"""The messages of a conversation: their blocks, their JSON, and the outcomes of calls.
 
-The same values for every provider, frozen, to and from JSON.
+All values are frozen, the same for every provider, and survive a trip through JSON.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = [
     "Image",
     "Json",
     "Message",
+    "MessageStop",
     "Outcome",
     "Prompt",
     "ProviderBlock",
     "RedactedThinking",
     "Refusal",
     "ResultBlock",
-    "MessageStop",
     "Text",
     "Thinking",
     "ToolCall",
@@ -40,54 +40,51 @@ __all__ = [
     "user_message",
 ]
 
-#: Why a model stopped, in our words.
-MessageStop = Literal[
-    "end_turn", "max_tokens", "stop_sequence", "tool_calls", "refusal", "pause", "other"
-]
+# -- blocks ------------------------------------------------------------------------
 
 
 class _Block(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
-    """What all blocks have in common."""
+    """The base of all blocks."""
 
 
 class Citation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where something in a text comes from."""
+    """The source of a statement in a text."""
 
-    #: The words that are quoted.
+    #: The quoted text.
     text: str = ""
     title: str = ""
     url: str = ""
-    #: All that the provider says about it.
+    #: Everything the provider sent about it.
     data: dict[str, Any] = {}
 
 
 class Text(_Block, frozen=True, tag="text"):
-    """Words."""
+    """A block of text."""
 
     text: str
     citations: tuple[Citation, ...] = ()
-    #: What the provider wants back with it, unchanged.
+    #: Sent back to the provider unchanged.
     signature: str = ""
 
 
 class Thinking(_Block, frozen=True, tag="thinking"):
-    """What a model thinks before it speaks, as far as its provider shows it."""
+    """Reasoning that precedes a response, as far as the provider shows it."""
 
     text: str
-    #: What the provider wants back with it, unchanged.
+    #: Sent back to the provider unchanged.
     signature: str = ""
 
 
 class RedactedThinking(_Block, frozen=True, tag="redacted_thinking"):
-    """Thinking that only its provider can read; it wants it back."""
+    """Reasoning that only its provider can read; it is sent back unchanged."""
 
     data: str
 
 
 class Image(_Block, frozen=True, tag="image"):
-    """A picture: its bytes, or where they are.
+    """A picture, as bytes or as a URL.
 
-    :raises ConfigurationError: there is neither, or both.
+    :raises ConfigurationError: neither data nor URL is given, or both are.
     """
 
     data: bytes = b""
@@ -99,9 +96,9 @@ class Image(_Block, frozen=True, tag="image"):
 
 
 class File(_Block, frozen=True, tag="file"):
-    """A document: its bytes, or where they are.
+    """A document, as bytes or as a URL.
 
-    :raises ConfigurationError: there is neither, or both.
+    :raises ConfigurationError: neither data nor URL is given, or both are.
     """
 
     data: bytes = b""
@@ -114,31 +111,31 @@ class File(_Block, frozen=True, tag="file"):
 
 
 class Json(_Block, frozen=True, tag="json"):
-    """A value, for results of tools."""
+    """A JSON value in the result of a tool."""
 
     value: Any
 
 
 class Refusal(_Block, frozen=True, tag="refusal"):
-    """What a model says in place of an answer that it will not give."""
+    """The model's explanation for declining a request."""
 
     text: str
 
 
 class ToolCall(_Block, frozen=True, tag="tool_call"):
-    """A model wants a tool to be called."""
+    """The model's request to call a tool."""
 
     call_id: str
     name: str
-    #: JSON as the model has written it, which may be none.
+    #: JSON as the model wrote it; it may be malformed.
     arguments: str = "{}"
-    #: What the provider wants back with it, unchanged.
+    #: Sent back to the provider unchanged.
     signature: str = ""
 
     def parse(self) -> dict[str, Any]:
         """Return the arguments.
 
-        :raises ValueError: they are no JSON object; the message is for the model.
+        :raises ValueError: they are not a JSON object; the message is for the model.
         """
         try:
             return msgspec.json.decode(self.arguments or "{}", type=dict[str, Any])
@@ -149,13 +146,13 @@ class ToolCall(_Block, frozen=True, tag="tool_call"):
 
 
 class ToolResult(_Block, frozen=True, tag="tool_result"):
-    """What came of a call."""
+    """The result of a tool call, as the model sees it."""
 
     call_id: str
-    #: A string is taken for words.
+    #: A string becomes a :class:`Text` block.
     content: tuple[ResultBlock, ...] = ()
     is_error: bool = False
-    #: The tool's; some providers ask for it.
+    #: The name of the tool; some providers require it.
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -163,33 +160,39 @@ class ToolResult(_Block, frozen=True, tag="tool_result"):
 
 
 class ProviderBlock(_Block, frozen=True, tag="provider"):
-    """Something that only one provider knows; it goes back there, and nowhere else."""
+    """A block that only one provider understands; it is sent to no other."""
 
-    #: Which wire dialect it is from.
+    #: The wire dialect it came from.
     provider: str
-    #: As it came.
+    #: The block as it was received.
     data: dict[str, Any]
 
 
 ResultBlock = Text | Json | Image | File
 
-
 UserBlock = Text | Image | File
-
 
 AssistantBlock = (
     Text | Thinking | RedactedThinking | ToolCall | Refusal | Image | ProviderBlock
 )
 
 
+# -- messages ----------------------------------------------------------------------
+
+#: Why a model stopped, the same word for every provider.
+MessageStop = Literal[
+    "end_turn", "max_tokens", "stop_sequence", "tool_calls", "refusal", "pause", "other"
+]
+
+
 class _Message(msgspec.Struct, frozen=True, tag_field="role", omit_defaults=True):
-    """What all messages have in common."""
+    """The base of all messages."""
 
 
 class UserMessage(_Message, frozen=True, tag="user"):
-    """What the user says."""
+    """A message of the user."""
 
-    #: A string is taken for words.
+    #: A string becomes a :class:`Text` block.
     content: tuple[UserBlock, ...]
 
     def __post_init__(self) -> None:
@@ -197,7 +200,7 @@ class UserMessage(_Message, frozen=True, tag="user"):
 
     @classmethod
     def of(cls, prompt: str | UserBlock | list[str | UserBlock]) -> UserMessage:
-        """Return what somebody means who gives a string, a block, or several."""
+        """Return a message made of a string, a block, or a list of both."""
         parts = prompt if isinstance(prompt, (list, tuple)) else [prompt]
         return cls(
             tuple(Text(part) if isinstance(part, str) else part for part in parts)
@@ -205,16 +208,16 @@ class UserMessage(_Message, frozen=True, tag="user"):
 
 
 class AssistantMessage(_Message, frozen=True, tag="assistant"):
-    """What a model says."""
+    """A message of the model."""
 
     content: tuple[AssistantBlock, ...]
     stop_reason: MessageStop = "end_turn"
     #: The provider's own word for it.
     raw_stop_reason: str = ""
-    #: Which wire dialect it is from; signatures go back to that alone.
+    #: The wire dialect it came from; signatures are sent back only there.
     provider: str = ""
     model: str = ""
-    #: Was it cut off?
+    #: True if the message was cut off.
     is_cut: bool = False
 
     def __post_init__(self) -> None:
@@ -228,29 +231,29 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
 
     @property
     def text(self) -> str:
-        """All its words, without thinking."""
+        """All text, without thinking."""
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
     @property
     def thinking(self) -> str:
-        """All that it shows of its thinking."""
+        """All visible thinking."""
         found = (block for block in self.content if isinstance(block, Thinking))
         return "".join(block.text for block in found)
 
     @property
     def refusal(self) -> str:
-        """What it says in place of an answer, nothing if it answers."""
+        """The text of a refusal, or an empty string."""
         found = (block for block in self.content if isinstance(block, Refusal))
         return "".join(block.text for block in found)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tools that it wants to be called, in order."""
+        """The tool calls, in order."""
         return tuple(block for block in self.content if isinstance(block, ToolCall))
 
 
 class ToolMessage(_Message, frozen=True, tag="tool"):
-    """What came of the calls of the message before it."""
+    """The results of the calls of the message before it."""
 
     content: tuple[ToolResult, ...]
 
@@ -262,7 +265,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 def _check_content(holder: Any, kinds: tuple[type, ...]) -> None:
-    """See to it that *holder* holds blocks that belong there; a string is words."""
+    """Check the blocks of *holder*; turn a string into text, a list into a tuple."""
     content = holder.content
     if isinstance(content, str) and Text in kinds:
         content = (Text(content),)
@@ -272,14 +275,14 @@ def _check_content(holder: Any, kinds: tuple[type, ...]) -> None:
         msgspec.structs.force_setattr(holder, "content", content)
     if not isinstance(content, tuple):
         raise ConfigurationError(
-            f"the content of {type(holder).__name__} is a tuple of blocks; got "
+            f"the content of {type(holder).__name__} must be a tuple of blocks; got "
             f"{content!r:.80}"
         )
     for block in content:
         if not isinstance(block, kinds):
             names = ", ".join(kind.__name__ for kind in kinds)
             raise ConfigurationError(
-                f"{type(holder).__name__} is made of {names}; got {block!r:.80}"
+                f"{type(holder).__name__} may contain {names}; got {block!r:.80}"
             )
 
 
@@ -298,9 +301,11 @@ def _check_source(block: Image | File) -> None:
             )
     if bool(block.data) == bool(block.url):
         raise ConfigurationError(
-            f"{type(block).__name__} takes data= or url=, one of them"
+            f"{type(block).__name__} takes exactly one of data= and url="
         )
 
+
+# -- JSON --------------------------------------------------------------------------
 
 _decoder = msgspec.json.Decoder(list[Message])
 
@@ -308,74 +313,78 @@ _decoder = msgspec.json.Decoder(list[Message])
 def encode_messages(messages: Iterable[Message]) -> bytes:
     """Return *messages* as JSON.
 
-    :raises ConfigurationError: one holds something that cannot be said in JSON.
+    :raises ConfigurationError: a message holds a value that JSON cannot represent.
     """
     try:
         return msgspec.json.encode(list(messages))
     except (TypeError, UnicodeError) as error:
-        raise ConfigurationError(f"these messages are no JSON: {error}") from None
+        raise ConfigurationError(
+            f"the messages cannot be encoded as JSON: {error}"
+        ) from None
 
 
 def decode_messages(text: bytes | str) -> list[Message]:
-    """Return the messages that :func:`encode_messages` has made JSON of.
+    """Return the messages that :func:`encode_messages` encoded.
 
-    :raises ConfigurationError: it is nothing of the kind.
+    :raises ConfigurationError: *text* does not hold messages.
     """
     try:
         return _decoder.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError, TypeError) as error:
-        raise ConfigurationError(f"these are no messages: {error}") from None
+        raise ConfigurationError(
+            f"the messages cannot be decoded from JSON: {error}"
+        ) from None
 
 
-#: ``interrupted``: it was running and was stopped, its effects are unknown;
+# -- outcomes of tool calls --------------------------------------------------------
+
+#: ``interrupted``: the call was stopped while it ran, its effects are unknown;
 #: ``abandoned``: it is still running.
 Outcome = Literal["done", "failed", "denied", "not_started", "interrupted", "abandoned"]
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one call."""
+    """The outcome of one tool call."""
 
     call_id: str
-    #: The tool's.
+    #: The name of the tool.
     name: str
     outcome: Outcome
-    #: How long it ran.
+    #: Duration in seconds.
     seconds: float = 0.0
-    #: What went wrong, if something did.
+    #: The error message, or an empty string.
     error: str = ""
-    #: Did it take longer than its timeout?
+    #: True if the call exceeded its timeout.
     timed_out: bool = False
 
 
-#: What the user says: words, a picture or a file, or several of them.
+# -- prompts -----------------------------------------------------------------------
+
+#: The input of the user: text, an image, a file, or a list of them.
 Prompt = str | UserBlock | Sequence[str | UserBlock]
 
 
 def user_message(prompt: Any) -> UserMessage:
-    """Return what the user says.
+    """Return *prompt* as a message.
 
-    :raises ConfigurationError: it is nothing.
+    :raises ConfigurationError: it is empty, or not a ``Prompt``.
     """
     parts = list(prompt) if isinstance(prompt, (list, tuple)) else [prompt]
     for part in parts:
         if not isinstance(part, (str, *get_args(UserBlock))):
             raise ConfigurationError(
-                "a prompt is a string, an Image, a File, or a list of those; got "
+                "a prompt must be a string, an Image, a File, or a list of those; got "
                 f"{part!r:.80}"
             )
-        _check_words(part if isinstance(part, str) else getattr(part, "text", ""))
+        # A lone surrogate would stay in the conversation and break every later request.
+        try:
+            (part if isinstance(part, str) else getattr(part, "text", "")).encode()
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(
+                f"the prompt cannot be encoded as UTF-8: {error}; decode it with "
+                "errors='replace'"
+            ) from None
     message = UserMessage.of(parts)
     if not any(getattr(block, "text", "x").strip() for block in message.content):
-        raise ConfigurationError("the prompt is empty; say something to the model")
+        raise ConfigurationError("the prompt is empty; give the model some text")
     return message
-
-
-def _check_words(text: str) -> None:
-    # It would stay in the conversation, and no request could be made of that any more.
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigurationError(
-            f"the prompt cannot be sent, as it is no text: {error}; decode it with "
-            "errors='replace'"
-        ) from None

@@ -1,19 +1,19 @@
-"""What a model is asked for, beside the conversation."""
+"""Options of a request to a model, beside the conversation."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from ._checks import check_number
 from .exceptions import ConfigurationError
 
 __all__ = ["BUDGETS", "Effort", "Options", "OutputFormat", "ToolSpec"]
 
 Effort = Literal["none", "minimal", "low", "medium", "high"]
 
-#: How many tokens of thinking an effort is, for providers that count them.
+#: Thinking tokens for each effort, for providers that count them.
 BUDGETS: Final[dict[Effort, int]] = {
     "none": 0,
     "minimal": 0,
@@ -35,46 +35,46 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class OutputFormat(msgspec.Struct, frozen=True):
-    """The form that an answer must have."""
+    """The form that the response must have."""
 
     #: The JSON schema.
     schema: dict[str, Any]
     name: str = "answer"
-    #: Must the provider enforce it, where it can?
+    #: True to have the provider enforce it, where it can.
     strict: bool = True
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is to answer; what is not given is left to the provider.
+    """Options of a request; the provider decides about those that are not given.
 
-    Each dialect says it in its own words. What a dialect has no word for is an error,
-    and never left out in silence; ``seed``, ``metadata`` and ``cache`` are only hints.
+    Each dialect translates them. An option that a dialect does not have is an error,
+    and never dropped silently; ``seed``, ``metadata`` and ``cache`` are only hints.
 
-    :raises ConfigurationError: one of them cannot be.
+    :raises ConfigurationError: an option is invalid.
     """
 
     system: str = ""
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
-    #: A single string will do, too.
+    #: A single string works, too.
     stop: tuple[str, ...] = ()
     seed: int | None = None
     #: How hard to think.
     effort: Effort | None = None
-    #: The number of tokens to think with, for those that count them.
+    #: The number of thinking tokens, for providers that count them.
     thinking_tokens: int | None = None
     #: ``auto``, ``none``, ``required``, or the name of a tool.
     tool_choice: str | None = None
-    #: May it call several tools at once?
+    #: False to allow one tool call at a time.
     parallel_tool_calls: bool | None = None
     output: OutputFormat | None = None
-    #: Mark the conversation for the provider's cache, where that must be asked for?
+    #: True to mark the conversation for the provider's cache, where that is necessary.
     cache: bool = False
-    #: How the answer begins.
+    #: The beginning of the response.
     prefill: str = ""
     metadata: dict[str, str] = {}
-    #: Anything else, as the provider has it; it counts more than all the others.
+    #: The provider's own fields; they take precedence over the others.
     extra: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -83,13 +83,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "stop", (stop,))
         if self.effort is not None and self.effort not in get_args(Effort):
             raise ConfigurationError(
-                f"effort is one of {', '.join(get_args(Effort))}; got {self.effort!r}"
+                f"effort must be one of {', '.join(get_args(Effort))}; "
+                f"got {self.effort!r}"
             )
-        for name, low in (("temperature", 0.0), ("top_p", 0.0)):
-            value = getattr(self, name)
-            if value is not None and not low <= value < math.inf:
-                raise ConfigurationError(f"{name} must not be negative; got {value!r}")
+        for name in ("temperature", "top_p"):
+            check_number(name, getattr(self, name), allow_none=True)
         for name in ("max_tokens", "thinking_tokens"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigurationError(f"{name} must be positive; got {value!r}")
+            check_number(name, value, minimum=1, is_integer=True, allow_none=True)

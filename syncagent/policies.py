@@ -1,12 +1,12 @@
-"""Policies of an agent: limits on a run, and what a cancel leaves behind."""
+"""Policies of an agent: the limits of a run, and the traces of a cancelled one."""
 
 from __future__ import annotations
 
-import math
 from typing import Final, Literal, get_args
 
 import msgspec
 
+from ._checks import check_number
 from .exceptions import ConfigurationError
 
 __all__ = [
@@ -16,55 +16,49 @@ __all__ = [
     "PartialText",
 ]
 
-#: Those that end a run with ``stop_reason="limit"``.
+#: The limits that end a run with ``stop_reason="limit"``.
 LimitName = Literal["turns", "tool_calls", "tokens", "cost"]
-
 
 _COUNTS: Final = ("turns", "tool_calls", "tokens")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a run may take; what is not given is not limited.
+    """Limits of a run; ``None`` means no limit.
 
-    :raises ConfigurationError: one of them is not a positive number.
+    :raises ConfigurationError: a limit is not a positive number.
     """
 
-    #: How often the model may be asked.
+    #: Requests to the model.
     turns: int | None = None
-    #: How many tools may be called.
+    #: Tool calls.
     tool_calls: int | None = None
-    #: How many tokens may go in and out, sub-agents included. The turn that passes it
-    #: is the last.
+    #: Input and output tokens, sub-agents included. The turn that exceeds the limit is
+    #: the last.
     tokens: int | None = None
-    #: The same in US dollars, for models whose price is known.
+    #: Cost in US dollars, sub-agents included, for models whose price is known.
     cost: float | None = None
-    #: How long it may take; then it ends as a cancel does, with origin ``deadline``.
+    #: Duration of the run; then it is cancelled with origin ``deadline``.
     seconds: float | None = None
-    #: How long the first word of an answer may take; then it is a timeout, and tried
-    #: again.
+    #: Seconds until the first token of a response; after that the request times out
+    #: and is retried.
     first_token_seconds: float | None = None
-    #: The same for every further one, whatever comes to keep the connection alive.
+    #: The same between two tokens; keep-alive bytes do not count as tokens.
     stall_seconds: float | None = None
-    #: Tell the model, once, when this part of a limit is used up: 0.8 for four fifths.
+    #: Tell the model, once, when this fraction of a limit is used up, such as 0.8.
     warn_at: float | None = None
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is None:
-                continue
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if name in _COUNTS:
-                is_number = is_number and isinstance(value, int)
-            if not is_number or not 0 < value < math.inf:
-                what = "a positive whole number" if name in _COUNTS else "positive"
-                raise ConfigurationError(
-                    f"Limits({name}=...) must be {what}, or None for no limit; got "
-                    f"{value!r}"
-                )
+            check_number(
+                f"Limits({name}=...)",
+                getattr(self, name),
+                is_positive=True,
+                is_integer=name in _COUNTS,
+                allow_none=True,
+            )
         if self.warn_at is not None and self.warn_at >= 1:
             raise ConfigurationError(
-                f"Limits(warn_at=...) is a part, below 1; got {self.warn_at!r}"
+                f"Limits(warn_at=...) must be a fraction below 1; got {self.warn_at!r}"
             )
 
 
@@ -72,28 +66,28 @@ PartialText = Literal["keep", "discard", "rollback"]
 
 
 class CancelPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cancelled run leaves in the conversation.
+    """How a cancelled run is recorded in the conversation.
 
-    :raises ConfigurationError: there is no such choice, or the marker says nothing.
+    :raises ConfigurationError: *partial_text* is unknown, or a text is empty.
     """
 
-    #: ``keep`` what was streamed, and mark it; ``discard`` it, and say so in its place;
-    #: or ``rollback``: take the whole run back out of the transcript.
+    #: ``keep`` the streamed text, with the marker; ``discard`` it, with a notice in its
+    #: place; or ``rollback``: remove the whole run from the transcript.
     partial_text: PartialText = "keep"
     #: Tells the model that a message was cut off.
     marker: str = "<system>User interrupted this message</system>"
-    #: What stands in place of text that is discarded.
+    #: Stands in place of discarded text.
     notice: str = "Cancelled by user"
 
     def __post_init__(self) -> None:
         if self.partial_text not in get_args(PartialText):
             raise ConfigurationError(
-                f"partial_text is one of {', '.join(get_args(PartialText))}; got "
+                f"partial_text must be one of {', '.join(get_args(PartialText))}; got "
                 f"{self.partial_text!r}"
             )
         for name in ("marker", "notice"):
             text = getattr(self, name)
             if not isinstance(text, str) or not text.strip():
                 raise ConfigurationError(
-                    f"CancelPolicy({name}=...) must say something; got {text!r}"
+                    f"CancelPolicy({name}=...) must be a non-empty string; got {text!r}"
                 )

@@ -18,105 +18,6 @@ __all__ = [
     "StopReason",
 ]
 
-
-class Cancellation(msgspec.Struct, frozen=True):
-    """How a run was cancelled."""
-
-    #: What the canceller said.
-    reason: str
-    #: Who it was.
-    origin: Origin
-    #: What the run was doing.
-    phase: str
-    #: Seconds from the cancel to the end.
-    latency: float
-
-
-class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What a run comes to, however it ended."""
-
-    #: The last answer, as far as it came.
-    text: str
-    stop_reason: StopReason
-    run_id: str
-    #: The whole conversation.
-    messages: tuple[Message, ...]
-    #: Of the type that was asked for.
-    output: Any = None
-    cancellation: Cancellation | None = None
-    #: Sub-agents included.
-    usage: Usage = Usage()
-    #: In US dollars, as far as prices are known.
-    cost: float | None = None
-    #: How often the model was asked.
-    turns: int = 0
-    #: In the order of the calls.
-    tool_outcomes: tuple[ToolOutcome, ...] = ()
-    #: What has to be answered before it can go on.
-    interrupts: tuple[Interrupt, ...] = ()
-    #: Which limit ended it, if one did.
-    limit: LimitName | None = None
-    #: The number of messages that were there before.
-    start: int = 0
-
-    @property
-    def handle(self) -> Any:
-        """The :class:`syncagent.Handle` of a run that goes on in the background."""
-        return self.__dict__.get("handle")
-
-    def with_handle(self, handle: object) -> RunResult:
-        """Return the same, of a run that goes on in the background."""
-        other = msgspec.structs.replace(self)
-        other.__dict__["handle"] = (
-            handle  # beside the fields: it is no part of the JSON
-        )
-        return other
-
-    def as_shutdown(self) -> RunResult:
-        """Return the same, with the right word for it if it was shut down."""
-        if self.cancellation is None or self.cancellation.origin != "shutdown":
-            return self
-        return msgspec.structs.replace(self, stop_reason="shutdown")
-
-    @property
-    def cancelled(self) -> bool:
-        """Was it cancelled, or shut down?"""
-        return self.cancellation is not None
-
-    @property
-    def new_messages(self) -> tuple[Message, ...]:
-        """What this run has added to the conversation."""
-        return self.messages[self.start :]
-
-    @property
-    def abandoned(self) -> tuple[ToolOutcome, ...]:
-        """The tools that were still running when it ended."""
-        return tuple(tool for tool in self.tool_outcomes if tool.outcome == "abandoned")
-
-    def raise_for_status(self) -> None:
-        """Raise if the run was cancelled, or a limit ended it.
-
-        :raises RunCancelled: it was cancelled.
-        :raises LimitReached: a limit ended it.
-        """
-        if self.cancellation is not None:
-            how = self.cancellation
-            said = f": {how.reason}" if how.reason else ""
-            raise RunCancelled(
-                f"the run was cancelled (origin {how.origin}, phase {how.phase}){said}",
-                result=self,
-            )
-        if self.limit is not None and self.stop_reason == "limit":
-            raise LimitReached(
-                f"the limit on {self.limit.replace('_', ' ')} ended the run; its "
-                "conversation is whole, and another run() goes on with it",
-                result=self,
-            )
-
-    def __str__(self) -> str:
-        return self.text
-
-
 #: Why a run ended.
 StopReason = Literal[
     "end_turn",
@@ -128,3 +29,100 @@ StopReason = Literal[
     "backgrounded",
     "shutdown",
 ]
+
+
+class Cancellation(msgspec.Struct, frozen=True):
+    """How a run was cancelled."""
+
+    #: The reason given to ``cancel()``.
+    reason: str
+    #: The source of the cancel, such as ``user`` or ``deadline``.
+    origin: Origin
+    #: The phase of the run at that moment.
+    phase: str
+    #: Seconds from the cancel to the end of the run.
+    latency: float
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The result of a run, however it ended."""
+
+    #: The text of the last response, complete or cut off.
+    text: str
+    stop_reason: StopReason
+    run_id: str
+    #: The whole conversation.
+    messages: tuple[Message, ...]
+    #: The value of the type given as ``output=``.
+    output: Any = None
+    cancellation: Cancellation | None = None
+    #: Tokens used, sub-agents included.
+    usage: Usage = Usage()
+    #: In US dollars, as far as prices are known.
+    cost: float | None = None
+    #: The number of requests to the model.
+    turns: int = 0
+    #: In the order of the calls.
+    tool_outcomes: tuple[ToolOutcome, ...] = ()
+    #: Questions that must be answered before the run can continue.
+    interrupts: tuple[Interrupt, ...] = ()
+    #: The limit that ended the run, if one did.
+    limit: LimitName | None = None
+    #: The number of messages before the run.
+    start: int = 0
+
+    @property
+    def handle(self) -> Any:
+        """The :class:`syncagent.Handle` of a run that continues in the background."""
+        return self.__dict__.get("handle")
+
+    def with_handle(self, handle: object) -> RunResult:
+        """Return a copy for a run that continues in the background."""
+        other = msgspec.structs.replace(self)
+        other.__dict__["handle"] = handle  # not a field: it stays out of the JSON
+        return other
+
+    def as_shutdown(self) -> RunResult:
+        """Return a copy with stop reason ``shutdown`` if a shutdown ended the run."""
+        if self.cancellation is None or self.cancellation.origin != "shutdown":
+            return self
+        return msgspec.structs.replace(self, stop_reason="shutdown")
+
+    @property
+    def cancelled(self) -> bool:
+        """True if the run was cancelled or shut down."""
+        return self.cancellation is not None
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        """The messages that this run added to the conversation."""
+        return self.messages[self.start :]
+
+    @property
+    def abandoned(self) -> tuple[ToolOutcome, ...]:
+        """The tools that were still running when the run ended."""
+        return tuple(tool for tool in self.tool_outcomes if tool.outcome == "abandoned")
+
+    def raise_for_status(self) -> None:
+        """Raise if the run was cancelled or a limit ended it.
+
+        :raises RunCancelled: the run was cancelled.
+        :raises LimitReached: a limit ended the run.
+        """
+        if self.cancellation is not None:
+            cancelled = self.cancellation
+            reason = f": {cancelled.reason}" if cancelled.reason else ""
+            raise RunCancelled(
+                f"the run was cancelled (origin {cancelled.origin}, phase "
+                f"{cancelled.phase}){reason}",
+                result=self,
+            )
+        if self.limit is not None and self.stop_reason == "limit":
+            raise LimitReached(
+                f"the limit on {self.limit.replace('_', ' ')} ended the run; the "
+                "conversation is intact, and another run() continues it",
+                result=self,
+            )
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,10 +1,10 @@
-"""Server-sent events: bytes in, events out, as the WHATWG specification has it.
+"""Server-sent events: bytes in, events out, by the WHATWG specification.
 
-``sseclient-py`` reads the fields of an event. What it gets wrong is put right in front
-of it: it is given one complete event at a time, with plain line ends, without byte
-order mark, and never more than a line of data at once, since it copies all it has at
-every line. Bytes pass through it as Latin-1, so that it cannot stumble over one that is
-not UTF-8, and are decoded behind it.
+``sseclient-py`` reads the fields of an event. Its mistakes are avoided by what it is
+fed: one complete event at a time, with plain line ends, without byte order mark, and
+never more than a line of data at once, since it copies all it has at every line. Bytes
+pass through it as Latin-1, so that a byte that is not UTF-8 cannot stop it, and are
+decoded behind it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = [
     "decode_events",
 ]
 
-#: An event of more bytes than this is an error, unless a decoder says otherwise.
+#: The largest event by default, in bytes.
 MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
-#: An event of more lines than this is one, too.
+#: The most lines of an event by default.
 MAX_EVENT_LINES: Final = 100_000
 
 _BOM: Final = b"\xef\xbb\xbf"
 _COLON: Final = ord(":")
 
-# What nearly every event looks like: a line of data, perhaps a name before it. A test
-# shows that such an event comes out as it does on the long way.
+# The form of nearly every event: a line of data, perhaps a name before it. A test shows
+# that this shortcut and the full reader give the same event.
 _COMMON: Final = re.compile(rb"(?:event: ?([^\n]*)\n)?data: ?([^\n]*)")
 
 
@@ -46,18 +46,18 @@ class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
     data: str
     #: Its name, ``message`` if it has none.
     event: str = "message"
-    #: The last id that the stream has given, possibly with an earlier event.
+    #: The last id in the stream, possibly that of an earlier event.
     id: str = ""
 
 
 class EventDecoder:
     """Turn the chunks of one stream, however they are cut, into events.
 
-    The work per byte does not depend on how large an event is or how it is cut. What
-    is left at the end without a blank line after it was no event: drop it.
+    The work per byte does not depend on how large an event is or how it is cut. By the
+    specification, an event without a blank line after it is dropped at the end.
 
-    :param max_event_bytes: the size of an event above which it is an error.
-    :param max_event_lines: the number of its lines above which it is one.
+    :param max_event_bytes: the largest event allowed.
+    :param max_event_lines: the most lines of an event allowed.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class EventDecoder:
     ) -> None:
         self._max_bytes = max_event_bytes
         self._max_lines = max_event_lines
-        #: What a byte order mark may have begun with; None once that is settled.
+        #: Bytes that may begin a byte order mark; None once that is settled.
         self._start: bytes | None = b""
         self._is_after_cr = False
-        # The event that has begun, in pieces, without a newline at its end: that one
-        # waits for the next chunk, in which it may turn out to be half a blank line.
+        # The event that has begun, in pieces, without the newline at its end. That
+        # newline is kept as a flag: with the next chunk it may become a blank line.
         self._pieces: list[bytes] = []
         self._has_newline = False
         self._size = 0
@@ -81,17 +81,14 @@ class EventDecoder:
 
     @property
     def has_begun_an_event(self) -> bool:
-        """Has an event begun that has not ended? At the end of a stream it never will.
-
-        Comments are none.
-        """
-        begun = b"".join(self._pieces)
-        return any(line and line[0] != _COLON for line in begun.split(b"\n"))
+        """True if the last event is incomplete; comments do not count."""
+        lines = b"".join(self._pieces).split(b"\n")
+        return any(line and line[0] != _COLON for line in lines)
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Yield the events that end in *chunk*; use it up before the next one.
+        """Yield the events that end in *chunk*; exhaust it before the next call.
 
-        :raises ResponseTooLarge: the next event is larger than an event may be.
+        :raises ResponseTooLarge: the next event is larger than allowed.
         """
         if self._start is not None:
             chunk = self._without_bom(chunk)
@@ -118,29 +115,7 @@ class EventDecoder:
                     )
                 else:
                     yield from self._read(block)
-        self._hold(rest)
-
-    def _without_bom(self, chunk: bytes) -> bytes:
-        assert self._start is not None
-        start = self._start + chunk
-        if len(start) < len(_BOM) and _BOM.startswith(start):
-            self._start = start
-            return b""
-        self._start = None
-        return start.removeprefix(_BOM)
-
-    def _with_plain_line_ends(self, chunk: bytes) -> bytes:
-        # A CR ends its line at once; if it was the first half of a CRLF that is cut in
-        # two, the second half ends no further line.
-        if self._is_after_cr and chunk:
-            chunk = chunk.removeprefix(b"\n")
-            self._is_after_cr = False
-        if chunk:
-            self._is_after_cr = chunk.endswith(b"\r")
-        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-    def _hold(self, rest: bytes) -> None:
-        """Keep the beginning of an event whose end is still to come."""
+        # The rest is the beginning of an event whose end is still to come.
         self._has_newline = rest.endswith(b"\n")
         if self._has_newline:
             rest = rest[:-1]
@@ -152,6 +127,25 @@ class EventDecoder:
                 raise self._too_large(f"{self._max_bytes} bytes")
             if self._lines >= self._max_lines:
                 raise self._too_large(f"{self._max_lines} lines")
+
+    def _without_bom(self, chunk: bytes) -> bytes:
+        assert self._start is not None
+        start = self._start + chunk
+        if len(start) < len(_BOM) and _BOM.startswith(start):
+            self._start = start
+            return b""
+        self._start = None
+        return start.removeprefix(_BOM)
+
+    def _with_plain_line_ends(self, chunk: bytes) -> bytes:
+        # A CR ends its line at once. If it was the first half of a CRLF cut in two, the
+        # LF at the head of the next chunk ends no further line.
+        if self._is_after_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._is_after_cr = False
+        if chunk:
+            self._is_after_cr = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _read(self, block: bytes) -> Iterator[ServerSentEvent]:
         """Read the fields of an event of any form; yield it if it has data."""
@@ -168,7 +162,7 @@ class EventDecoder:
         head = [last[field] for field in (b"event", b"id") if field in last]
         if not data and not head:
             return
-        first = b"\n".join([*head, b"data:"])  # it has data, so that it is an event
+        first = b"\n".join([*head, b"data:"])  # sseclient skips an event without data
         blocks = (line + b"\n\n" for line in [first, *data])
         event, *values = SSEClient(blocks, "latin-1").events()
         if event.id is not None:
@@ -179,8 +173,8 @@ class EventDecoder:
 
     def _too_large(self, limit: str) -> ResponseTooLarge:
         return ResponseTooLarge(
-            f"the server sent an event of more than {limit}; a stream of answers has "
-            "none so large, unless max_event_bytes or max_event_lines is too small"
+            f"the server sent an event of more than {limit}; if that is expected, "
+            "raise max_event_bytes or max_event_lines"
         )
 
 

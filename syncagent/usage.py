@@ -1,4 +1,4 @@
-"""How many tokens something took."""
+"""Token usage."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ __all__ = ["Usage"]
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens; they can be added up."""
+    """Numbers of tokens; usages can be added."""
 
-    #: All that went in, cached ones included.
+    #: Input tokens, cached ones included.
     input_tokens: int = 0
-    #: All that came out, reasoning included.
+    #: Output tokens, reasoning included.
     output_tokens: int = 0
-    #: Those of the input that were read from a cache.
+    #: Input tokens that were read from a cache.
     cached_tokens: int = 0
-    #: Those of the input that were written to one.
+    #: Input tokens that were written to a cache.
     cache_write_tokens: int = 0
-    #: Those of the output that went into reasoning.
+    #: Output tokens that were spent on reasoning.
     reasoning_tokens: int = 0
-    #: Has the provider said none of it, so that it is a guess?
+    #: True if the provider has not reported all of it, and a part is an estimate.
     estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
@@ -37,19 +37,19 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def estimate(cls, sent: int, received: int) -> Usage:
-        """Return a guess, for an answer that was cut off before its usage was told.
+        """Return an estimate, for a response cut off before its usage was reported.
 
         :param sent: the size of the payload, in bytes.
-        :param received: the size of what came, in characters.
+        :param received: the size of the text that arrived, in characters.
         """
         return cls(_tokens(sent), _tokens(received), estimated=True)
 
     @property
     def total_tokens(self) -> int:
-        """In and out."""
+        """Input plus output tokens."""
         return self.input_tokens + self.output_tokens
 
 
 def _tokens(characters: int) -> int:
-    """Four characters are a token, in most languages and more or less."""
+    """Return the number of tokens, at about four characters each, rounded up."""
     return -(-characters // 4)

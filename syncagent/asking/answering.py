@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from .._checks import check_timeout
 from ..cancel import CancelToken
-from ..cancel.deadlines import check_timeout
 from ..exceptions import Cancelled, ConfigurationError, ToolError
 from ..interrupts import (
     TIMED_OUT,
@@ -199,9 +199,9 @@ class Answering:
         if handler is None and self.open_questions is None:
             return None
         # No tool runs while a person is asked: a cancel after the tools is due now.
-        later = run.claim.later
+        deferred = run.claim.deferred
         answers: Answers = None
-        token = self._token = self._token or later.answering(run.token)
+        token = self._token = self._token or deferred.operation_token(run.token)
         try:
             if handler is not None:
                 answers = self._ask_handler(handler, questions, run, token)
@@ -212,7 +212,7 @@ class Answering:
             raise
         finally:
             if answers is not NOT_YET:
-                later.answered()
+                deferred.operation_ended()
                 self._token = None
         return answers
 

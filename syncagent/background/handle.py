@@ -6,11 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from .._checks import check_number, check_timeout
 from .._closeable import Closeable
-from ..cancel import CancelMode, CancelToken, Receipt, RunClaim, clock
-from ..cancel.deadlines import check_timeout
-from ..cancel.deferred import check_mode
-from ..cancel.reason import make_cause
+from ..cancel import CancelMode, CancelToken, Receipt, clock
+from ..cancel.claim import check_cancel
 from ..conversation.conversation import Background, check_background
 from ..conversation.descendants import cancel_descendants
 from ..conversation.request import Cancel, run_token
@@ -143,12 +142,13 @@ class Handle(Closeable):
         :return: true if and only if a run was live or waited for its turn; else
             nothing happens.
         """
+        cause = check_cancel(reason, origin, mode)
         check_background(background)
-        claim, missed = self._live(reason, origin, mode)
+        claim = self.thread.live_claim
         if claim is None:
-            return missed
+            return Receipt(None, cause)
         self.thread.cancelled = claim
-        receipt = claim.cancel(reason, origin, mode=mode, force=force)
+        receipt = claim.cancel_for(cause, mode, force=force)
         if background == "cancel":
             cancel_descendants(claim.run_id, reason, mode=mode, force=force)
         return receipt
@@ -169,25 +169,12 @@ class Handle(Closeable):
         :return: true if and only if a run was live or waited for its turn; else
             nothing happens.
         """
-        claim, missed = self._live(reason, origin, mode)
+        cause = check_cancel(reason, origin, mode)
+        claim = self.thread.live_claim
         if claim is None:
-            return missed
+            return Receipt(None, cause)
         self.thread.interrupted = claim
-        return claim.cancel(reason, origin, mode=mode, force=force)
-
-    def _live(
-        self, reason: str, origin: Origin, mode: CancelMode
-    ) -> tuple[RunClaim | None, Receipt]:
-        """Return the run to cancel if any, and the receipt for the case of no run.
-
-        :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
-        :raises ValueError: there is no such origin or mode; nothing is cancelled.
-        """
-        check_mode(mode)
-        missed = Receipt(None, make_cause(reason, origin))
-        # A run of the parent is not the forked child's to cancel.
-        claim = self.thread.claim if self.thread.is_own_process else None
-        return claim, missed
+        return claim.cancel_for(cause, mode, force=force)
 
     def background(self) -> None:
         """Count as sent to the background: no caller waits for it any more.
@@ -197,7 +184,7 @@ class Handle(Closeable):
         """
         thread = self.thread
         thread.is_background = True  # publish first, then look
-        claim = thread.claim if thread.is_own_process else None
+        claim = thread.live_claim
         if claim is not None:
             claim.is_background = True
 
@@ -298,7 +285,8 @@ class Handle(Closeable):
         log = self.thread.events
         begin = 0 if replay else log.count
         if after is not None:
-            begin = min(_checked_position(after), log.count)
+            check_number("after", after, is_integer=True, unit="events")
+            begin = min(after, log.count)
         token, following = run_token(None, None, cancel)
         return Subscription(log, begin, token, following)
 
@@ -314,11 +302,3 @@ class Handle(Closeable):
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.run_id}: {self.state}>"
-
-
-def _checked_position(after: Any) -> int:
-    if not isinstance(after, int) or isinstance(after, bool) or after < 0:
-        raise ConfigurationError(
-            f"subscribe(after=...) must be a non-negative integer; got {after!r:.80}"
-        )
-    return after

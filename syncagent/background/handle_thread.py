@@ -39,8 +39,8 @@ from ..asking.answering import Attendance
 from ..asking.inbox import Inbox
 from ..asking.questions import OpenQuestions
 from ..cancel import CancelToken, Receipt, RunClaim, Watch
+from ..cancel.claim import check_cancel
 from ..cancel.once import Once, start_thread
-from ..cancel.reason import make_cause
 from ..conversation.conversation import Conversation
 from ..conversation.descendants import (
     add_descendant,
@@ -53,7 +53,7 @@ from ..conversation.run_stream import RunStream
 from ..events import InterruptRaised, RunFinished, StateChanged, StreamEvent
 from ..exceptions import ConfigurationError, Origin
 from ..messages import UserMessage
-from ..recording import Part, Recorded
+from ..recording import Recorder, SubAgentRecorder
 from ..result import RunResult
 from .subscriptions import SIZE, EventLog
 
@@ -116,7 +116,7 @@ class HandleThread:
         self._stopping: Final = CancelToken()
         self._is_busy = False
         #: Records all runs of the handle, if they are recorded.
-        self._record: Recorded | Part | None = None
+        self._record: Recorder | SubAgentRecorder | None = None
         #: Settings of the next run.
         self._next = RunRequest()
         #: The run that the thread begins with.
@@ -291,12 +291,13 @@ class HandleThread:
 
     def stop(self, reason: str, origin: Origin, *, force: bool = False) -> Receipt:
         """End the handle, whatever it is doing."""
-        receipt = Receipt(None, make_cause(reason, origin))
+        cause = check_cancel(reason, origin, "now")
+        receipt = Receipt(None, cause)
         if self.is_own_process:
             self._is_stopping = True  # publish first, then look
             claim = self.claim
             if claim is not None:
-                receipt = claim.cancel(reason, origin, force=force)
+                receipt = claim.cancel_for(cause, force=force)
             self._stopping.cancel(reason, origin)
         return receipt
 
@@ -368,6 +369,11 @@ class HandleThread:
         current, claim = threading.current_thread(), self.claim
         helpers = () if claim is None else claim.helpers
         return current is self._thread or current.ident in helpers
+
+    @property
+    def live_claim(self) -> RunClaim | None:
+        """The run to cancel. A forked child has none: the run is its parent's."""
+        return self.claim if self.is_own_process else None
 
     @property
     def is_own_process(self) -> bool:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from .._checks import check_timeout
 from .._closeable import Closeable
 from ..cancel import CancelMode, Receipt, clock
-from ..cancel.deadlines import check_timeout
-from ..cancel.deferred import check_mode
-from ..cancel.reason import make_cause
+from ..cancel.claim import check_cancel
 from ..conversation.conversation import Background, check_background
 from ..exceptions import AgentBusy, ConfigurationError, Origin, WrongThread
 from ..messages import Prompt
@@ -103,7 +102,7 @@ class Runtime(Closeable):
             self._handles.pop(handle.run_id, None)
 
     def get(self, run_id: str) -> Handle | None:
-        """Return the handle with that id, or None if there is no such handle or it is done.
+        """Return the handle with that id, or None; one that is done has left.
 
         :raises TypeError: *run_id* is not a string.
         """
@@ -142,11 +141,11 @@ class Runtime(Closeable):
         :param background: ``cancel`` also ends the handles that its tools have started.
         :return: true if and only if it was live.
         """
-        check_mode(mode)
+        cause = check_cancel(reason, origin, mode)
         check_background(background)
         handle = self.get(run_id)
         if handle is None:
-            return Receipt(None, make_cause(reason, origin))
+            return Receipt(None, cause)
         return handle.cancel(
             reason, origin, mode=mode, force=force, background=background
         )

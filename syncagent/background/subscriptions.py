@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from .._checks import check_number
 from .._closeable import Closeable
 from ..cancel import CancelToken, Watch, clock
-from ..cancel.signal_event import Following
+from ..cancel.signal_event import EventRegistration
 from ..events import Lagged, StreamEvent
-from ..exceptions import ConfigurationError
 
 __all__ = ["EventLog", "LoggedEvent", "Subscription"]
 
@@ -33,14 +33,6 @@ SIZE: Final = 1024
 LoggedEvent = StreamEvent | Lagged
 
 
-def _check_size(size: Any) -> None:
-    is_number = isinstance(size, int) and not isinstance(size, bool)
-    if not is_number or size < 1:
-        raise ConfigurationError(
-            f"buffer must be a positive number of events; got {size!r:.80}"
-        )
-
-
 class EventLog:
     """The newest events of a handle. One thread writes, any may read.
 
@@ -49,7 +41,7 @@ class EventLog:
     """
 
     def __init__(self, size: int = SIZE) -> None:
-        _check_size(size)
+        check_number("buffer", size, minimum=1, is_integer=True, unit="events")
         self.size: Final = size
         #: The number of events so far.
         self.count = 0
@@ -104,7 +96,7 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
         log: EventLog,
         begin: int,
         token: CancelToken,
-        following: Following | None = None,
+        following: EventRegistration | None = None,
     ) -> None:
         self._log = log
         self._next = begin

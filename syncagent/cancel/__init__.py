@@ -1,39 +1,42 @@
-"""Cancelling: one lock-free token that every wait of a run listens to.
+"""Cancellation: one lock-free token that every wait of a run listens to.
 
-The package imports nothing of syncagent but ``exceptions`` and ``_clock``: it could be
-lifted out as a library of its own. From the inside out:
+The package imports nothing of syncagent but ``exceptions``: it could be lifted out as a
+library of its own. From the inside out:
 
 ========================  ============================================================
-:mod:`~.once`             a cell whose first value stays, the one atomic step
-:mod:`~.again`            work that a signal handler must not leave half done
-:mod:`~.reason`           why, by whom and when
-:mod:`~.deadlines`        timeouts and deadlines as users give them
-:mod:`~.links`            what can hang on a token: killables, waiting threads
-:mod:`~.generation`       one life of a token, and a cancel's way through it
-:mod:`~.threads`          the daemon threads for callbacks and for deadlines
-:mod:`~.services`         those threads per process, remade after a fork
+:mod:`~.clock`            monotonic time, and the one way to wait for it
+:mod:`~.once`             a cell that keeps its first value: the one atomic step
+:mod:`~.reason`           why a token was cancelled, by whom and when
+:mod:`~.deadlines`        timeouts and deadlines as users pass them
+:mod:`~.links`            what a cancel reaches: killables, waiting threads
+:mod:`~.generation`       one life of a token, and the way of a cancel through it
+:mod:`~.threads`          the daemon threads for callbacks and deadlines, per process
 :mod:`~.callbacks`        user callbacks
-:mod:`~.family`           the way down from a parent token to a child
 :mod:`~.token`            the token itself
-:mod:`~.signal_event`     the token as a :class:`threading.Event`
-:mod:`~.alarm`            a deadline that moves
-:mod:`~.mailbox`          what threads say to one that waits for them, or for a cancel
-:mod:`~.watch`            wait until something is so that other threads bring about
-:mod:`~.following`        a plain :class:`threading.Event` that cancels a token
-:mod:`~.modes`            cancels that let a run go on for a while
+:mod:`~.signal_event`     the token as a :class:`threading.Event`, and the reverse
+:mod:`~.waits`            waits for a message, a condition, a moving deadline
+:mod:`~.deferred`         cancels that take effect at a later point of the run
 :mod:`~.claim`            the first of "cancelled" and "finished" wins
 :mod:`~.on_signals`       Ctrl+C and SIGTERM
 ========================  ============================================================
+
+Guarantees, for every ``cancel()`` in this package:
+
+- It may be called by any thread, a signal handler or ``__del__``, in the middle of any
+  other call, and more than once.
+- It never blocks, takes no lock, runs no user code and logs nothing.
+- No cancel is lost: shared state is always written before the other side is read
+  (*publish first, then look*), so of two racing threads at least one sees the other.
 """
 
 from ..exceptions import Origin
 from .callbacks import Registration
-from .claim import Receipt, RunClaim, RunSlot, live_runs
+from .claim import CancelsRun, Receipt, RunClaim, RunSlot, live_runs
 from .deferred import CancelMode
 from .links import Bell, Killable
 from .on_signals import Cancellable, cancel_on_signals
 from .reason import CancelReason
-from .signal_event import CancelSignal, follow
+from .signal_event import CancelSignal, cancel_on_event
 from .token import CancelToken
 from .waits import Alarm, Mailbox, Watch
 
@@ -45,6 +48,7 @@ __all__ = [
     "CancelSignal",
     "CancelToken",
     "Cancellable",
+    "CancelsRun",
     "Killable",
     "Mailbox",
     "Origin",
@@ -53,7 +57,7 @@ __all__ = [
     "RunClaim",
     "RunSlot",
     "Watch",
+    "cancel_on_event",
     "cancel_on_signals",
-    "follow",
     "live_runs",
 ]

@@ -1,4 +1,13 @@
-"""User callbacks on a token."""
+"""User callbacks on a token.
+
+Guarantees:
+
+- A callback runs at most once: running it and taking it back claim the same cell.
+- It runs on the SDK's callback thread, never on the canceller's, with the context
+  variables of the code that registered it.
+- Leaving a ``with`` block waits for a callback that has begun, for at most
+  :data:`~.threads.PATIENCE` seconds, and never on the callback's own thread.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +17,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from . import threads as services
+from . import threads
 from .links import Link
 from .once import Once
 from .reason import Cause
-from .threads import PATIENCE
 
 if TYPE_CHECKING:
     from .token import CancelToken
@@ -24,21 +32,21 @@ class Registration:
     """A callback on a token, as returned by :meth:`CancelToken.on_cancel`.
 
     It keeps its token alive. As a context manager it is closed at the end of the
-    block, and a callback that has begun by then is waited for, for a second at most:
-    what it closes or interrupts can be put to another use afterwards.
+    block, which waits up to a second for a callback that has begun: afterwards the
+    resource that the callback closes or interrupts can be reused.
     """
 
     __slots__ = ("_callback", "_token")
 
-    # The token does not know this object, only the link: no cycle.
+    # The token refers to the link only, not to this object: no reference cycle.
     def __init__(self, token: CancelToken, callback: CallbackLink) -> None:
         self._token = token
         self._callback = callback
 
     def close(self) -> bool:
-        """Take the callback back, without waiting for one that runs.
+        """Take the callback back, without waiting if it is running.
 
-        :return: whether it was taken back before it began, so will never run.
+        :return: true if it was taken back before it began, so that it will never run.
         """
         self._callback.drop()
         self._token._unlink(self._callback)
@@ -54,14 +62,14 @@ class Registration:
         trace: TracebackType | None,
     ) -> None:
         if not self.close():
-            self._callback.wait_over(PATIENCE)
+            self._callback.wait_over(threads.PATIENCE)
 
     def __repr__(self) -> str:
         return f"<Registration of {self._callback.describe()}>"
 
 
 class CallbackLink(Link):
-    """A callback as it hangs on a token, and as the courier delivers it."""
+    """A callback on a token, and a job of the callback thread."""
 
     __slots__ = ("_callback", "_context", "_fate", "_over", "_thread")
 
@@ -69,9 +77,10 @@ class CallbackLink(Link):
 
     def __init__(self, callback: Callable[[], object]) -> None:
         self._callback = callback
-        # The callback sees the context variables of whoever registered it, so that
-        # what it logs carries the right run id.
+        # The callback sees the context variables of the code that registered it, so
+        # that its log records carry the right run id.
         self._context = contextvars.copy_context()
+        #: _CLOSED if it was taken back, another object once it has begun.
         self._fate: Once[object] = Once()
         self._over: Once[threading.Event] = Once()
         self._thread: int | None = None
@@ -80,10 +89,10 @@ class CallbackLink(Link):
         """Name the callback for a log line."""
         try:
             return f"cancel callback {self._callback!r}"
-        except Exception:  # somebody's __repr__, on something half closed
+        except Exception:  # a user's __repr__, on a half-closed object
             return f"cancel callback of type {type(self._callback).__name__}"
 
-    def deliver(self) -> None:
+    def run(self) -> None:
         """Run the callback, unless it has run or was taken back."""
         claimant = object()
         if self._fate.claim(claimant) is not claimant:
@@ -102,11 +111,11 @@ class CallbackLink(Link):
 
     @property
     def is_closed(self) -> bool:
-        """Was it taken back before it began?"""
+        """True if it was taken back before it began."""
         return self._fate.value is _CLOSED
 
-    def hit(self, cause: Cause, claimant: object) -> None:
-        services.current.courier.submit(self)
+    def cancel(self, cause: Cause, claimant: object) -> None:
+        threads.current.callbacks.submit(self)
 
     def drop(self) -> None:
         self._fate.claim(_CLOSED)

@@ -1,4 +1,15 @@
-"""Who won, the cancel or the end of the run: what makes ``cancel()`` exact."""
+"""The race between a cancel and the end of a run: what makes ``cancel()`` exact.
+
+Guarantees:
+
+- ``bool(receipt)`` is true if and only if a run was live at that moment, and then that
+  run ends as cancelled. A cancel and the end of the run claim the same cell of the
+  token, so exactly one of them wins.
+- No cancel reaches the next run: a token's generation belongs to one run for ever.
+- A slot holds at most one live run per process. It is free again after ``end()``, or as
+  soon as the claim is garbage: a signal handler that raises cannot leave it taken.
+- A run of the parent process is no run of a forked child.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +18,70 @@ import weakref
 from typing import Final
 
 from ..exceptions import AgentBusy, ConfigurationError, Origin
-from . import threads as services
-from .deferred import CancelMode, Later, check_mode
+from . import threads
+from .deferred import CancelMode, DeferredCancel, check_mode
 from .generation import FINISHED, RESET, Generation
 from .once import finish_despite_signals
 from .reason import CancelReason, Cause, make_cause
 from .token import CancelToken
 
 
-class RunClaim:
-    """One run's hold on its token, from its begin to its end.
+class CancelsRun:
+    """Mixin: ``cancel()`` for an object with at most one live run."""
 
-    The run asks :meth:`finish` once its work is over; from then on no cancel gets in.
-    Both sides put into the token's one cell, so exactly one of them wins.
+    __slots__ = ()
+
+    def _find_claim(self) -> RunClaim | None:
+        """Return the claim of the live run, if there is one. Must take no lock."""
+        raise NotImplementedError
+
+    def cancel(
+        self,
+        reason: str = "",
+        origin: Origin = "user",
+        *,
+        mode: CancelMode = "now",
+        force: bool = False,
+    ) -> Receipt:
+        """Cancel the live run, if there is one.
+
+        As safe as :meth:`syncagent.Agent.cancel`.
+
+        :param reason: text for the result.
+        :param origin: who cancels.
+        :param mode: when the cancel takes effect.
+        :param force: do not wait for tools.
+        :return: true if and only if a run was live, which is then cancelled.
+        :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
+        :raises ValueError: there is no such origin or mode; nothing is cancelled.
+        """
+        cause = check_cancel(reason, origin, mode)
+        claim = self._find_claim()
+        if claim is None:
+            return Receipt(None, cause)
+        return claim.cancel_for(cause, mode, force=force)
+
+
+def check_cancel(reason: str, origin: Origin, mode: CancelMode) -> Cause:
+    """Return the cause of a cancel with these arguments.
+
+    Call it before looking for a run: a wrong argument fails even if nothing runs.
+
+    :raises TypeError: *reason* or *origin* is not a string.
+    :raises ValueError: there is no such origin or mode.
+    """
+    cause = make_cause(reason, origin)
+    check_mode(mode)
+    return cause
+
+
+class RunClaim(CancelsRun):
+    """One run's hold on its token, from its start to its end.
+
+    The run calls :meth:`finish` when its work is over; from then on no cancel gets in.
 
     Make it first and end it in ``finally``, so that no exception between two steps
-    can leave a place taken::
+    can leave a slot taken::
 
         claim = RunClaim()
         try:
@@ -32,11 +91,11 @@ class RunClaim:
         finally:
             slot.end(claim)
 
-    A claim that is dropped without that counts as ended.
+    A claim that is garbage without that counts as ended.
 
     :param token: the run's token, by default a new one.
-    :param run_id: the run's own name.
-    :param ancestors: the names of the runs that it was begun by, the outermost first.
+    :param run_id: the id of the run.
+    :param ancestors: the ids of the runs that started it, the outermost first.
     :raises ConfigurationError: the token is, or was, that of another run.
     """
 
@@ -45,9 +104,9 @@ class RunClaim:
         "_ended",
         "_generation",
         "ancestors",
+        "deferred",
         "forced",
         "is_background",
-        "later",
         "phase",
         "run_id",
         "token",
@@ -62,16 +121,16 @@ class RunClaim:
         self.token: Final = CancelToken() if token is None else token
         self.run_id: Final = run_id
         self.ancestors: Final = ancestors
-        #: Has it left whoever had begun it?
+        #: True once the run has moved to the background.
         self.is_background = False
-        #: Cancelled when nothing is to be waited for any more.
+        #: Cancelled by ``cancel(force=True)``: wait for nothing any more.
         self.forced: Final = CancelToken()
-        #: Cancels that let the run go on for a while.
-        self.later: Final = Later()
-        #: What the run is doing, for receipts; only the run's thread writes it.
+        #: Cancels that take effect at a later point of the run.
+        self.deferred: Final = DeferredCancel()
+        #: The current activity of the run, for receipts; only its thread writes it.
         self.phase = ""
         end = _End()
-        self._generation = _own(self.token, end)
+        self._generation = _claim_generation(self.token, end)
         self._ended: Final = end
 
     @property
@@ -81,86 +140,80 @@ class RunClaim:
 
     @property
     def helpers(self) -> set[int]:
-        """Other threads that work for the run; they come and go by themselves."""
+        """Other threads that work for the run; they add and remove themselves."""
         return self._ended.helpers
 
     @property
     def is_own_thread(self) -> bool:
-        """Is this the thread of the run?"""
+        """True on the thread of the run."""
         return self._ended.thread == threading.get_ident()
 
     def drive_here(self) -> None:
-        """Note that this is the run's thread from now on."""
+        """Make the current thread the run's thread."""
         self.drive_on(threading.get_ident())
 
     def drive_on(self, thread: int) -> None:
-        """Note which is the run's thread from now on; 0 is one yet to begin."""
+        """Set the identifier of the run's thread; 0 is one that has yet to start."""
         self._ended.thread = thread
 
-    def hit(
-        self, mine: Cause, mode: CancelMode = "now", *, force: bool = False
+    def _find_claim(self) -> RunClaim:
+        return self
+
+    def cancel_for(
+        self, cause: Cause, mode: CancelMode = "now", *, force: bool = False
     ) -> Receipt:
-        """Cancel this run for *mine* unless it has finished."""
+        """Cancel this run for *cause*, a checked one, unless it has finished."""
         phase = self.phase
         if mode != "now" and not force:
             earlier = self._generation.cause
-            standing = self.later.put(mode, mine) if earlier is None else earlier
+            standing = self.deferred.defer(mode, cause) if earlier is None else earlier
             if standing is not None:
                 return Receipt(
                     *(self._ended, standing),
-                    first=standing is mine,
+                    first=standing is cause,
                     phase=phase,
                     generation=self._generation,
                 )
-        standing = self._generation.strike(mine)
+            # The run has finished: cancel() below returns FINISHED.
+        standing = self._generation.cancel(cause)
         if standing is FINISHED:
-            return Receipt(None, mine)
+            return Receipt(None, cause)
         if force:
             self.forced.cancel()
-        return Receipt(self._ended, standing, first=standing is mine, phase=phase)
-
-    def cancel(
-        self,
-        reason: str = "",
-        origin: Origin = "user",
-        *,
-        mode: CancelMode = "now",
-        force: bool = False,
-    ) -> Receipt:
-        """Cancel this run unless it has finished."""
-        check_mode(mode)
-        return self.hit(make_cause(reason, origin), mode, force=force)
+        return Receipt(self._ended, standing, first=standing is cause, phase=phase)
 
     def raise_if_cancel_due(self, *modes: CancelMode) -> None:
-        """Cancel now what was to be cancelled at one of these points.
+        """Let the deferred cancels with these modes take effect.
 
         :raises Cancelled: the run is cancelled.
         """
-        cause = self.later.due(modes)
+        cause = self.deferred.due(modes)
         if cause is not None:
-            self._generation.strike(cause)
+            self._generation.cancel(cause)
         self.token.checkpoint()
 
     def finish(self) -> CancelReason | None:
         """Settle how the run ends.
 
         :return: why it was cancelled; ``None`` if it has finished, and then every
-            later cancel misses.
+            later cancel returns a false receipt.
         """
-        cause = self.later.close()
+        # Close first: a deferred cancel that was accepted, and answered with a true
+        # receipt, must still win against FINISHED.
+        cause = self.deferred.close()
         if cause is not None:
-            self._generation.strike(cause)
+            self._generation.cancel(cause)
         standing = self._generation.stop.claim(FINISHED)
         return None if standing is FINISHED else CancelReason(*standing)
 
     def end(self) -> None:
-        """Tell all receipts that nothing of the run is left. Safe to do again."""
+        """Tell all receipts that nothing of the run is left. Safe to repeat."""
         self.finish()
-        services.current.runs.pop(id(self), None)
+        threads.current.runs.pop(id(self), None)
         self._ended.cancel(origin="closed")
 
     def __del__(self) -> None:
-        # Only when an exception came between the run and its end(): see RunSlot.
+        # Only if an exception came between the run and its end(): see RunSlot.
         ended = getattr(self, "_ended", None)
         if ended is not None and not ended.cancelled:
             self.end()
@@ -169,8 +222,9 @@ class RunClaim:
 class _End(CancelToken):
     """A second token of a run, cancelled when the run has really ended.
 
-    So what receipts wait for can be waited for anywhere a cancel may be called. It
-    also owns the run's generation: unlike the claim it can, without a cycle.
+    It makes the end of a run something that receipts can wait for wherever a cancel
+    may be called. It also owns the run's generation: unlike the claim it can, without
+    a reference cycle.
     """
 
     __slots__ = ("helpers", "thread")
@@ -186,7 +240,7 @@ class _End(CancelToken):
         return self.cancelled
 
 
-def _own(token: CancelToken, owner: _End) -> Generation:
+def _claim_generation(token: CancelToken, owner: _End) -> Generation:
     """Claim the token's generation for one run, and no other."""
     while True:
         generation = token._current()
@@ -198,11 +252,11 @@ def _own(token: CancelToken, owner: _End) -> Generation:
                 "the token is, or was, that of another run; give each run a token of "
                 "its own, for example a child() of this one"
             )
-        token.reset()  # somebody has begun to: finish it
+        token.reset()  # another thread has begun to: finish it
 
 
 class Receipt:
-    """What a cancel hit: true if a run was live, and then that run is cancelled."""
+    """The outcome of a cancel: true if a run was live, which is then cancelled."""
 
     __slots__ = ("_cause", "_end", "_generation", "_is_first", "phase")
 
@@ -218,9 +272,9 @@ class Receipt:
         self._end = end
         self._cause = cause
         self._is_first = first
-        #: Where a stronger cancel, or a deadline, may come before one for later.
+        #: For a deferred cancel, which a stronger one or a deadline may overtake.
         self._generation = generation
-        #: What the run was doing.
+        #: The activity of the run at the moment of the cancel.
         self.phase = phase
 
     def __bool__(self) -> bool:
@@ -228,12 +282,12 @@ class Receipt:
 
     @property
     def first(self) -> bool:
-        """Was this call the one that hit it?"""
+        """True if this call was the one that cancelled the run."""
         return self._is_first and self._standing() is self._cause
 
     @property
     def reason(self) -> CancelReason | None:
-        """Why the run is cancelled: the reason of whoever has hit it."""
+        """Why the run is cancelled: the reason of the first canceller."""
         return CancelReason(*self._standing()) if self else None
 
     def _standing(self) -> Cause:
@@ -250,17 +304,17 @@ class Receipt:
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the run has really ended, at most *timeout* seconds.
 
-        On the run's own thread, and on those of its tools, it does not wait, as that
-        would be for ever.
+        On the run's own thread, and on those of its tools, it returns at once: the
+        wait could never end.
 
-        Cancellation: it waits for the end of one, so nothing else ends it.
+        Cancellation: it waits for the end of a run, so no other cancel ends it.
 
-        :return: whether it has ended; true if there was none.
+        :return: whether the run has ended; true if none was live.
         """
         if self._end is None:
             return True
-        here = threading.get_ident()
-        is_own = here == self._end.thread or here in self._end.helpers
+        thread = threading.get_ident()
+        is_own = thread == self._end.thread or thread in self._end.helpers
         return self._end.wait(0.0 if is_own else timeout)
 
     def __repr__(self) -> str:
@@ -270,21 +324,22 @@ class Receipt:
         return f"<Receipt: {state}, first={self.first}, {self.reason!r}>"
 
 
-class RunSlot:
+class RunSlot(CancelsRun):
     """The place for one run at a time; every agent has one.
 
     It holds the claim weakly. If a signal handler raises at the very moment between a
-    run and its :meth:`end`, the place is free as soon as the claim is gone.
+    run and its :meth:`end`, the slot is free as soon as the claim is garbage.
     """
 
     __slots__ = ("__weakref__", "_claims")
 
     def __init__(self) -> None:
-        # By process services, as a run of the parent is no run of a forked child.
-        self._claims: dict[services.Services, weakref.ref[RunClaim]] = {}
+        # Keyed by the services of a process: a forked child has new ones, and so finds
+        # no live run here.
+        self._claims: dict[threads.Services, weakref.ref[RunClaim]] = {}
 
     def begin(self, claim: RunClaim) -> None:
-        """Claim the place for a run on this thread.
+        """Take the slot for a run on this thread.
 
         :raises AgentBusy: there is a live run.
         """
@@ -295,53 +350,41 @@ class RunSlot:
             )
 
     def try_begin(self, claim: RunClaim) -> bool:
-        """Claim the place for a run on this thread, if it is free."""
-        home = services.current
-        mine = weakref.ref(claim, self._forget)
-        if self._claims.setdefault(home, mine) is not mine:
+        """Take the slot for a run on this thread, if it is free."""
+        services = threads.current
+        ref = weakref.ref(claim, self._forget)
+        if self._claims.setdefault(services, ref) is not ref:
             return False
-        home.runs[id(claim)] = mine
+        services.runs[id(claim)] = ref
         return True
 
     def end(self, claim: RunClaim) -> None:
-        """Free the place if it is *claim*'s, and end the claim. Safe to do again."""
+        """Free the slot if it is *claim*'s, and end the claim. Safe to repeat."""
         finish_despite_signals(lambda: self._end(claim))
 
     def _end(self, claim: RunClaim) -> None:
+        # Free the slot first: when a receipt's wait() returns, the agent can run again.
         if self.live is claim:
-            self._claims.pop(services.current, None)
+            self._claims.pop(threads.current, None)
         claim.end()
 
     def _forget(self, ref: weakref.ref[RunClaim]) -> None:
-        home = services.current
-        if self._claims.get(home) is ref:
-            self._claims.pop(home, None)
+        services = threads.current
+        if self._claims.get(services) is ref:
+            self._claims.pop(services, None)
 
     @property
     def live(self) -> RunClaim | None:
         """The live run, if there is one."""
-        ref = self._claims.get(services.current)
+        ref = self._claims.get(threads.current)
         return None if ref is None else ref()
 
-    def cancel(
-        self,
-        reason: str = "",
-        origin: Origin = "user",
-        *,
-        mode: CancelMode = "now",
-        force: bool = False,
-    ) -> Receipt:
-        """Cancel the live run, if there is one. As safe as a token's ``cancel()``."""
-        mine = make_cause(reason, origin)
-        check_mode(mode)  # also when nothing runs: a mistake shows before it matters
-        claim = self.live
-        return (
-            Receipt(None, mine) if claim is None else claim.hit(mine, mode, force=force)
-        )
+    def _find_claim(self) -> RunClaim | None:
+        return self.live
 
 
 def lineage(run_id: str) -> tuple[str, ...]:
-    """Return the names of a live run and of those that it was begun by."""
+    """Return the ids of a live run's ancestors, the outermost first, and its own."""
     for claim in live_runs():
         if claim.run_id == run_id:
             return (*claim.ancestors, run_id)
@@ -350,5 +393,5 @@ def lineage(run_id: str) -> tuple[str, ...]:
 
 def live_runs() -> list[RunClaim]:
     """Return the runs that are live in this process, oldest first."""
-    runs = (ref() for ref in list(services.current.runs.values()))
+    runs = (ref() for ref in list(threads.current.runs.values()))
     return [run for run in runs if run is not None]

@@ -11,7 +11,7 @@ __all__ = ["Clock", "Lock", "SystemClock", "acquire", "install", "now"]
 
 
 class Lock(Protocol):
-    """What :func:`threading.Lock` returns, as far as waiting needs it."""
+    """The methods of a :func:`threading.Lock` that waiting needs."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
 
@@ -22,14 +22,14 @@ class Clock(Protocol):
     """A source of time and the one way to wait for it."""
 
     def now(self) -> float:
-        """Return seconds that never go back."""
+        """Return the monotonic time in seconds."""
 
     def acquire(self, lock: Lock, timeout: float) -> bool:
         """Acquire *lock* within *timeout* seconds of this clock's time."""
 
 
 class SystemClock:
-    """The real time."""
+    """Real time."""
 
     now = staticmethod(time.monotonic)
 
@@ -39,17 +39,17 @@ class SystemClock:
 
 _clock: Clock = SystemClock()
 
-# Call them through the module: install() puts the new clock's own functions here, so
-# that real time costs not a frame more than time.monotonic().
+# Call them through the module: install() puts the new clock's own functions here. So
+# real time costs no more than time.monotonic() itself.
 
 #: Return the current monotonic time in seconds.
 now: Callable[[], float] = _clock.now
-#: Acquire a lock, giving up after so many seconds.
+#: Acquire a lock, giving up after a number of seconds.
 acquire: Callable[[Lock, float], bool] = _clock.acquire
 
 
 def install(clock: Clock) -> Clock:
-    """Replace the clock of the whole process and return the one before it."""
+    """Replace the clock of the whole process and return the previous one."""
     global _clock, now, acquire
     before, _clock = _clock, clock
     now, acquire = clock.now, clock.acquire

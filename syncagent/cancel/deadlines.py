@@ -1,23 +1,18 @@
-"""Timeouts and deadlines as users give them."""
+"""Timeouts and deadlines as users pass them."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
-from ..exceptions import ConfigurationError
 from . import clock
-
-__all__ = [
-    "check_timeout",
-]
 
 #: Seconds ahead beyond which a deadline is surely on the wrong clock: 20 years.
 _TOO_FAR: Final = 20 * 366 * 86400.0
 
 
 def absolute(timeout: float | None, deadline: float | None) -> float | None:
-    """Return the one of both that is given as a monotonic time."""
+    """Return the timeout or the deadline, whichever is set, as a monotonic time."""
     if timeout is not None and deadline is not None:
         raise ValueError("give timeout or deadline, not both")
     if timeout is not None:
@@ -36,7 +31,7 @@ def absolute(timeout: float | None, deadline: float | None) -> float | None:
 
 
 def _number(name: str, value: float) -> float:
-    # Decimal, Fraction and numpy's numbers are as good as a float; True is not.
+    # Decimal, Fraction and numpy's numbers are accepted like a float; True is not.
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} must be a number of seconds, got {value!r}")
     try:
@@ -53,17 +48,3 @@ def earlier(one: float | None, other: float | None) -> float | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-def check_timeout(timeout: Any, name: str = "timeout") -> None:
-    """Refuse what is no number of seconds.
-
-    :raises ConfigurationError: it is none.
-    """
-    if timeout is None:
-        return
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if not is_number or not timeout >= 0:
-        raise ConfigurationError(
-            f"{name} is a number of seconds, from 0 on; got {timeout!r:.80}"
-        )

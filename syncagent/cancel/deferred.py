@@ -1,4 +1,14 @@
-"""Cancels that let a run go on for a while."""
+"""Cancels that take effect at a later point of the run.
+
+Guarantees:
+
+- Nothing here takes a lock, so a deferred cancel is as safe as an immediate one.
+- A cancel that :meth:`DeferredCancel.defer` accepts is seen by the next
+  :meth:`~DeferredCancel.due` of its mode, or by :meth:`~DeferredCancel.close`. After
+  ``close()`` none is accepted.
+- An ``after_tools`` cancel ends the operation in progress at once: either ``defer``
+  sees the operation's token, or ``operation_token`` sees the cancel.
+"""
 
 from __future__ import annotations
 
@@ -8,73 +18,82 @@ from typing import Final, Literal
 from .reason import Cause
 from .token import CancelToken
 
-#: When a cancel counts: at once; when the tools that run have ended, while an answer
-#: ends at once; or when the answer that is coming, and the tools that it calls, have.
+#: When a cancel takes effect. ``now``: at once. ``after_tools``: a model response ends
+#: at once, running tools may end first. ``after_turn``: the response in progress and
+#: the tools it calls may end first.
 CancelMode = Literal["now", "after_tools", "after_turn"]
 
-_LATER: Final = ("after_tools", "after_turn")
-#: Stands where a cause would, once the run has finished.
+_DEFERRED: Final = ("after_tools", "after_turn")
+#: Takes the place of a cause once the run has finished.
 _CLOSED: Final[Cause] = ("closed", "closed", 0.0)
 
 
 def check_mode(mode: object) -> None:
-    """See that there is such a mode.
+    """Check that *mode* is a :data:`CancelMode`.
 
-    :raises ValueError: there is not.
+    :raises ValueError: it is not.
     """
-    if mode != "now" and mode not in _LATER:
-        raise ValueError(f"mode is one of now, after_tools, after_turn; got {mode!r}")
+    if mode != "now" and mode not in _DEFERRED:
+        raise ValueError(
+            f"mode must be one of now, after_tools, after_turn; got {mode!r}"
+        )
 
 
-class Later:
-    """What was asked for, for later. Nothing here takes a lock."""
+class DeferredCancel:
+    """The deferred cancels of one run."""
 
-    __slots__ = ("_answering", "_causes")
+    __slots__ = ("_causes", "_operation")
 
     def __init__(self) -> None:
         self._causes: dict[str, Cause] = {}
-        self._answering: CancelToken | None = None
+        #: The token of the operation in progress: a model request, or a question.
+        self._operation: CancelToken | None = None
 
-    def put(self, mode: CancelMode, mine: Cause) -> Cause | None:
-        """Ask for a cancel at the point that *mode* names.
+    def defer(self, mode: CancelMode, cause: Cause) -> Cause | None:
+        """Cancel at the point that *mode* names.
 
         :return: the cause that counts there, possibly an earlier one; ``None`` if the
             run has finished.
         """
-        standing = self._causes.setdefault(mode, mine)  # publish first ...
+        standing = self._causes.setdefault(mode, cause)  # publish first ...
         if standing is _CLOSED:
             return None
-        answering = self._answering
-        if mode == "after_tools" and answering is not None:
-            answering.cancel()  # ... then look
+        operation = self._operation
+        if mode == "after_tools" and operation is not None:
+            operation.cancel()  # ... then look
         return standing
 
-    def answering(self, token: CancelToken) -> CancelToken:
-        """Return the token of the answer that begins now, for the run's own *token*."""
+    def operation_token(self, token: CancelToken) -> CancelToken:
+        """Return a token for an operation that an ``after_tools`` cancel ends at once.
+
+        Call :meth:`operation_ended` when the operation is over.
+
+        :param token: the run's own token, which becomes the parent.
+        """
         child = token.child()
-        self._answering = child  # publish first, then look
+        self._operation = child  # publish first, then look
         if "after_tools" in self._causes:
             child.cancel()
         return child
 
+    def operation_ended(self) -> None:
+        """Forget the operation in progress."""
+        self._operation = None
+
     @property
-    def is_asked(self) -> bool:
-        """Was anything asked for?"""
+    def is_pending(self) -> bool:
+        """True once a cancel was deferred."""
         return bool(self._causes)
 
-    def answered(self) -> None:
-        """Note that no answer is being waited for."""
-        self._answering = None
-
     def due(self, modes: Iterable[CancelMode]) -> Cause | None:
-        """Return what was asked for by one of these modes, the earliest of it."""
+        """Return the cause of the earliest cancel with one of these modes, if any."""
         if not self._causes:
             return None
         return _earliest(self._causes.get(mode) for mode in modes)
 
     def close(self) -> Cause | None:
-        """Let nothing more be asked for; return what was."""
-        return _earliest(self._causes.setdefault(mode, _CLOSED) for mode in _LATER)
+        """Accept no more cancels; return the cause of the earliest one, if any."""
+        return _earliest(self._causes.setdefault(mode, _CLOSED) for mode in _DEFERRED)
 
 
 def _earliest(causes: Iterable[Cause | None]) -> Cause | None:

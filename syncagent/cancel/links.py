@@ -1,4 +1,13 @@
-"""Links: what hangs on a token and is reached by its cancel."""
+"""Links: objects on a token that its cancel reaches.
+
+Guarantees:
+
+- A link may be cancelled by several threads at once, and again after an interruption;
+  the effect is that of one cancel.
+- A :class:`Killable` has exactly one owner. Ownership is decided by one atomic claim,
+  and only the owner touches the resource.
+- Waking a thread is one release of a bare lock.
+"""
 
 from __future__ import annotations
 
@@ -14,63 +23,63 @@ from .reason import Cause
 if TYPE_CHECKING:
     from .generation import Generation
 
-#: Stands in a killable's fate once its owner has taken it back.
+#: The owner of a killable that was taken back.
 _TAKEN: Final = object()
-
-
-#: Stands there in a forked child: it was the parent's, so here it is tainted.
+#: The owner of a killable in a forked child: the resource is the parent's.
 _DROPPED: Final = object()
 
 
 class Link:
-    """Something that hangs on a token and is hit when the token is cancelled."""
+    """Something on a token that the token's cancel reaches."""
 
     __slots__ = ()
 
-    #: Does it stay on the token when the token is reset?
+    #: True if it stays on the token when the token is reset.
     survives_reset: ClassVar[bool] = True
-    #: Does it stay on the token in a forked child?
+    #: True if it stays on the token in a forked child.
     survives_fork: ClassVar[bool] = False
 
-    def hit(self, cause: Cause, claimant: object) -> Generation | None:
-        """Take the cancel in; called by any thread, a signal handler, ``__del__``.
+    def cancel(self, cause: Cause, claimant: object) -> Generation | None:
+        """Pass the cancel on; called by any thread, a signal handler, ``__del__``.
 
-        :param cause: why the token that this link hangs on was cancelled.
-        :param claimant: stands for one call of ``cancel()``, see ``Generation.strike``.
-        :return: where the cancel has to go on.
+        :param cause: why the token of this link was cancelled.
+        :param claimant: identifies one call of ``cancel()``, see
+            :meth:`Generation.cancel`.
+        :return: the generation of a child token, whose links come next.
         """
         raise NotImplementedError
 
     def drop(self) -> None:
-        """Make sure that no cancel hits this any more; it is leaving its token."""
+        """Make sure that no cancel reaches this any more; it leaves its token."""
         raise NotImplementedError
 
     @property
     def is_spent(self) -> bool:
-        """Is there nothing left to hit?"""
+        """True if there is nothing left to cancel."""
         raise NotImplementedError
 
 
 class Killable(Link):
     """A resource that a cancel ends at once: a socket, a process group, a queue.
 
-    Ownership moves by one atomic step. Until then the resource belongs to whoever
-    attached it; the first of "hit by a cancel" and "taken back" decides, and only the
-    winner may touch what the killable owns. So it is never fired twice, and never
-    after it was taken back.
+    Ownership moves by one atomic step. Until then the resource belongs to the caller
+    that attached it. The first of "cancelled" and "taken back" decides, and only the
+    winner may touch the resource. So it is never fired twice, and never after it was
+    taken back.
     """
 
     __slots__ = ("_fate",)
 
     def __init__(self) -> None:
+        #: The owner: a canceller's claimant, _TAKEN or _DROPPED.
         self._fate: Once[object] = Once()
 
     def fire(self) -> None:
         """End the resource.
 
-        Must not block, raise, take a lock, log or run anybody else's code. The one
-        canceller that owns it may call it again, when a signal handler raised between
-        its claim and the end of its work.
+        Must not block, raise, take a lock, log or run foreign code. The one canceller
+        that owns it may call it again, if a signal handler raised between its claim
+        and the end of its work.
         """
         raise NotImplementedError
 
@@ -81,14 +90,14 @@ class Killable(Link):
         """Take it back; false if a canceller owns it: the resource is tainted."""
         return self._fate.claim(_TAKEN) is _TAKEN
 
-    def hit(self, cause: Cause, claimant: object) -> None:
+    def cancel(self, cause: Cause, claimant: object) -> None:
         if self._fate.claim(claimant) is not claimant:
             return
         try:
             self.fire()
         except Exception:
-            # Against the contract, and nowhere to say so: this may be a signal
-            # handler. What hangs beside it must still be reached.
+            # It breaks the contract, and cannot be logged: this may be a signal
+            # handler. The other links must still be reached.
             pass
 
     def drop(self) -> None:
@@ -104,31 +113,32 @@ class Killable(Link):
 
 
 class Bell:
-    """One thread waits, any other may wake it."""
+    """One thread waits; any other may wake it."""
 
     __slots__ = ("_lock",)
 
     def __init__(self) -> None:
-        # A bare lock: releasing it needs no other lock, which Event and Condition do.
+        # A bare lock: releasing it needs no other lock, unlike Event and Condition.
+        # Invariant: locked while nothing has rung since the last wait().
         self._lock = threading.Lock()
         self._lock.acquire(blocking=False)
 
     def ring(self) -> None:
-        """Wake the thread. Takes no lock, and does no harm when repeated."""
+        """Wake the thread. Takes no lock; ringing twice is harmless."""
         try:
             self._lock.release()
-        except RuntimeError:  # it is awake
+        except RuntimeError:  # it has rung already
             pass
 
     def wait(self, until: float | None) -> bool:
         """Block until rung (true) or until the monotonic time *until* (false)."""
         end = math.inf if until is None else until
-        # A signal that arrives in the instant before the lock is waited for is seen
-        # only after the wait, an old race of Python's own. So that a Ctrl+C is late
-        # then, and not lost, the main thread looks up once a second.
+        # A signal that arrives in the instant before Python waits for the lock is
+        # handled only after the wait, an old race of CPython. The main thread looks up
+        # once a second, so that a Ctrl+C is late then, but not lost.
         nap = 1.0 if get_ident() == main_thread().ident else math.inf
-        while (left := end - clock.now()) > 0:
-            if clock.acquire(self._lock, min(left, nap)):
+        while (remaining := end - clock.now()) > 0:
+            if clock.acquire(self._lock, min(remaining, nap)):
                 return True
         return False
 
@@ -136,8 +146,8 @@ class Bell:
 class Waiter(Bell, Link):
     """A thread that waits for a cancel.
 
-    To wake it twice is as good as once, so it needs no owner: the shortest way from
-    ``cancel()`` to the thread is what the whole package is about.
+    Waking it twice is as good as once, so it needs no owner: this is the shortest way
+    from ``cancel()`` to the thread.
     """
 
     __slots__ = ("cause",)
@@ -147,15 +157,15 @@ class Waiter(Bell, Link):
         #: Why it was woken, even if the token has been reset since.
         self.cause: Cause | None = None
 
-    def hit(self, cause: Cause, claimant: object) -> None:
-        self.cause = cause
+    def cancel(self, cause: Cause, claimant: object) -> None:
+        self.cause = cause  # before the release: the thread reads it as it wakes
         try:  # ring(), without its frame: the thread that wakes needs the GIL we hold
             self._lock.release()
         except RuntimeError:
             pass
 
     def drop(self) -> None:
-        """Nothing to do: a thread of the parent waits in the parent."""
+        """Do nothing: the waiting thread is the parent's, and not in the child."""
 
     @property
     def is_spent(self) -> bool:

@@ -20,7 +20,7 @@ _Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 class Cancellable(Protocol):
-    """A token, an agent, or anything else with such a ``cancel()``."""
+    """A token, an agent, or any other object with such a ``cancel()``."""
 
     def cancel(self, reason: str = "", origin: Origin = "user") -> object: ...
 
@@ -32,30 +32,36 @@ def cancel_on_signals(
 ) -> Iterator[CancelToken]:
     """Make the first Ctrl+C (or SIGTERM) cancel, and let the second one through.
 
-    A signal that cancels something is used up by that. One that finds nothing left to
-    cancel goes to the handler that was there before: :exc:`KeyboardInterrupt` for
-    Ctrl+C, the end of the process for SIGTERM. Blocks may be nested: what the inner
-    one lets through is the outer one's first. In a forked child every signal goes
-    through.
+    A signal that cancels something goes no further. A signal that finds nothing left
+    to cancel goes to the previous handler: :exc:`KeyboardInterrupt` for Ctrl+C, the
+    end of the process for SIGTERM. Blocks may be nested: a signal that the inner one
+    lets through is the outer one's first. In a forked child every signal goes through.
 
     The origin is ``signal`` for SIGINT and ``shutdown`` for all others.
 
-    :param targets: what to cancel; by default every live run of the process, of
-        which Ctrl+C spares those that were sent to the background.
-    :param signals: which signals to listen to.
+    :param targets: the objects to cancel; by default every live run of the process.
+        Ctrl+C then spares runs in the background.
+    :param signals: the signals to handle.
     :return: a token that is cancelled with the targets.
     :raises WrongThread: not called on the main thread.
-    :raises ConfigurationError: a handler is there that Python cannot restore.
+    :raises ConfigurationError: the current handler was not installed from Python, and
+        could not be restored.
     :raises TypeError: a target has no ``cancel(reason, origin)``.
     """
     if threading.current_thread() is not threading.main_thread():
         raise WrongThread(
-            "cancel_on_signals() works on the main thread only, as Python delivers "
-            "signals there; use it there, and pass the token that it gives to this "
-            f"thread ({threading.current_thread().name})"
+            "cancel_on_signals() works on the main thread only, because Python "
+            "delivers signals there; call it on the main thread and pass its token to "
+            f"this thread ({threading.current_thread().name})"
         )
     for target in targets:
-        _check(target)
+        try:
+            inspect.signature(target.cancel).bind("SIGINT", "signal")
+        except (AttributeError, TypeError, ValueError) as error:
+            raise TypeError(
+                "cancel_on_signals() takes tokens, agents and other objects with a "
+                f"cancel(reason, origin); got {target!r}"
+            ) from error
     token = CancelToken()
     catcher = _Catcher((token, *targets), is_for_all=not targets)
     try:
@@ -63,22 +69,13 @@ def cancel_on_signals(
             catcher.catch(signum)
         yield token
     finally:
-        # A Ctrl+C that lands on the way into close() must not cost us the way out.
+        # A Ctrl+C that lands on the way into close() must not leave our handlers in
+        # place.
         try:
             catcher.close()
         except BaseException:
             catcher.close()
             raise
-
-
-def _check(target: Cancellable) -> None:
-    try:
-        inspect.signature(target.cancel).bind("SIGINT", "signal")
-    except (AttributeError, TypeError, ValueError) as error:
-        raise TypeError(
-            "cancel_on_signals() takes tokens, agents and the like, with a "
-            f"cancel(reason, origin); got {target!r}"
-        ) from error
 
 
 class _Catcher:
@@ -89,29 +86,30 @@ class _Catcher:
         self._is_for_all = is_for_all
         self._before: dict[int, _Handler] = {}
         self._is_open = True
-        # Not the process services: a signal may arrive before a child has its own.
+        # Not threads.current: a signal may arrive before a forked child has its own.
         self._pid = os.getpid()
 
     def catch(self, signum: int) -> None:
-        """Take *signum* over from the handler that is there."""
+        """Replace the current handler of *signum*."""
         before = signal.getsignal(signum)
         if before is None:
             raise ConfigurationError(
-                f"the handler of {_name(signum)} was not installed from Python, so it "
+                f"the handler of {_name(signum)} was not installed from Python and "
                 "could not be restored; leave this signal out of signals="
             )
         if signum not in self._before:
+            # Remember it first: _handle() may run before signal.signal() returns.
             self._before[signum] = before
             signal.signal(signum, self._handle)
 
     def close(self) -> None:
-        """Give every signal back, even if one arrives in the middle."""
+        """Restore every handler, even if a signal arrives in the middle."""
         finish_despite_signals(self._restore)
 
     def _restore(self) -> None:
         self._is_open = False
         for signum, before in self._before.items():
-            # One that was set inside the block and is still there is somebody's wish.
+            # Another handler was installed inside the block on purpose: it stays.
             if signal.getsignal(signum) == self._handle:
                 signal.signal(signum, before)
 
@@ -122,9 +120,10 @@ class _Catcher:
             return
         origin: Origin = "signal" if signum == signal.SIGINT else "shutdown"
         runs = live_runs() if self._is_for_all else []
-        # Ctrl+C is for what somebody waits for; what ends the process ends all.
-        found = [run for run in runs if origin != "signal" or not run.is_background]
-        targets = [*self._targets, *found]
+        # Ctrl+C is meant for the work in the foreground; SIGTERM ends the process, and
+        # with it all runs.
+        chosen = [run for run in runs if origin != "signal" or not run.is_background]
+        targets = [*self._targets, *chosen]
         receipts = [target.cancel(_name(signum), origin) for target in targets]
         if not any(getattr(receipt, "first", receipt) for receipt in receipts):
             self._let_through(signum, frame)

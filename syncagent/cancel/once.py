@@ -1,4 +1,4 @@
-"""A cell whose first value stays, and work that a signal handler must not interrupt."""
+"""A cell that keeps its first value, and work that survives a signal handler."""
 
 from __future__ import annotations
 
@@ -11,59 +11,60 @@ T = TypeVar("T")
 
 
 class Once(dict[None, T], Generic[T]):
-    """Hold one value; whoever puts first wins, and everybody learns who that was.
+    """Hold one value: the first to claim the cell wins, and every claimant learns who.
 
     ``dict.setdefault`` with a key that hashes and compares in C is one step under the
     GIL (and takes the dict's own lock without it). No other lock is involved, so a
     signal handler or a ``__del__`` that runs in the middle of anything may call it.
 
-    Putting the same object again gives the same answer, so that work which was
-    interrupted between claiming and acting can simply be done again. Truth, not
-    :meth:`value`, is the fast test for "somebody put something".
+    Claiming again with the same object returns the same value, so work that was
+    interrupted between claiming and acting can simply be repeated. Truth, not
+    :attr:`value`, is the fast test for "the cell is taken".
     """
 
     __slots__ = ()
 
     def claim(self, value: T) -> T:
-        """Put *value* if the cell is empty, and return what stands in it now."""
+        """Store *value* if the cell is empty, and return the value it holds now."""
         return self.setdefault(None, value)
 
     @property
     def value(self) -> T | None:
-        """What stands in the cell, ``None`` while it is empty."""
+        """The value of the cell, ``None`` while it is empty."""
         return self.get(None)
 
 
-#: How often work that is cut short is begun again. One Ctrl+C needs two; more than a
-#: few means that it can never succeed (no stack left), and then that must be said.
+#: How often interrupted work is started again. One Ctrl+C needs two attempts; more
+#: than a few mean that the work cannot succeed (no stack left), and must fail.
 _TRIES: Final = 5
 
 
 def finish_despite_signals(work: Callable[[], T]) -> T:
-    """Do *work*, again if an exception cuts it short, and raise that afterwards.
+    """Do *work*, again if an exception cuts it short, then raise that exception.
 
     A signal handler may raise between any two steps of the main thread: the second
-    Ctrl+C does. Work that is safe to do again is finished first.
+    Ctrl+C does. Work that is safe to repeat is finished first.
     """
-    interrupted: BaseException | None = None
+    interruption: BaseException | None = None
     for _ in range(_TRIES):
         try:
-            done = work()
+            outcome = work()
             break
         except BaseException as error:
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted
-    return done
+            interruption = error
+    if interruption is not None:
+        raise interruption
+    return outcome
 
 
 def start_thread(thread: threading.Thread) -> None:
     """Start *thread*.
 
-    What a signal handler raises meanwhile comes out as it is; Python may put its own
-    complaint about a lock in its place. The thread may run then, or not.
+    If a signal handler raises in the middle, its exception propagates, even where
+    Python would replace it by a complaint about a lock. Whether the thread runs is
+    unknown then.
 
-    :raises RuntimeError: there is no thread to be had.
+    :raises RuntimeError: the system refuses another thread.
     """
     before = sys.exc_info()[1]
     try:

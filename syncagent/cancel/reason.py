@@ -10,8 +10,9 @@ from . import clock
 _ORIGINS: Final = frozenset(get_args(Origin))
 
 
-#: What a cancel leaves in its token: text, origin, monotonic time. A plain tuple,
-#: because the thread that is to be woken waits while it is made.
+#: The record of a cancel in its token: text, origin, monotonic time. A plain tuple,
+#: because the thread that a cancel wakes waits while it is made. Causes are compared by
+#: identity: each call of ``cancel()`` makes its own.
 Cause = tuple[str, Origin, float]
 
 
@@ -38,17 +39,17 @@ def as_parent(cause: Cause) -> Cause:
 
 
 def as_exception(cause: Cause) -> Cancelled:
-    """Return what a checkpoint raises."""
+    """Return the exception that a checkpoint raises."""
     return Cancelled(CancelReason(*cause), cause[1])
 
 
 class CancelReason(str):
-    """The text that a canceller gave, which also knows its origin and its time.
+    """The canceller's text, with the origin and the time of the cancel.
 
     It is a :class:`str`: ``token.reason == "client went away"`` just works. It is
-    always true, even when it says nothing, so that ``if token.reason`` is no trap.
+    always true, even if the text is empty, so that ``if token.reason`` is no trap.
 
-    :param text: what was said about the cancel, possibly nothing.
+    :param text: the canceller's text, possibly empty.
     :param origin: who cancelled.
     :param at: monotonic time of the cancel.
     """

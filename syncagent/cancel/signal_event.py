@@ -1,4 +1,11 @@
-"""The cancel signal as a :class:`threading.Event`, and events that cancel a token."""
+"""The token as a :class:`threading.Event`, and events that cancel a token.
+
+Guarantees:
+
+- ``CancelSignal.set()`` is ``token.cancel()``: no lock, safe in a signal handler.
+- :func:`cancel_on_event` needs no thread and does no polling. An event that is set
+  before, during or after the call cancels the token exactly as one that is set later.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class CancelSignal(threading.Event):
-    """A token as a :class:`threading.Event`, for code that knows only those.
+    """A token as a :class:`threading.Event`, for code that takes only events.
 
     The plain Event keeps its flag under a lock that ``set()`` and ``wait()`` both
     take: a signal handler that calls ``set()`` while the thread it interrupted is in
-    ``wait()`` stops for ever. This one has no lock; all state is the token's.
+    ``wait()`` deadlocks. This one has no lock; all state is the token's.
     """
 
     def __init__(self, token: CancelToken) -> None:
@@ -25,11 +32,11 @@ class CancelSignal(threading.Event):
 
     @property
     def token(self) -> CancelToken:
-        """The token that this is."""
+        """The token behind this event."""
         return self._token
 
     def is_set(self) -> bool:
-        """Is the token cancelled?"""
+        """Return whether the token is cancelled."""
         return self._token._cause() is not None
 
     isSet = is_set  # the old name, which Event still has
@@ -50,8 +57,8 @@ class CancelSignal(threading.Event):
         return f"<CancelSignal: {'set' if self.is_set() else 'unset'}>"
 
 
-class Following:
-    """The hold that a token has on an event; close it when the token is done with."""
+class EventRegistration:
+    """A token registered on an event; close it when the token is no longer in use."""
 
     __slots__ = ("_event", "_waiter")
 
@@ -60,46 +67,46 @@ class Following:
         self._waiter = waiter
 
     def close(self) -> None:
-        """Let the event go. Safe to do again."""
+        """Take the token off the event. Safe to repeat."""
         try:
             _waiters(self._event).remove(cast(Any, self._waiter))
-        except ValueError:  # it was set, which took the waiter out
+        except ValueError:  # set() has removed the waiter
             pass
 
 
-def follow(event: threading.Event, token: CancelToken) -> Following:
-    """Have *token* cancelled as soon as *event* is set, now or later.
+def cancel_on_event(event: threading.Event, token: CancelToken) -> EventRegistration:
+    """Cancel *token* as soon as *event* is set, now or later.
 
-    An event cannot tell anybody that it is set; it can only wake threads that wait for
-    it. So we stand among those, as one who is not asleep: no thread is needed, and
-    nothing looks at the event again and again.
+    An event has no callbacks; it can only wake the threads that wait for it. So we
+    join its waiters with an object that cancels when it is woken.
     """
     waiter = _Waiter(token)
     _waiters(event).append(cast(Any, waiter))  # publish first, then look
     if event.is_set():
         waiter.release()
-    return Following(event, waiter)
+    return EventRegistration(event, waiter)
 
 
 def _waiters(event: threading.Event) -> deque[Any]:
-    # Private names of the standard library; tests/cancel/test_following.py watches
-    # over them. The deque's own steps are atomic, and the event expects its waiters to
+    # Private names of the standard library; tests/cancel/test_event_registration.py
+    # guards them. Each step of a deque is atomic, and the event expects its waiters to
     # come and go.
     waiters: deque[Any] = event._cond._waiters  # type: ignore[attr-defined]
     return waiters
 
 
 class _Waiter:
-    """Stands where the event expects the lock of a thread that waits for it."""
+    """Takes the place of the lock of a thread that waits for the event."""
 
     __slots__ = ("_token",)
 
     def __init__(self, token: CancelToken) -> None:
-        # Weak: one that nobody has closed keeps nothing alive, and leaves with the set.
+        # Weak: a registration that is never closed keeps no token alive, and goes
+        # away when the event is set.
         self._token = weakref.ref(token)
 
     def release(self) -> None:
-        """Cancel; called by ``Event.set()``, on whatever thread that is."""
+        """Cancel; ``Event.set()`` calls this, on the thread that sets the event."""
         token = self._token()
         if token is not None:
             token.cancel("the event was set")

@@ -1,4 +1,16 @@
-"""The daemon threads of the SDK: one runs callbacks, one keeps time."""
+"""The daemon threads of the SDK: one runs callbacks, one keeps time.
+
+Guarantees:
+
+- Both threads are made when they are first needed, never at import, and never keep the
+  interpreter from exiting.
+- ``submit()`` and ``Bell.ring()``, the only calls on the way of a cancel, take no lock.
+- The timer thread never blocks and never logs: a log handler that hangs cannot delay a
+  deadline.
+- A callback that hangs delays the others by about :data:`PATIENCE` seconds.
+- A forked child starts with fresh services; the threads, runs and sockets of its parent
+  are not touched.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +40,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-
 _log = logging.getLogger("syncagent.cancel")
 
-
-#: How long a thread waits for work before it looks around, in seconds.
+#: How long a thread waits for work before it checks whether it is still in use, in
+#: seconds.
 _IDLE: Final = 60.0
-
-
-#: How long a callback may take before the others go on without it, in seconds.
+#: How long a callback may take before the others continue without it, in seconds.
 PATIENCE: Final = 1.0
-
-
 #: How many new timers may wait unsorted before the timer thread is woken for them.
 _INBOX: Final = 1000
 
 
-class Service:
+class ServiceThread:
     """A daemon thread that is made when it is first needed, and then stays."""
 
     def __init__(self, name: str) -> None:
@@ -55,7 +62,7 @@ class Service:
         self._starting = threading.RLock()
 
     def ensure_thread(self) -> None:
-        """Start the thread unless it runs."""
+        """Start the thread unless it is running."""
         if not self._is_running():
             with self._starting:
                 if not self._is_running():
@@ -65,7 +72,7 @@ class Service:
         return self._thread is not None and self._thread.is_alive()
 
     def retire(self) -> None:
-        """Have the thread end after what it is doing; a forked child has its own."""
+        """Have the thread end after its current work; a forked child has its own."""
         self._thread = None
 
     def _start(self) -> None:
@@ -74,12 +81,12 @@ class Service:
         self._thread = thread
         try:
             start_thread(thread)
-        except RuntimeError:  # no thread to be had
+        except RuntimeError:  # the system refuses another thread
             self._thread = before
             raise
-        # Any other exception is a signal handler's, and the thread may run by now. It
-        # stays ours; if it does not run yet, the next who needs one makes another, and
-        # this one finds itself out of office.
+        # Any other exception is a signal handler's, and the thread may be running. It
+        # stays ours. If it is not running yet, the next caller makes another thread,
+        # and this one sees that it is no longer current and ends.
 
     def _is_current(self) -> bool:
         return self._thread is threading.current_thread()
@@ -88,34 +95,32 @@ class Service:
         raise NotImplementedError
 
 
-class Timer(Service):
+class Timer(ServiceThread):
     """Call methods at given times.
 
-    Their owners are held weakly, so that a token with a deadline an hour away is gone
-    as soon as its last user is.
+    Their owners are held weakly: a token with a deadline an hour away is freed with
+    its last user.
 
-    The thread itself never logs: a handler may block, and then no deadline of the whole
-    process would count any more.
-
-    :param report: has something written to the log, elsewhere.
+    :param report: runs a function that writes to the log, on another thread.
     """
 
     def __init__(self, report: Callable[[Callable[[], None]], None]) -> None:
         super().__init__("syncagent-timer")
         self._report = report
         self._inbox: deque[_Entry] = deque()
+        # The heap and the count of living entries belong to the timer thread alone.
         self._heap: list[_Entry] = []
-        self._numbers = itertools.count()
         self._alive = 0
+        self._numbers = itertools.count()
         self._bell = Bell()
         # When the thread will wake by itself: minus infinity while it is awake and
         # about to look into the inbox anyway.
         self._wakes_at = -math.inf
 
     def call_at(self, when: float, method: Callable[[T], object], owner: T) -> None:
-        """Have *method* of *owner* called at a monotonic time; it must not block."""
-        # No WeakMethod: that has a callback in Python, which would swallow the
-        # exception of a signal handler.
+        """Call *method* of *owner* at a monotonic time; it must not block."""
+        # No WeakMethod: it has a callback in Python, which would swallow the exception
+        # of a signal handler.
         self._inbox.append((when, next(self._numbers), weakref.ref(owner), method))
         self.ensure_thread()
         if when < self._wakes_at or len(self._inbox) >= _INBOX:
@@ -135,12 +140,13 @@ class Timer(Service):
             if not self._inbox:
                 bell.wait(self._wakes_at)
             self._wakes_at = -math.inf
-            self._take_in()
+            self._sort_inbox()
             self._call_due()
 
-    def _take_in(self) -> None:
+    def _sort_inbox(self) -> None:
         while self._inbox:
             heapq.heappush(self._heap, self._inbox.popleft())
+        # Entries of dead owners are removed in bulk, at a constant cost per entry.
         if len(self._heap) > 2 * self._alive + _INBOX:
             self._heap = [entry for entry in self._heap if entry[2]() is not None]
             heapq.heapify(self._heap)
@@ -155,58 +161,56 @@ class Timer(Service):
             try:
                 method(owner)
             except BaseException as error:
-                self._report(partial(_log_trouble, error))
+                message = "a timer raised; the others continue"
+                self._report(partial(_log.error, message, exc_info=error))
             del owner  # do not keep it alive until the next one is due
-
-
-def _log_trouble(error: BaseException) -> None:
-    _log.error("a timer raised; the others go on", exc_info=error)
 
 
 _Entry = tuple[float, int, "weakref.ref[Any]", Callable[[Any], object]]
 
 
 class Job(Protocol):
-    """Something the courier delivers."""
+    """Work for the callback thread."""
 
-    def deliver(self) -> None: ...
+    def run(self) -> None: ...
 
     def describe(self) -> str: ...
 
 
 class _Report:
-    """Something to be written to the log, which may take its time, too."""
+    """A log record to be written; a log handler may block like a callback."""
 
     def __init__(self, write: Callable[[], None]) -> None:
-        self.deliver = write
+        self.run = write
 
     def describe(self) -> str:
         return "a report"
 
 
-class Courier(Service):
-    """Run user callbacks one after the other, never on the canceller's side.
+class CallbackThread(ServiceThread):
+    """Run user callbacks one after the other, never on the canceller's thread.
 
-    One that takes longer than :data:`PATIENCE` is reported and left behind on its
-    thread; a new thread goes on with the rest.
+    A callback that takes longer than :data:`PATIENCE` is reported and left behind on
+    its thread; a new thread runs the rest.
     """
 
     def __init__(self, timer: Timer) -> None:
         super().__init__("syncagent-cancel")
         self._timer = timer
-        # SimpleQueue.put() may interrupt itself: cancel() calls it in signal handlers.
+        # SimpleQueue.put() is re-entrant: cancel() calls it in signal handlers.
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._running: tuple[Job, float] | None = None
+        #: True while the timer holds an entry for _look().
         self._is_watched = False
 
     def submit(self, job: Job) -> None:
-        """Have *job* delivered after those before it. Takes no lock."""
+        """Run *job* after those before it. Takes no lock."""
         self._jobs.put(job)
 
     def report(self, write: Callable[[], None]) -> None:
-        """Have something written to the log, by *write*."""
+        """Call *write*, which logs something, on the callback thread."""
         self.submit(_Report(write))
-        with suppress(RuntimeError):  # no thread to be had; perhaps later
+        with suppress(RuntimeError):  # no thread now; the next call tries again
             self.ensure_thread()
 
     def _work(self) -> None:
@@ -215,25 +219,26 @@ class Courier(Service):
                 job = self._jobs.get(timeout=_IDLE)
             except Empty:
                 continue
-            self._deliver(job)
+            self._run(job)
             del job  # do not keep the callback alive until the next one comes
 
-    def _deliver(self, job: Job) -> None:
-        running = self._running = (job, clock.now())
+    def _run(self, job: Job) -> None:
+        running = self._running = (job, clock.now())  # publish first, then look
         if not self._is_watched:
             self._watch(running)
         try:
-            job.deliver()
+            job.run()
         except BaseException:
             _log.exception("%s raised; the next one runs", job.describe())
+        # If it is another's, this thread was left behind and has come back late.
         if self._running is running:
             self._running = None
 
     def _watch(self, running: tuple[Job, float]) -> None:
         try:
-            self._timer.call_at(running[1] + PATIENCE, Courier._look, self)
+            self._timer.call_at(running[1] + PATIENCE, CallbackThread._look, self)
         except RuntimeError:
-            # No thread can be started any more. Better unwatched than not delivered.
+            # No timer thread can be started. Better unwatched than not run.
             return
         self._is_watched = True
 
@@ -257,44 +262,39 @@ class Courier(Service):
             stuck.name += "-stuck"
             try:
                 self._start()
-            except RuntimeError:  # it goes on with the rest if it ever returns
+            except RuntimeError:  # it runs the rest if it ever returns
                 stuck.name = self._name
                 raise
-        if not isinstance(job, _Report):  # else the log is what is stuck
+        if not isinstance(job, _Report):  # else the log itself is stuck
             self.report(partial(_log_stuck, job, seconds, stuck))
 
 
 def _log_stuck(job: Job, seconds: float, stuck: threading.Thread) -> None:
+    frame = sys._current_frames().get(stuck.ident or 0)
+    stack = "  (it has just ended)"
+    if frame is not None:
+        stack = "".join(traceback.format_stack(frame)).rstrip()
     _log.warning(
-        "%s has not returned for %.1f s; the others go on without it. A cancel "
+        "%s has not returned for %.1f s; the others continue without it. A cancel "
         "callback should only set, close or interrupt something. It is at:\n%s",
-        job.describe(),
-        seconds,
-        _stack_of(stuck),
+        *(job.describe(), seconds, stack),
     )
 
 
-def _stack_of(thread: threading.Thread) -> str:
-    frame = sys._current_frames().get(thread.ident or 0)
-    if frame is None:
-        return "  (it has just ended)"
-    return "".join(traceback.format_stack(frame)).rstrip()
-
-
 class Services:
-    """The threads of this process, its live runs, and the tokens that own something."""
+    """The threads of this process, its live runs, and the tokens with resources."""
 
     def __init__(self) -> None:
         self.timer = Timer(self._report)
-        self.courier = Courier(self.timer)
+        self.callbacks = CallbackThread(self.timer)
         #: Live runs by identity, in the order in which they began.
         self.runs: dict[int, weakref.ref[RunClaim]] = {}
         self._tokens: dict[weakref.ref[CancelToken], None] = {}
 
     def start_threads(self) -> None:
-        """Start both threads unless they run."""
+        """Start both threads unless they are running."""
         self.timer.ensure_thread()
-        self.courier.ensure_thread()
+        self.callbacks.ensure_thread()
 
     def enrol(self, token: CancelToken) -> None:
         """Remember, weakly, that *token* has links that a fork must cut."""
@@ -302,26 +302,27 @@ class Services:
         self._tokens[weakref.ref(token, self._tokens.__delitem__)] = None
 
     def _report(self, write: Callable[[], None]) -> None:
-        self.courier.report(write)
+        self.callbacks.report(write)
 
     def end_in_child(self) -> None:
         """Take what belongs to the parent process off every token."""
         # The fork may have happened in a callback: then this very thread is one of
-        # them, and must not go on with the parent's work.
+        # them, and must not continue the parent's work.
         self.timer.retire()
-        self.courier.retire()
+        self.callbacks.retire()
         for ref in list(self._tokens):
             token = ref()
             if token is not None:
                 token._cut_after_fork()
 
 
-#: Those of this process. Always read it through the module: a fork replaces it.
+#: The services of this process. Always read it through the module: a fork replaces it.
 current = Services()
 
 
 def _renew_in_child() -> None:
     global current
+    # In this order: nothing that end_in_child() calls may find the parent's services.
     inherited, current = current, Services()
     inherited.end_in_child()
 

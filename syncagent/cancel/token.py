@@ -1,4 +1,19 @@
-"""The token: one flag that every wait of a run listens to."""
+"""The token: one flag that every wait of a run listens to.
+
+A token is a chain of generations (see :mod:`~.generation`): ``reset()`` adds one, and
+:meth:`CancelToken._current` walks to the last.
+
+Guarantees:
+
+- The first cancel wins, and its reason stays until a reset.
+- A cancel comes down to all children before ``cancel()`` returns; none goes up.
+- A link that is added while a cancel is under way is reached by it, or by its own
+  :meth:`CancelToken._link`.
+- A deadline counts for every look at the token from that moment on, and reaches waiting
+  threads and links through the timer thread.
+- A reset loses no link that survives it, at any moment: it is on the old generation
+  until it is on the new one.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +23,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ..exceptions import Origin
-from . import clock
-from . import threads as services
+from . import clock, threads
 from .callbacks import CallbackLink, Registration
 from .deadlines import absolute, earlier
 from .generation import RESET, RETIRED, ChildLink, Generation, spread
@@ -23,15 +37,22 @@ class CancelToken:
     """Cancel blocking work, at once, from any thread or signal handler.
 
     Once cancelled it stays cancelled: every :meth:`checkpoint`, :meth:`wait` and
-    :meth:`sleep` under it ends until somebody calls :meth:`reset`.
+    :meth:`sleep` under it ends, until :meth:`reset` is called.
 
-    :param timeout: cancel by itself after so many seconds, with origin ``deadline``.
+    :param timeout: seconds after which it cancels itself, with origin ``deadline``.
     :param deadline: the same as an absolute :func:`time.monotonic` time.
     :raises TypeError: one of them is not a number.
     :raises ValueError: *timeout* is negative, one is not a time, or both are given.
     """
 
-    __slots__ = ("__weakref__", "_generation", "_home", "_lost", "_parents", "_signal")
+    __slots__ = (
+        "__weakref__",
+        "_dead_links",
+        "_generation",
+        "_home",
+        "_parents",
+        "_signal",
+    )
 
     def __init__(
         self, timeout: float | None = None, *, deadline: float | None = None
@@ -39,20 +60,23 @@ class CancelToken:
         self._set_up((), absolute(timeout, deadline))
 
     def _set_up(self, parents: tuple[CancelToken, ...], deadline: float | None) -> None:
-        #: Strong: a child keeps the way up, over which a cancel comes down, alive.
+        #: Strong: a child keeps alive the path on which a cancel comes down.
         self._parents = parents
         self._signal: weakref.ref[CancelSignal] | None = None
         #: The process services that know this token, None if none needs to.
-        self._home: services.Services | None = None
+        self._home: threads.Services | None = None
         #: The newest one known; another thread may have put one after it.
         self._generation = self._new_generation(deadline)
-        #: Links to children that are gone.
-        self._lost: list[Link] = []
+        #: Links to children that have been freed.
+        self._dead_links: list[Link] = []
         for parent in parents:
-            parent._adopt(self)
+            while parent._dead_links:
+                with suppress(IndexError):  # another thread was faster
+                    parent._unlink(parent._dead_links.pop())
+            parent._link(ChildLink(self, parent))
 
     def _new_generation(self, own_deadline: float | None) -> Generation:
-        """Return one whose deadline is the earliest of *own_deadline* and above."""
+        """Return one with the earliest of *own_deadline* and the parents' deadlines."""
         new = Generation()
         new.own_deadline = new.deadline = own_deadline
         for parent in self._parents:
@@ -64,17 +88,18 @@ class CancelToken:
         return new
 
     def _current(self) -> Generation:
+        """Return the last generation, even while another thread is resetting."""
         generation = self._generation
         while generation.stop and generation.successor:
             generation = generation.successor[None]
         return generation
 
-    # -- making more of them -------------------------------------------------------
+    # -- children and linked tokens ------------------------------------------------
 
     def child(
         self, timeout: float | None = None, *, deadline: float | None = None
     ) -> CancelToken:
-        """Return a token that is cancelled with this one, but never the other way.
+        """Return a token that is cancelled with this one, but not the reverse.
 
         :param timeout: as for the class; the earlier of it and the parent's counts.
         :param deadline: the same as an absolute time.
@@ -91,11 +116,11 @@ class CancelToken:
     ) -> CancelToken:
         """Return a token that is cancelled with the first of *tokens*.
 
-        Unlike a child it takes reason and origin over as they are.
+        Unlike a child it keeps reason and origin as they are.
 
         :param timeout: as for the class; the earliest of all counts.
         :param deadline: the same as an absolute time.
-        :raises TypeError: one of them is not a token, or there is none.
+        :raises TypeError: no token is given, or an argument is not a token.
         """
         if not tokens:
             raise TypeError("any_of() needs at least one CancelToken")
@@ -114,37 +139,37 @@ class CancelToken:
         Call it from any thread, a signal handler, ``__del__``, a callback, twice: it
         never blocks, takes no lock, runs no user code and logs nothing.
 
-        :param reason: what to say about it.
+        :param reason: text for logs and results.
         :param origin: who cancels.
         :return: whether this call was the first.
         :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
         :raises ValueError: *origin* is not a known one; nothing is cancelled.
         """
-        mine = make_cause(reason, origin)
+        cause = make_cause(reason, origin)
         generation = self._generation
         while True:
             if generation.stop:
                 generation = self._current()
             elif generation.deadline is not None:
                 self._look_at_clock(generation)  # it may have been first
-            standing = generation.strike(mine)
+            standing = generation.cancel(cause)
             if standing is not RETIRED:
-                return standing is mine
+                return standing is cause
             # A reset came first, and may have been interrupted: finish it.
             self._succeed(generation)
 
     def _inherit(self, cause: Cause) -> Cause:
-        """Turn a parent's reason into the one for this token."""
+        """Turn a parent's cause into the one for this token."""
         return as_parent(cause)
 
     def reset(self) -> None:
         """Make the token as new: not cancelled, no callbacks, no background request.
 
         Callbacks of a cancel that has happened still run. Waits in progress, children
-        and whatever the SDK has hung on the token stay; a deadline stays unless it has
-        passed. Under a cancelled parent the token is cancelled again at once.
+        and the SDK's own links stay; a deadline stays unless it has passed. Under a
+        cancelled parent the token is cancelled again at once.
 
-        :raises RuntimeError: a live run uses the token; it has one of its own.
+        :raises RuntimeError: the token belongs to a live run.
         """
         old = self._current()
         if not old.owner.claim(RESET).has_ended:
@@ -152,14 +177,16 @@ class CancelToken:
                 "this token belongs to a live run, whose cancel a reset would lose; "
                 "cancel the run, or use a token of your own"
             )
-        # If a cancel was first, this helps it to reach all children: one that is slow
-        # must not reach them after they have been reset too.
-        old.strike(RETIRED)
+        # If a cancel was first, this helps it to reach all children: a slow one must
+        # not reach them after they have been reset too.
+        old.cancel(RETIRED)
         self._succeed(old)
+        # Look at the parents last: a parent that is cancelled from here on finds the
+        # new generation by itself.
         for parent in self._parents:
             cause = parent._cause()
             if cause is not None:
-                self._current().strike(self._inherit(cause))
+                self._current().cancel(self._inherit(cause))
 
     def _succeed(self, old: Generation) -> None:
         """Put a new generation after *old*, which has ended, with what stays."""
@@ -168,10 +195,10 @@ class CancelToken:
     def _put_after(self, old: Generation) -> None:
         own, now = old.own_deadline, clock.now()
         new = self._new_generation(own if own is not None and own > now else None)
-        # Filled before it is there for others: nothing that stays is ever unreachable.
+        # Filled before other threads can see it: no surviving link is ever unreachable.
         new.links = {link: None for link in list(old.links) if link.survives_reset}
         self._generation = new = old.successor.claim(new)
-        # Again, for what was hung on the old one meanwhile, or has left it.
+        # Again, for links that joined the old generation, or left it, since the copy.
         for link in [*list(old.links), *list(new.links)]:
             if link.survives_reset:
                 self._link(link)
@@ -184,12 +211,12 @@ class CancelToken:
 
     @property
     def cancelled(self) -> bool:
-        """Is it cancelled, or past its deadline?"""
+        """True once it is cancelled, or past its deadline."""
         return self._cause() is not None
 
     @property
     def reason(self) -> CancelReason | None:
-        """The first canceller's words (a ``str``), ``None`` while not cancelled."""
+        """The first canceller's reason (a ``str``), ``None`` while not cancelled."""
         cause = self._cause()
         return None if cause is None else CancelReason(*cause)
 
@@ -200,9 +227,9 @@ class CancelToken:
         return None if cause is None else cause[1]
 
     def checkpoint(self) -> None:
-        """Raise if cancelled.
+        """Raise if the token is cancelled.
 
-        :raises Cancelled: it is.
+        :raises Cancelled: the token is cancelled, or past its deadline.
         """
         generation = self._generation
         if not generation.stop:
@@ -214,11 +241,11 @@ class CancelToken:
             raise as_exception(cause)
 
     def flag(self) -> Collection[object]:
-        """Return something that is false until the token is cancelled or reset.
+        """Return an object that is false until the token is cancelled or reset.
 
-        For loops in which a look may cost no more than a few nanoseconds: look at it,
+        For loops in which a check may cost no more than a few nanoseconds: test it,
         and call :meth:`checkpoint` when it is true. A deadline shows there once the
-        timer thread has noticed it, for a token on which something hangs.
+        timer thread has noticed it, for a token with links.
         """
         return self._current().stop
 
@@ -252,16 +279,16 @@ class CancelToken:
         holder = generation.deadline_from
         cause = None if holder is None else holder._cause()
         if cause is not None:
-            generation.strike(self._inherit(cause))
+            generation.cancel(self._inherit(cause))
         else:
-            generation.strike(make_cause("deadline passed", "deadline"))
+            generation.cancel(make_cause("deadline passed", "deadline"))
 
     # -- blocking ------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until cancelled, at most *timeout* seconds.
 
-        Cancellation: this is what it waits for.
+        Cancellation: ends the wait; that is its purpose.
 
         :return: whether it was cancelled.
         :raises ValueError: *timeout* is negative.
@@ -269,7 +296,7 @@ class CancelToken:
         return self._block(timeout) is not None
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, but not through a cancel.
+        """Sleep for *seconds*, unless the token is cancelled.
 
         Cancellation: raises :exc:`~syncagent.exceptions.Cancelled` at once.
 
@@ -291,31 +318,33 @@ class CancelToken:
             waiter.wait(earlier(until, self._current().deadline))
         finally:
             self._unlink(waiter)
+        # The waiter's own cause counts even if the token has been reset since.
         return self._cause() if waiter.cause is None else waiter.cause
 
-    # -- things that hang on it ----------------------------------------------------
+    # -- links ---------------------------------------------------------------------
 
     def on_cancel(self, callback: Callable[[], object]) -> Registration:
-        """Have *callback* called once when the token is cancelled.
+        """Call *callback* once when the token is cancelled.
 
         It runs promptly on the SDK's own thread, after those registered before it;
         at once if the token is cancelled already. An exception in it is logged. It
-        should only set, close or interrupt something: one that does not return is
-        reported and left behind.
+        should only set, close or interrupt something: a callback that does not return
+        is reported and left behind.
 
-        :return: close it to take the callback back.
-        :raises TypeError: *callback* cannot be called.
+        :return: the registration; close it to take the callback back.
+        :raises TypeError: *callback* is not callable.
         """
         if not callable(callback):
             raise TypeError(f"on_cancel() takes a callable, got {callback!r}")
-        services.current.start_threads()
+        # Threads are started here, where blocking is allowed, and not by a cancel.
+        threads.current.start_threads()
         link = CallbackLink(callback)
         self._enrol()
         self._link(link)
         return Registration(self, link)
 
     def attach(self, killable: Killable) -> None:
-        """Have *killable* fired by a cancel; at once if there was one already."""
+        """Have a cancel fire *killable*; at once if the token is cancelled already."""
         self._enrol()
         self._link(killable)
 
@@ -324,46 +353,42 @@ class CancelToken:
 
         :return: false if a cancel came first: the resource is tainted.
         """
-        taken = killable.take()
+        is_ours = killable.take()
         self._unlink(killable)
-        return taken
+        return is_ours
 
     def _enrol(self) -> None:
-        """Make fork and deadline reach what is about to be hung on this token."""
-        home = services.current
+        """Make fork and deadline reach the link that is about to be added."""
+        home = threads.current
         if self._home is not home:
             self._arm_timer(home)
             home.enrol(self)
             self._home = home
         self._cause()  # a deadline that has passed counts as a cancel before this
 
-    def _arm_timer(self, home: services.Services) -> None:
+    def _arm_timer(self, home: threads.Services) -> None:
         deadline = self.deadline
         if deadline is not None:
             home.timer.call_at(deadline, CancelToken._cause, self)
 
     def _link(self, link: Link) -> None:
+        """Add *link*, and cancel it if the token is cancelled."""
         claimant = object()
         while True:
             generation = self._current()
             generation.links[link] = None  # publish first ...
             cause = generation.cause
-            # ... then look. What the cancel of an earlier generation has hit is not
-            # hit again: in our name, that would be taken for one that was cut short.
+            # ... then look. A link that the cancel of an earlier generation has reached
+            # is left alone: with our claimant it would pass for one that was cut short.
             if cause is not None and not link.is_spent:
-                below = link.hit(cause, claimant)
+                below = link.cancel(cause, claimant)
                 if below is not None:
                     spread([below], claimant)
             if link.is_spent:
                 generation.links.pop(link, None)
+            # A reset may have copied the links before ours was there: once more.
             if not generation.successor:
                 return
-
-    def _adopt(self, child: CancelToken) -> None:
-        while self._lost:
-            with suppress(IndexError):  # another thread was faster
-                self._unlink(self._lost.pop())
-        self._link(ChildLink(child, self))
 
     def _unlink(self, link: Link) -> None:
         generation = self._generation
@@ -372,6 +397,7 @@ class CancelToken:
         generation.links.pop(link, None)
 
     def _cut_after_fork(self) -> None:
+        """Remove the links to resources and threads of the parent process."""
         links = self._current().links
         for link in list(links):
             if not link.survives_fork:
@@ -381,39 +407,39 @@ class CancelToken:
     # -- background ----------------------------------------------------------------
 
     def request_background(self) -> None:
-        """Ask that the work go on in the background. Safe wherever cancel() is."""
+        """Move the work to the background. As safe as :meth:`cancel`."""
         generation = self._current()
-        generation.background_asked = True  # publish first, then look
+        generation.background_requested = True  # publish first, then look
         if generation.background is not None:
             generation.background.cancel()
 
     @property
     def background_requested(self) -> bool:
-        """Has somebody asked for the background?"""
-        return self._current().background_asked
+        """True once :meth:`request_background` was called."""
+        return self._current().background_requested
 
     @property
     def background(self) -> CancelToken:
-        """A token that is cancelled when somebody asks for the background.
+        """A token that :meth:`request_background` cancels.
 
         For one thread at a time: the one that drives the work, or waits for it.
         """
         generation = self._current()
         if generation.background is None:
             generation.background = CancelToken()  # publish first, then look
-        if generation.background_asked:
+        if generation.background_requested:
             generation.background.cancel()
         return generation.background
 
-    def life(self) -> Generation:
-        """Return what the token is until it is reset.
+    def generation(self) -> Generation:
+        """Return the state of the token up to its next reset.
 
-        For loops in which a look at ``background_asked`` may cost no more than a few
-        nanoseconds.
+        For loops in which a look at ``background_requested`` may cost no more than a
+        few nanoseconds.
         """
         return self._current()
 
-    # -- as other things -----------------------------------------------------------
+    # -- other forms ---------------------------------------------------------------
 
     @property
     def signal(self) -> CancelSignal:
@@ -422,20 +448,18 @@ class CancelToken:
         signal = None if ref is None else ref()
         if signal is None:
             signal = CancelSignal(self)
-            # Weak, as the signal holds the token. Two threads may each make one:
-            # they are the same thing in two coats.
+            # Weak, as the signal holds the token. Two threads may each make one: they
+            # have no state of their own, so that does no harm.
             self._signal = weakref.ref(signal)
         return signal
 
     def __repr__(self) -> str:
-        cause, left = self._cause(), self.remaining()
+        cause, remaining = self._cause(), self.remaining()
         if cause is not None:
             return f"<CancelToken: cancelled, {CancelReason(*cause)!r}>"
-        return (
-            "<CancelToken: live>"
-            if left is None
-            else f"<CancelToken: {left:.3g} s left>"
-        )
+        if remaining is None:
+            return "<CancelToken: live>"
+        return f"<CancelToken: {remaining:.3g} s left>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -445,7 +469,7 @@ class CancelToken:
 
 
 class _LinkedToken(CancelToken):
-    """A token that stands for several, see :meth:`CancelToken.any_of`."""
+    """A token linked to several others, see :meth:`CancelToken.any_of`."""
 
     __slots__ = ()
 

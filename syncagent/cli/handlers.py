@@ -1,31 +1,27 @@
-"""Ask whoever sits at the terminal, if somebody does."""
+"""Handlers of ``syncagent run``: answer questions of the run by a rule or by asking."""
 
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 from ..cancel import CancelToken
 from ..exceptions import Cancelled
 from ..interrupts import Approval, ApprovalRequest, AuthRequest
+from .approvals import DENIED, approval_question, choices, parse_choice
+from .formatting import call_text
 from .notes import Notes
 from .plain_text import on_one_line
 from .streams import read_line
 
-__all__ = ["TerminalHandlers", "call_in_words", "has_terminal"]
+__all__ = ["ApprovalMode", "TerminalHandlers", "has_terminal"]
 
-
-def call_in_words(tool: str, arguments: object, limit: int = 300) -> str:
-    """Return a call as one would write it, on one line, and not too long.
-
-    :param limit: after how many characters it is cut off; 0 for all of it.
-    """
-    given = arguments if isinstance(arguments, dict) else {"": arguments}
-    shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
-    return on_one_line(f"{tool}({shown})", limit)
+#: Allow all tools, allow none, or ask the user about each call.
+ApprovalMode = Literal["all", "none", "ask"]
 
 
 def has_terminal() -> bool:
-    """Is there a terminal to ask on, whatever standard input is?"""
+    """Return True if there is a terminal to ask on, whatever standard input is."""
     try:
         os.close(_open_terminal())
     except OSError:
@@ -38,63 +34,62 @@ def _open_terminal() -> int:
 
 
 class TerminalHandlers:
-    """Answer what a run asks: by a rule, or by asking the user.
+    """The ``approve``, ``ask`` and ``authenticate`` handlers of an agent.
 
-    :param mode: ``all`` or ``none`` of the tools are allowed, or ``ask``.
-    :param notes: where questions and answers are shown.
+    :param mode: how tools that need an approval get one.
+    :param notes: shows questions and denials.
     """
 
-    def __init__(self, mode: str, notes: Notes) -> None:
+    def __init__(self, mode: ApprovalMode, notes: Notes) -> None:
         self._mode = mode
         self._notes = notes
 
     def approve(self, request: ApprovalRequest, token: CancelToken) -> Approval:
-        """Say whether a tool may be called.
+        """Decide whether a tool may be called.
 
-        Cancellation: ends the wait for an answer at once.
+        Cancellation: stops waiting for the user at once.
         """
         if self._mode == "all":
             return Approval(True)
-        # All of it: nobody can approve what is cut off.
-        wanted = call_in_words(request.tool, request.arguments, limit=0)
         if self._mode == "none":
-            self._notes.warn(f"denied: {wanted}; --approve all would allow it")
-            return Approval(False, reason="nobody is there who could be asked")
-        why = f" ({on_one_line(request.reason)})" if request.reason else ""
+            call = on_one_line(call_text(request.tool, request.arguments))
+            self._notes.warn(f"denied: {call}; allow it with --approve all")
+            return Approval(False, reason="No user is present to approve it.")
+        question = on_one_line(approval_question(request))
         while True:
-            said = self._ask(f"Allow {wanted}?{why} [y]es, [n]o, [a]lways: ", token)
-            match (said or "no").lower():
-                case "y" | "yes":
+            answer = self._ask(f"{question}\n{choices('yes', 'no', 'always')}", token)
+            match parse_choice(answer or "no"):
+                case "yes":
                     return Approval(True)
-                case "a" | "always":
+                case "always":
                     return Approval(True, remember="tool")
-                case "n" | "no":
-                    return Approval(False, reason="the user has said no")
+                case "no":
+                    return Approval(False, reason=DENIED)
 
     def ask(self, question: str, token: CancelToken) -> str:
-        """Answer a question of a tool.
+        """Return the user's answer to a question of a tool.
 
-        Cancellation: ends the wait for an answer at once.
+        Cancellation: stops waiting for the user at once.
 
-        :raises TimeoutError: nobody is there.
+        :raises TimeoutError: no user is present.
         """
-        said = None
+        answer = None
         if self._mode == "ask":
-            said = self._ask(f"{on_one_line(question)} ", token)
-        if said is None:
-            self._notes.warn(f"nobody is there to answer: {on_one_line(question)}")
-            raise TimeoutError("nobody is there who could be asked")
-        return said
+            answer = self._ask(f"{on_one_line(question)} ", token)
+        if answer is None:
+            self._notes.warn(f"no user to answer: {on_one_line(question)}")
+            raise TimeoutError("no user is present to answer")
+        return answer
 
     def authenticate(self, request: AuthRequest) -> None:
-        """Have no credentials: they do not belong on a command line."""
+        """Refuse credentials: they do not belong on a command line."""
         self._notes.warn(
-            f"denied: {request.tool} needs credentials for {request.provider}; a "
-            "program of yours can give them, with Agent(authenticate=...)"
+            f"denied: {request.tool} needs credentials for {request.provider}; pass "
+            "them from a program, with Agent(authenticate=...)"
         )
 
     def _ask(self, question: str, token: CancelToken) -> str | None:
-        """Return what the user types, ``None`` if nobody is there any more."""
+        """Return the line that the user types, None if the terminal is gone."""
         try:
             terminal = _open_terminal()
         except OSError:

@@ -1,11 +1,13 @@
-"""Read the command line and go to the command."""
+"""The entry point: parse the command line and run the command."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Final, TextIO
 
@@ -18,30 +20,36 @@ from .streams import OutputStream, mend_standard_streams
 
 __all__ = ["COMMANDS", "main"]
 
-#: Each is a module beside this one, with a SUMMARY, perhaps ``add_arguments(parser)``,
-#: and ``run(options, token)``, which returns the exit code.
+#: Each is a module or package here with a ``SUMMARY``, ``run(options, token)``, which
+#: returns the exit code, and optionally ``add_arguments(parser)``.
 COMMANDS: Final = ("chat", "run", "demo", "doctor", "models", "timeline")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that *arguments* (by default the command line's) name.
+    """Run the command named by *arguments*, by default those of the command line.
 
-    :return: the exit code: 0 done; 1 failed, or not done: a limit, a refusal; 2 wrong
-        usage; 124 the deadline has passed; 130 cancelled, by Ctrl+C as a rule; 143
-        ended by SIGTERM.
+    Every error ends here with a documented code, also when standard error is gone:
+    Python would exit with 120, its own code for a stream that it could not flush.
+
+    :return: the exit code: 0 done; 1 failed, or stopped by a limit or a refusal; 2
+        wrong usage; 124 timeout; 130 cancelled, mostly by Ctrl+C; 143 SIGTERM.
     """
     mend_standard_streams()
     try:
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        options = _parser(given).parse_args(given)
+        argv = sys.argv[1:] if arguments is None else list(arguments)
+        options = _parser(argv).parse_args(argv)
         with cancel_on_signals() as token:
-            code = _run(options, token)
+            return _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count
-        over = CancelToken()
-        over.cancel()
-        code = _say("syncagent: cancelled", EXIT_CANCELLED, over)
-    _write_rest()
-    return code
+        token = CancelToken()
+        token.cancel()
+        return _report("syncagent: cancelled", EXIT_CANCELLED, token)
+    except Exception:  # a defect of ours, or of a tool's module
+        with suppress(OSError):
+            traceback.print_exc()
+        return EXIT_FAILED
+    finally:
+        _flush_or_drop()
 
 
 def _run(options: argparse.Namespace, token: CancelToken) -> int:
@@ -51,31 +59,29 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
     except Cancelled as cancelled:
         how = "timeout" if cancelled.origin == "deadline" else "cancelled"
         code = exit_code_of(cancelled.reason, cancelled.origin)
-        return _say(f"syncagent: {how}", code, token)
+        return _report(f"syncagent: {how}", code, token)
     except BrokenPipeError:  # "syncagent models | head" has seen enough
         _drop(sys.stdout)
         return EXIT_FAILED
-    except SyncAgentError as error:  # expected: it says what to do
-        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
-    except OSError as error:  # a disk that is full, a file that is not there
+    except SyncAgentError as error:  # its message says what to do
+        return _report(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
+    except OSError as error:  # a full disk, a missing file
         _drop(sys.stdout)
-        return _say(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
+        return _report(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
     return code
 
 
-def _say(line: str, code: int, token: CancelToken) -> int:
-    """Write *line* to standard error, if anybody reads that; return *code*."""
+def _report(line: str, code: int, token: CancelToken) -> int:
+    """Write *line* to standard error if it can be written; return *code*."""
     errors = OutputStream(sys.stderr, token)
     is_after_keys = errors.is_terminal and code == EXIT_CANCELLED  # ^C on the screen
-    try:
+    with suppress(OSError):
         errors.write("\n" * is_after_keys + f"{line}\n")
-    except OSError:
-        pass
     return code
 
 
-def _write_rest() -> None:
-    """Write what is left, or drop it: Python would exit with a code of its own."""
+def _flush_or_drop() -> None:
+    """Leave nothing for Python to flush at its exit, where a failure means 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -84,24 +90,23 @@ def _write_rest() -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Have nothing more written to a stream, at the exit of Python neither."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    """Send the rest of *stream*, including its buffer, to the null device."""
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, stream.fileno())
-    except (OSError, ValueError):
-        pass
+        with suppress(OSError, ValueError):
+            os.dup2(null, stream.fileno())
     finally:
-        os.close(nowhere)
+        os.close(null)
 
 
-def _parser(given: list[str]) -> argparse.ArgumentParser:
+def _parser(argv: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="syncagent", description="A synchronous agent SDK whose runs stop at once."
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    # Nobody waits for what the other commands import.
-    for name in given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS:
+    # Import only the command that is called: the others would slow down its start.
+    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
         module = import_module(f".{name}", __package__)
         summary = module.SUMMARY
         command = commands.add_parser(name, help=summary, description=summary)

@@ -1,4 +1,4 @@
-"""What is said beside the answer, on standard error."""
+"""Notes about a run, on standard error."""
 
 from __future__ import annotations
 
@@ -11,54 +11,53 @@ __all__ = ["Notes"]
 
 
 class Notes:
-    """Lines on standard error, which keep out of the answer's way.
+    """Lines on standard error that never begin in the middle of the response.
 
-    :param answer: where the answer goes; if both are terminals, it is the same one.
-    :param is_quiet: only warnings.
+    :param output: the stream of the response; both may be the same terminal.
+    :param is_quiet: show only warnings.
     """
 
     def __init__(
-        self, token: CancelToken, answer: OutputStream, is_quiet: bool = False
+        self, token: CancelToken, output: OutputStream, is_quiet: bool = False
     ) -> None:
         self._token = token
         self._stream = OutputStream(sys.stderr, token)
-        self._answer = answer
+        self._output = output
         self._is_quiet = is_quiet
 
     @property
     def is_terminal(self) -> bool:
-        """Does somebody look on?"""
+        """True if standard error is a terminal."""
         return self._stream.is_terminal
 
     def tell(self, line: str) -> None:
-        """Say what is going on, unless nobody wants to know."""
+        """Write *line*, unless only warnings are wanted."""
         if not self._is_quiet:
             self.warn(line)
 
     def warn(self, line: str) -> None:
-        """Say what everybody has to know."""
+        """Write *line*."""
         self._write(f"{line}\n")
 
     def ask(self, question: str) -> None:
-        """Say something whose answer follows on the same line."""
+        """Write *question*; the user's answer follows on the same line."""
         self._write(question)
-        self._stream.is_at_line_start = True  # once the user has pressed Enter
+        self._stream.is_at_line_start = True  # after the user's Enter
 
     def _write(self, text: str) -> None:
-        if self.is_terminal and self._is_in_a_line():
+        if self.is_terminal and self._is_within_line():
             text = f"\n{text}"
         try:
             self._stream.write(text)
-        except OSError:  # a disk that is full is no reason to lose the answer, too
+        except OSError:  # a full disk for notes is no reason to lose the response
             pass
 
-    def _is_in_a_line(self) -> bool:
-        """Stands the cursor behind words of the answer, or behind a ^C?"""
-        answer = self._answer
-        if answer.is_terminal and not answer.is_at_line_start:
-            answer.is_at_line_start = (
-                True  # on the screen; what is piped stays as it is
-            )
+    def _is_within_line(self) -> bool:
+        """Return True if the cursor stands behind text of the response or a ^C."""
+        output = self._output
+        if output.is_terminal and not output.is_at_line_start:
+            # The newline goes to the screen only; piped output stays as it is.
+            output.is_at_line_start = True
             return True
-        is_past = answer.is_past_cancel or self._stream.is_past_cancel
+        is_past = output.is_past_cancel or self._stream.is_past_cancel
         return self._token.cancelled and self._token.reason == "SIGINT" and not is_past

@@ -1,4 +1,4 @@
-"""Reading and writing that a cancel ends, whatever is at the other end."""
+"""Standard streams whose reads and writes a cancel ends."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ __all__ = [
     "mend_standard_streams",
     "read_all",
     "read_line",
-    "stdout_kept",
+    "reserve_stdout",
 ]
 
-#: What can be written to whoever is ready for more, without waiting for him.
+#: Bytes that a pipe ready for writing takes without blocking (PIPE_BUF).
 _PIECE: Final = 512
-#: Seconds that a reader who is asleep has after a cancel, to take what there is.
+#: Seconds after a cancel for a blocked reader to take the rest.
 _LAST_CHANCE: Final = 0.5
-#: Seconds for which a pipe may be silent before somebody is told.
+#: Seconds without input before the user is told that the program waits for it.
 _PATIENCE: Final = 1.0
-#: Bytes that are read as a prompt; no model takes as many.
-_MOST: Final = 64 * 2**20
+#: Bytes of the longest prompt; no model takes as many.
+_MAX_INPUT: Final = 64 * 2**20
 
 
 class OutputStream:
-    """One of the standard streams; everything is written at once.
+    """A standard stream, unbuffered.
 
-    What goes to a terminal is made harmless. A reader who has fallen asleep, such as a
-    pager, keeps nobody from ending: after a cancel he has half a second to go on.
+    Text for a terminal is made harmless. A reader that does not read, such as a pager,
+    does not keep the program from ending: after a cancel it has half a second.
 
-    :param descriptor: in place of the stream's own.
+    :param descriptor: written to instead of the stream's own.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class OutputStream:
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
         self.is_terminal = self._descriptor is not None and os.isatty(self._descriptor)
         self._is_given_up = False
-        #: Is the last line of it complete?
+        #: True if the last line is complete.
         self.is_at_line_start = True
-        #: Was a line completed since the cancel? After a ^C on the screen, that is.
+        #: True if a line was ended since the cancel, that is, after a ^C on the screen.
         self.is_past_cancel = False
 
     def write(self, text: str) -> None:
         """Write *text*.
 
-        Cancellation: half a second later what could not be written is dropped.
+        Cancellation: half a second later the rest is dropped.
 
-        :raises OSError: nobody reads it any more, or the disk is full.
+        :raises OSError: the reader is gone, or the disk is full.
         """
         if not text:
             return
@@ -71,23 +71,21 @@ class OutputStream:
             self._stream.write(shown)
             self._stream.flush()
         else:
-            self._stream.flush()  # what others have printed came first
-            self._send(self._descriptor, shown.encode(self._encoding, "replace"))
+            self._stream.flush()  # text that others have printed came first
+            data = shown.encode(self._encoding, "replace")
+            while data and self._wait_until_writable(self._descriptor):
+                try:
+                    data = data[os.write(self._descriptor, data[:_PIECE]) :]
+                except BlockingIOError:  # another process has filled the pipe
+                    continue
 
     def end_line(self) -> None:
         """Complete the last line."""
         if not self.is_at_line_start:
             self.write("\n")
 
-    def _send(self, descriptor: int, data: bytes) -> None:
-        while data and self._can_take(descriptor):
-            try:
-                data = data[os.write(descriptor, data[:_PIECE]) :]
-            except BlockingIOError:  # somebody else has filled it up
-                continue
-
-    def _can_take(self, descriptor: int) -> bool:
-        """Wait until more can be written."""
+    def _wait_until_writable(self, descriptor: int) -> bool:
+        """Wait until more can be written; return False to drop the rest."""
         if select.select([], [descriptor], [], 0)[1]:
             return True
         if self._is_given_up:
@@ -103,27 +101,27 @@ class OutputStream:
 def read_all(
     descriptor: int, token: CancelToken, *, on_wait: Callable[[], object]
 ) -> str:
-    """Return everything that comes, up to its end.
+    """Return all input as text.
 
     Cancellation: ends at once.
 
-    :param on_wait: called once if nothing comes for a while.
+    :param on_wait: called once if no input arrives for a while.
     :raises Cancelled: *token* was cancelled.
-    :raises ConfigurationError: it is more than any model takes, or cannot be read.
+    :raises ConfigurationError: the input is longer than any prompt, or unreadable.
     """
     data = bytearray()
     while piece := _read(descriptor, token, on_wait=None if data else on_wait):
         data += piece
-        if len(data) > _MOST:
+        if len(data) > _MAX_INPUT:
             raise ConfigurationError(
-                f"there are more than {_MOST // 2**20} MB on standard input; no model "
-                "takes as many"
+                f"standard input has more than {_MAX_INPUT // 2**20} MB; no model "
+                "takes as much"
             )
     return data.decode("utf-8-sig", "replace")
 
 
 def read_line(descriptor: int, token: CancelToken) -> str | None:
-    """Return the next line that somebody types, ``None`` if there is no more.
+    """Return the next line that the user types, None at the end of input.
 
     Cancellation: ends at once.
 
@@ -145,65 +143,64 @@ def _read(
     on_wait: Callable[[], object] | None = None,
 ) -> bytes:
     with _alarm(token) as alarm:
-        both = [descriptor, alarm]
-        if on_wait is not None and not select.select(both, [], [], _PATIENCE)[0]:
+        watched = [descriptor, alarm]
+        if on_wait is not None and not select.select(watched, [], [], _PATIENCE)[0]:
             on_wait()
         while True:
-            select.select(both, [], [])
+            select.select(watched, [], [])
             token.checkpoint()
             try:
                 return os.read(descriptor, size)
-            except BlockingIOError:  # somebody else was faster
+            except BlockingIOError:  # another process has read it
                 continue
             except OSError as error:
                 raise ConfigurationError(
-                    f"standard input cannot be read: {error.strerror}"
+                    f"cannot read standard input: {error.strerror}"
                 ) from error
 
 
 @contextmanager
 def _alarm(token: CancelToken) -> Iterator[int]:
-    """Give a descriptor that can be read from once *token* is cancelled."""
-    alarm, bell = os.pipe()
+    """Yield a descriptor that becomes readable once *token* is cancelled."""
+    reading, writing = os.pipe()
     try:
-        with token.on_cancel(lambda: os.write(bell, b"!")):
-            yield alarm
+        with token.on_cancel(lambda: os.write(writing, b"!")):
+            yield reading
     finally:
-        os.close(alarm)
-        os.close(bell)
+        os.close(reading)
+        os.close(writing)
 
 
 @contextmanager
-def stdout_kept() -> Iterator[int | None]:
-    """Keep standard output for the caller: what others print goes to standard error.
+def reserve_stdout() -> Iterator[int | None]:
+    """Reserve standard output for the caller; other output goes to standard error.
 
-    A tool that prints, a program that it starts, a library that greets: none of them
-    is a part of the answer.
+    A tool that prints, a program that it starts, a library that greets: their output is
+    not part of the response.
 
-    :return: the descriptor to write the answer to.
+    :return: the descriptor to write the response to, None if it is the stream's own.
     """
     if _descriptor(sys.stdout) != 1 or _descriptor(sys.stderr) != 2:
-        yield None  # somebody has redirected them already
+        yield None  # the caller has redirected them already
         return
     sys.stdout.flush()
-    kept = os.dup(1)
+    reserved = os.dup(1)
     os.dup2(2, 1)
     try:
-        yield kept
+        yield reserved
     finally:
         try:
             sys.stdout.flush()
         finally:
-            os.dup2(kept, 1)
-            os.close(kept)
+            os.dup2(reserved, 1)
+            os.close(reserved)
 
 
 def mend_standard_streams() -> None:
-    """See to it that there is something to read from and to write to.
+    """Open closed standard streams on the null device.
 
-    A program may be started with streams that are closed, and the next file that it
-    opens would be its standard output. And what an encoding has no character for is
-    worth a question mark, and no error.
+    Otherwise the next file that the program opens would be its standard output. A
+    character that the encoding lacks becomes a question mark instead of an error.
     """
     for descriptor, name, mode in (
         (0, "stdin", "r"),
@@ -213,7 +210,7 @@ def mend_standard_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
         if getattr(sys, name) is None:
             stream = os.fdopen(descriptor, mode, encoding="utf-8", closefd=False)
             setattr(sys, name, stream)

@@ -1,4 +1,4 @@
-"""Draw a run that was recorded with ``record=``."""
+"""The command ``syncagent timeline``."""
 
 from __future__ import annotations
 
@@ -6,77 +6,62 @@ import argparse
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
-from ..timeline import Timeline, read_timeline, render_html, render_text
+from ..timeline import read_timeline, render_html, render_text
 
 SUMMARY: Final = "draw a run that was recorded with record="
 
-#: What the text needs at least, if it is not to be plain ASCII.
-_PROBE: Final = "─░▒█╌■┄▨▣·═│◆┬µ…"
+#: An encoding that lacks one of these characters gets a drawing in ASCII.
+_DRAWN_WITH: Final = "─░▒█╌■┄▨▣·═│◆┬µ…"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
-        "recording", metavar="RUN.jsonl", help="what record= has written"
+        "recording", metavar="RUN.jsonl", help="a file written by record="
     )
     parser.add_argument(
-        "-o",
-        "--output",
-        metavar="RUN.html",
-        help="write a page, which needs nothing else",
+        "-o", "--output", metavar="RUN.html", help="write a self-contained page"
     )
     parser.add_argument(
         "--text", action="store_true", help="draw it here, also if a page is written"
     )
     parser.add_argument("--width", type=int, help="columns, by default the terminal's")
-    parser.add_argument("--ascii", action="store_true", help="no other characters")
+    parser.add_argument("--ascii", action="store_true", help="use only ASCII")
 
 
 def run(options: argparse.Namespace, token: CancelToken) -> int:
-    """Draw it; return the exit code."""
+    """Draw the recording; return the exit code."""
     timeline = read_timeline(options.recording, token=token)
     if options.output is not None:
-        _write(Path(options.output), render_html(timeline), options.recording)
+        _write_page(Path(options.output), render_html(timeline), options.recording)
     if options.text or options.output is None:
-        _show(timeline, options)
+        encoding = sys.stdout.encoding or "ascii"
+        text = render_text(
+            timeline,
+            width=options.width or shutil.get_terminal_size((100, 24)).columns,
+            colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
+            ascii_only=options.ascii or b"?" in _DRAWN_WITH.encode(encoding, "replace"),
+        )
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     if options.output is not None:
-        print(f"written to {options.output}", file=sys.stderr)
+        with suppress(OSError):  # the page is written, with or without this line
+            print(f"written to {options.output}", file=sys.stderr)
     return 0
 
 
-def _write(path: Path, page: str, recording: str) -> None:
+def _write_page(path: Path, page: str, recording: str) -> None:
     try:
         if path.exists() and path.samefile(recording):
             raise ConfigurationError(
-                f"-o {path} is the recording itself, and would be lost; give the page "
-                "another name"
+                f"-o {path} would overwrite the recording; choose another name"
             )
         path.write_text(page, encoding="utf-8")
     except OSError as error:
-        why = error.strerror or str(error)
-        raise ConfigurationError(f"{path} cannot be written: {why}") from None
-
-
-def _show(timeline: Timeline, options: argparse.Namespace) -> None:
-    out = sys.stdout
-    width = options.width or shutil.get_terminal_size((100, 24)).columns
-    text = render_text(
-        timeline,
-        width=width,
-        colour=out.isatty() and not os.environ.get("NO_COLOR"),
-        ascii_only=options.ascii or not _can_say(out.encoding),
-    )
-    out.write(text.encode(out.encoding or "ascii", "replace").decode(out.encoding))
-
-
-def _can_say(encoding: str | None) -> bool:
-    try:
-        _PROBE.encode(encoding or "ascii")
-    except (LookupError, UnicodeEncodeError):
-        return False
-    return True
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"cannot write {path}: {reason}") from None

@@ -1,4 +1,4 @@
-"""A terminal around an agent, or around a chat that is a function."""
+"""``tui()``: an agent, or a chat function, in the terminal."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from ..agent import Agent
 from ..exceptions import ConfigurationError
 from ..functions.llm_chat import LlmChat
 from ..messages import Message
-from .chat.screens import choose_screen
-from .chat.session import Session, WhileBusy
-from .chat.talk import AgentTalk, FunctionTalk, Talk
+from .chat.choose_screen import choose_screen
+from .chat.conversations import (
+    AgentConversation,
+    ChatConversation,
+    FunctionConversation,
+)
+from .chat.session import GREETING, Session, WhileBusy
 
 __all__ = ["Terminal", "tui"]
 
-_HISTORIES: Final = ("history", "chat_history")
-_GREETING: Final = "{name}. /help for help; Ctrl+C stops an answer, Ctrl+D leaves."
+#: Names of the parameter that makes a function a chat.
+_HISTORY_NAMES: Final = ("history", "chat_history")
 
 
 class Terminal:
-    """Something to talk to in a terminal; :func:`tui` makes it. Call it.
+    """An agent or a chat function in the terminal, made by :func:`tui`; call it.
 
-    :param target: as for :func:`tui`, and so are the others.
-    :raises ConfigurationError: that is nothing one could talk to.
+    :param target: as for :func:`tui`, like the other parameters.
+    :raises ConfigurationError: *target* cannot be talked to.
     """
 
     def __init__(self, target: Any, while_busy: WhileBusy, is_plain: bool) -> None:
@@ -36,7 +40,7 @@ class Terminal:
             )
         if while_busy not in get_args(WhileBusy):
             raise ConfigurationError(
-                f"while_busy is one of {', '.join(get_args(WhileBusy))}; got "
+                f"while_busy must be one of {', '.join(get_args(WhileBusy))}; got "
                 f"{while_busy!r:.80}"
             )
         self.target: Final = target
@@ -46,43 +50,45 @@ class Terminal:
             functools.update_wrapper(self, target)
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Message, ...]:
-        """Have a conversation in this terminal, until somebody leaves it.
+        """Chat in this terminal until the user leaves.
 
-        Cancellation: Ctrl+C and ESC cancel the run that goes on, and no more.
+        Cancellation: Ctrl+C and ESC cancel the live run, and nothing else.
 
-        :param args: what the function takes that makes the agent; a chat takes those of
-            its parameters that are not what the user says. A list that is given as the
-            history is brought up to date.
-        :return: the conversation.
-        :raises ConfigurationError: there is nothing to talk to.
-        :raises SystemExit: SIGTERM or SIGHUP has ended it.
+        :param args: the arguments of the function that makes the agent; those of a chat
+            function, by name, without the message. A list given as the history is
+            updated in place.
+        :return: the messages of the conversation.
+        :raises ConfigurationError: the arguments do not fit.
+        :raises SystemExit: SIGTERM or SIGHUP ended it.
         """
-        talk, history = self._talk(args, kwargs)
+        conversation, history = self._open_conversation(args, kwargs)
+        name = None if conversation.agent is None else conversation.agent.name
+        default = "An agent" if isinstance(self.target, Agent) else self._target_name
         session = Session(
-            talk,
+            conversation,
             choose_screen(is_plain=self._is_plain),
             while_busy=self._while_busy,
-            greeting=_GREETING.format(name=self._name(talk)),
+            greeting=GREETING.format(name=name or default),
         )
         try:
             code = session.run()
         finally:
-            messages = tuple(session.talk.messages)
+            messages = tuple(session.conversation.messages)
             if history is not None:
                 history[:] = messages
         if code > 128:
             raise SystemExit(code)
         return messages
 
-    def _talk(
+    def _open_conversation(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Talk, MutableSequence[Message] | None]:
-        """Return the conversation, and the list that is to have it in the end."""
+    ) -> tuple[ChatConversation, MutableSequence[Message] | None]:
+        """Return the conversation, and the list to update when it ends."""
         target = self.target
-        name = None if isinstance(target, Agent) else _history_of(target)
-        if name is not None:
-            return _chat(target, name, args, kwargs)
         if not isinstance(target, Agent):
+            history_name = _history_name(target)
+            if history_name is not None:
+                return _open_chat(target, history_name, args, kwargs)
             target = target(*args, **kwargs)
         elif args or kwargs:
             raise ConfigurationError("the terminal of an agent takes no arguments")
@@ -90,83 +96,74 @@ class Terminal:
             target = target.agent()
         if not isinstance(target, Agent):
             raise ConfigurationError(
-                f"{self._label} is to return an agent; it has returned {target!r:.80}"
+                f"{self._target_name} must return an agent; it returned {target!r:.80}"
             )
-        return AgentTalk(target), None
+        return AgentConversation(target), None
 
     @property
-    def _label(self) -> str:
+    def _target_name(self) -> str:
         return str(getattr(self.target, "__name__", None) or "the function")
-
-    def _name(self, talk: Talk) -> str:
-        named = None if talk.agent is None else talk.agent.name
-        if named or isinstance(self.target, Agent):
-            return named or "An agent"
-        return self._label
 
     def __repr__(self) -> str:
         return f"<Terminal of {self.target!r}>"
 
 
-def _history_of(function: Any) -> str | None:
-    """Return the parameter for the conversation, if it is a chat."""
+def _history_name(function: Any) -> str | None:
+    """Return the name of the history parameter if *function* is a chat."""
     try:
         names = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return None
-    return next((name for name in _HISTORIES if name in names), None)
+    return next((name for name in _HISTORY_NAMES if name in names), None)
 
 
-def _chat(
-    chat: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Talk, MutableSequence[Message] | None]:
-    """Return the conversation with a chat."""
+def _open_chat(
+    chat: Any, history_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[ChatConversation, MutableSequence[Message] | None]:
     if args:
         raise ConfigurationError(
-            "give the terminal of a chat its arguments by name; what the user says is "
-            "typed"
+            "pass the arguments of a chat function by name; the message is typed"
         )
-    more = dict(kwargs)
-    history = more.pop(name, None)
-    said = () if history is None else tuple(history)
+    options = dict(kwargs)
+    history = options.pop(history_name, None)
+    messages = () if history is None else tuple(history)
     kept = history if isinstance(history, MutableSequence) else None
-    _check_rest(chat, name, more)
+    _check_arguments(chat, history_name, options)
     if isinstance(chat, LlmChat):
 
-        def phrase(words: str) -> list[Any]:
-            return chat.prompt(words, **{name: None}, **more)
+        def make_prompt(text: str) -> list[Any]:
+            return chat.prompt(text, **{history_name: None}, **options)
 
-        return AgentTalk(chat.agent(said), phrase), kept
+        return AgentConversation(chat.agent(messages), make_prompt), kept
 
     def call(message: str, *, history: list[Message], cancel: Any) -> Any:
-        return chat(message, **{name: history, "cancel": cancel}, **more)
+        return chat(message, **{history_name: history, "cancel": cancel}, **options)
 
-    return FunctionTalk(call, said), kept
+    return FunctionConversation(call, messages), kept
 
 
-def _check_rest(chat: Any, name: str, more: dict[str, Any]) -> None:
-    """See that all is there, now and not when somebody has typed something.
+def _check_arguments(chat: Any, history_name: str, options: dict[str, Any]) -> None:
+    """Check the call before the user types the first message.
 
-    :raises ConfigurationError: it is not.
+    :raises ConfigurationError: arguments are missing or unknown.
     """
     try:
         signature = inspect.signature(chat)
         takes_cancel = isinstance(chat, LlmChat) or "cancel" in signature.parameters
-        more = {**more, "cancel": None} if takes_cancel else more
-        if isinstance(chat, LlmChat):
-            more.pop("cancel")
-        signature.bind("", **{name: ()}, **more)
+        if takes_cancel and not isinstance(chat, LlmChat):
+            options = {**options, "cancel": None}
+        signature.bind("", **{history_name: ()}, **options)
     except TypeError as error:
         raise ConfigurationError(
-            f"this chat cannot be called so: {error}; give its other arguments to the "
-            "terminal, by name"
+            f"the chat function cannot be called: {error}; pass its other arguments to "
+            "the terminal, by name"
         ) from None
     if not takes_cancel and not any(
         each.kind is each.VAR_KEYWORD for each in signature.parameters.values()
     ):
         raise ConfigurationError(
-            "a chat of your own needs a parameter cancel, a CancelToken: Ctrl+C "
-            "cancels it; pass it on to agent.stream(..., cancel=cancel)"
+            "a chat function needs a parameter cancel, a CancelToken that Ctrl+C "
+            "cancels; pass it on to agent.stream(..., cancel=cancel)"
         )
 
 
@@ -188,19 +185,19 @@ def tui(
 def tui(
     target: Any = None, *, while_busy: WhileBusy = "queue", plain: bool = False
 ) -> Any:
-    """Put something to talk to into a terminal: the one of ``syncagent chat``.
+    """Put an agent or a chat function into a terminal like that of ``syncagent chat``.
 
-    Use it as a decorator, ``@tui`` or ``@tui(...)``, or as a function; call what it
-    returns. Ctrl+C and ESC cancel the run.
+    Use it as a decorator, ``@tui`` or ``@tui(...)``, or as a function; call the result.
+    Ctrl+C and ESC cancel the run.
 
     :param target: an agent; an ``@llm_chat`` function; another function of
-        ``(message, history, cancel)`` that yields events; or one that returns an agent,
-        and is called with what the terminal is called with.
-    :param while_busy: what comes of a line that is typed while it works: it is said
-        afterwards (``queue``), heard at the next safe point (``steer``), or said at
-        once, in place of what goes on (``interrupt``).
-    :param plain: do without rich and prompt_toolkit, also if they are there?
-    :raises ConfigurationError: that is nothing one could talk to.
+        ``(message, history, cancel)`` that yields events; or a function that returns an
+        agent, called with the arguments of the terminal.
+    :param while_busy: what to do with a line typed while a run is live: send it
+        afterwards (``queue``), pass it to the run at the next safe point (``steer``),
+        or stop the run and send it at once (``interrupt``).
+    :param plain: do not use rich and prompt_toolkit.
+    :raises ConfigurationError: *target* cannot be talked to.
     """
     if target is None:
         return lambda target: Terminal(target, while_busy, plain)

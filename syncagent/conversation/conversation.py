@@ -9,8 +9,7 @@ from uuid import uuid4
 
 from ..asking.answering import Answering, Handlers
 from ..cancel import CancelMode, Receipt, RunClaim, RunSlot, clock
-from ..cancel.deferred import check_mode
-from ..cancel.reason import make_cause
+from ..cancel.claim import check_cancel
 from ..events import State
 from ..exceptions import ConfigurationError, InterruptPending, Origin
 from ..interrupts import AuthRequest, AwaitingInput, Interrupt, RuleBook
@@ -118,7 +117,7 @@ class Conversation:
                     following.close()
                 stream = RunStream.never_begun(claim, self.messages)
                 if record is not None:
-                    record.note_unbegun(stream.result, since)
+                    record.record_unstarted(stream.result, since)
                 return stream
             answering = Answering(
                 self.handlers,
@@ -236,11 +235,11 @@ class Conversation:
         background: Background,
     ) -> Receipt:
         """Cancel the live run, or drop the calls of a paused one."""
+        cause = check_cancel(reason, origin, mode)
         check_background(background)
         live = self.slot.live
         if live is not None and live.is_background and background == "keep":
-            check_mode(mode)
-            return Receipt(None, make_cause(reason, origin))
+            return Receipt(None, cause)
         for _ in range(_LOOKS):
             before = self.pause
             receipt = self.slot.cancel(reason, origin, mode=mode, force=force)

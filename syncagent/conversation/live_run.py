@@ -46,7 +46,7 @@ import msgspec
 from .._context import run_id
 from ..asking.answering import NOT_YET, Answering
 from ..cancel.once import finish_despite_signals
-from ..cancel.signal_event import Following
+from ..cancel.signal_event import EventRegistration
 from ..events import RunEvent, RunFinished, StreamEvent
 from ..exceptions import Cancelled
 from ..interrupts import Interrupt
@@ -93,7 +93,7 @@ class LiveRun:
         conversation: Conversation,
         run: Run,
         answering: Answering,
-        following: Following | None = None,
+        following: EventRegistration | None = None,
     ) -> None:
         self.run: Final = run
         self.answering: Final = answering
@@ -330,12 +330,12 @@ def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
     """
     run, loop, answering = live_run.run, live_run.loop, live_run.answering
     services, observers = run.services, run.on_event
-    life, can_move = run.token.life(), run.can_move
+    generation, can_move = run.token.generation(), run.can_move
     answers: Answers = None
     is_moving = False
     try:
         while True:
-            if life.background_asked and can_move:
+            if generation.background_requested and can_move:
                 is_moving = True
                 return "backgrounded"
             # set() and not reset(): a signal handler may raise before we hold a token.

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from .._checks import check_timeout
 from ..asking.answering import Answering, Attendance
-from ..cancel import CancelSignal, CancelToken, RunClaim, follow
-from ..cancel.deadlines import check_timeout
-from ..cancel.signal_event import Following
+from ..cancel import CancelSignal, CancelToken, RunClaim, cancel_on_event
+from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import Prompt, UserMessage, user_message
-from ..recording import Part, Record, Recorded
+from ..recording import Record, Recorder, SubAgentRecorder
 from ..run.output import Output
 from .pause import Pause
 from .queue import OnBusy
@@ -38,7 +38,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     cancel: Cancel | None = None
     output: Any = None
     on_busy: OnBusy | None = None
-    record: Recorded | Part | None = None
+    record: Recorder | SubAgentRecorder | None = None
     #: The id of a new run; made up if empty.
     run_id: str = ""
     #: The handle or driver that receives the questions of the run and sends it input.
@@ -80,7 +80,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             timeout=timeout,
             cancel=cancel,
             output=output,
-            record=Recorded.at(record, is_new=pause is None),
+            record=Recorder.at(record, is_new=pause is None),
         )
 
     @classmethod
@@ -110,7 +110,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             cancel=cancel,
             output=output,
             on_busy="raise",
-            record=Recorded.at(record, is_new=False),
+            record=Recorder.at(record, is_new=False),
         )
 
 
@@ -121,7 +121,7 @@ class AdmittedRun(NamedTuple):
     claim: RunClaim
     output: Output | None
     #: Cancels the run when the caller's event is set.
-    following: Following | None
+    following: EventRegistration | None
 
 
 def check_request(timeout: Any, cancel: Any, output: Any) -> None:
@@ -143,7 +143,7 @@ def run_token(
     seconds: float | None,
     cancel: Cancel | None,
     parent_token: CancelToken | None = None,
-) -> tuple[CancelToken, Following | None]:
+) -> tuple[CancelToken, EventRegistration | None]:
     """Make the token of a run.
 
     :param timeout: the caller's limit in seconds.
@@ -165,4 +165,4 @@ def run_token(
         token = CancelToken.any_of(*parents, timeout=shortest)
     else:
         token = CancelToken(shortest)
-    return token, None if cancel is None else follow(cancel, token)
+    return token, None if cancel is None else cancel_on_event(cancel, token)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 
 from .._closeable import Closeable
-from ..cancel import CancelMode, Receipt, RunClaim
+from ..cancel import RunClaim
+from ..cancel.claim import CancelsRun
 from ..events import RunFinished, StreamEvent
-from ..exceptions import ConfigurationError, Origin
+from ..exceptions import ConfigurationError
 from ..messages import Message
 from ..result import Cancellation, RunResult
 from .live_run import CLOSE_REASON, LiveRun, settled
@@ -18,7 +19,7 @@ __all__ = ["RunStream"]
 _Observers = list[Callable[[StreamEvent], object]]
 
 
-class RunStream(Closeable, Iterator[StreamEvent]):
+class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
     """The events of a run: iterate over it, best in a ``with`` block.
 
     Each step of the run happens when its event is asked for, on the thread that asks.
@@ -107,16 +108,8 @@ class RunStream(Closeable, Iterator[StreamEvent]):
         """True while a thread is in the middle of a step."""
         return bool(getattr(self._events, "gi_running", False))
 
-    def cancel(
-        self,
-        reason: str = "",
-        origin: Origin = "user",
-        *,
-        mode: CancelMode = "now",
-        force: bool = False,
-    ) -> Receipt:
-        """Cancel this run, and no other. As safe as :meth:`syncagent.Agent.cancel`."""
-        return self.claim.cancel(reason, origin, mode=mode, force=force)
+    def _find_claim(self) -> RunClaim:
+        return self.claim  # cancel() reaches this run, and no other
 
     def close(self) -> None:
         """End the run if it has not ended."""

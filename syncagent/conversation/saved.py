@@ -188,7 +188,7 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
         is_approved=call.is_approved,
         has_begun=call.is_open and call.began is not None,
         question=call.question,
-        said=tuple(call.said),
+        said=tuple(call.answers),
         times_asked=call.times_asked,
         ending=None
         if ending is None
@@ -337,7 +337,7 @@ def _invocation(
 ) -> Invocation:
     invocation = Invocation(saved.call, saved.key)
     invocation.is_approved, invocation.question = saved.is_approved, saved.question
-    invocation.said, invocation.seconds = list(saved.said), saved.seconds
+    invocation.answers, invocation.seconds = list(saved.said), saved.seconds
     invocation.times_asked = saved.times_asked
     invocation.is_announced = not is_open
     if saved.ending is not None:

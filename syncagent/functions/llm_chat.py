@@ -1,4 +1,4 @@
-"""Chats as functions: events come out, and the history stays valid."""
+"""``@llm_chat``: chats as functions that yield events and update a history."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from typing import (
 
 from .._closeable import Closeable
 from ..agent import Agent
-from ..cancel import CancelMode, Receipt
+from ..cancel import RunClaim
+from ..cancel.claim import CancelsRun
 from ..cancel.once import finish_despite_signals
 from ..conversation.request import Cancel
 from ..conversation.run_stream import RunStream
 from ..events import RunFinished, StreamEvent
-from ..exceptions import AgentBusy, ConfigurationError, Origin
+from ..exceptions import AgentBusy, ConfigurationError
 from ..messages import Message
 from ..models.model import Model
 from ..result import RunResult
@@ -39,64 +40,58 @@ _P = ParamSpec("_P")
 _Q = ParamSpec("_Q")
 _S = TypeVar("_S")
 
-#: What the parameter with the conversation is called.
+#: The names of the parameter with the conversation.
 _HISTORIES: Final = ("history", "chat_history")
-#: What a chat may say that it returns.
+#: The return types that a chat may declare.
 _ITERATORS: Final = (Iterator, Iterable, Generator)
 
 
-class ChatStream(Closeable, Iterator[StreamEvent]):
-    """What happens in one turn of a chat: iterate over it, best in a ``with`` block.
+class ChatStream(CancelsRun, Closeable, Iterator[StreamEvent]):
+    """The events of one turn of a chat; iterate over it, best in a ``with`` block.
 
-    When it ends, however it does, the list that was given as the history has what was
-    said; :attr:`history` has it in any case. Who stops early closes it, which cancels
-    the run with origin ``closed``; so does dropping it.
+    When it ends, however it ends, the new messages are added to the list that was
+    passed as the history; :attr:`history` has them in any case. To stop early, close
+    it: that cancels the run with origin ``closed``. Dropping it does the same.
     """
 
-    def __init__(self, stream: RunStream, keeper: _Keeper) -> None:
+    def __init__(self, stream: RunStream, update: _HistoryUpdate) -> None:
         self.run_id = stream.run_id
         self._stream = stream
-        self._keeper = keeper
-        # It does not know this object: what is dropped is closed at once.
-        self._events = _follow(stream, keeper)
+        self._update = update
+        # The generator does not refer to this object, so a dropped stream is closed at
+        # once.
+        self._events = _updating(stream, update)
 
     @property
     def result(self) -> RunResult:
-        """What the run has come to.
+        """The result of the run.
 
-        :raises ConfigurationError: it has not ended, or has ended with an error.
+        :raises ConfigurationError: the run has not ended, or it ended with an error.
         """
         return self._stream.result
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """The conversation, fit to go on with; what it was before until it has ended.
+        """The conversation after this turn, ready to be continued.
 
-        After an error it has what had come by then.
+        Until the turn has ended it is the conversation before it; after an error it has
+        the messages so far.
         """
-        return self._keeper.messages
+        return self._update.messages
 
-    def cancel(
-        self,
-        reason: str = "",
-        origin: Origin = "user",
-        *,
-        mode: CancelMode = "now",
-        force: bool = False,
-    ) -> Receipt:
-        """Cancel it, from any thread. As safe as :meth:`syncagent.Agent.cancel`."""
-        return self._stream.cancel(reason, origin, mode=mode, force=force)
+    def _find_claim(self) -> RunClaim:
+        return self._stream.claim
 
     def close(self) -> None:
-        """End the run if it has not ended, and keep what was said."""
+        """End the run if it has not ended, and update the history."""
         self._stream.close()
         try:
             self._events.close()
         except ValueError as error:
             if "already executing" in str(error):
-                return  # another thread is in the middle of a step, and keeps it
+                return  # another thread is iterating, and updates the history
             raise
-        finish_despite_signals(self._keeper.keep)
+        finish_despite_signals(self._update.apply)
 
     def __iter__(self) -> Iterator[StreamEvent]:
         return self._events
@@ -108,11 +103,11 @@ class ChatStream(Closeable, Iterator[StreamEvent]):
         return f"<ChatStream of run {self.run_id}>"
 
 
-class _Keeper:
-    """Puts what was said where the caller has the history.
+class _HistoryUpdate:
+    """The pending update of the caller's history.
 
-    :param history: what the caller gave.
-    :raises AgentBusy: another chat is to put something into that list.
+    :param history: the list, or whatever the caller passed.
+    :raises AgentBusy: another chat has an update pending for the same list.
     """
 
     def __init__(self, agent: Agent, history: Any, label: str) -> None:
@@ -122,24 +117,25 @@ class _Keeper:
         self._list = history if isinstance(history, list) else None
         if self._list is not None:
             with _lock:
-                other = _keepers.setdefault(id(self._list), self)
+                other = _pending.setdefault(id(self._list), self)
                 if other is not self and not other.is_done:
                     raise AgentBusy(
-                        f"{label}: another chat goes on with this history; wait for "
-                        "its end, close it, or give this one a copy: list(history)"
+                        f"{label}: another chat is using this history; wait for its "
+                        "end, close it, or pass a copy: list(history)"
                     )
-                _keepers[id(self._list)] = self
+                _pending[id(self._list)] = self
 
-    def keep(self, result: RunResult | None = None) -> None:
-        """Take over what was said, once; may be done again if it is cut short.
+    def apply(self, result: RunResult | None = None) -> None:
+        """Update the history, once; may be called again if a signal cut it short.
 
-        :param result: of the run, if that has one.
+        :param result: of the run, if it has one.
         """
         if self.is_done:
             return
         agent = self._agent
-        if agent.interrupts:  # nobody can answer them any more
-            agent.cancel("nobody was there to answer")
+        if agent.interrupts:  # a chat has no way to answer them later
+            agent.cancel("the chat ended without an answer")
+        # In the background the agent's messages keep changing.
         is_elsewhere = result is not None and result.stop_reason == "backgrounded"
         self.messages = result.messages if result and is_elsewhere else agent.messages
         if self._list is not None:
@@ -147,50 +143,51 @@ class _Keeper:
         self.is_done = True
 
 
-#: Those of all chats that have not ended, by the identity of the list; weak, as a chat
-#: that is dropped before it begins never ends.
-_keepers: weakref.WeakValueDictionary[int, _Keeper] = weakref.WeakValueDictionary()
-#: Reentrant, for the sake of signal handlers.
+#: The pending updates by the id of their list. Weak: a stream that is dropped before
+#: its first event never ends.
+_pending: weakref.WeakValueDictionary[int, _HistoryUpdate] = (
+    weakref.WeakValueDictionary()
+)
+#: Reentrant, because a signal handler may start a chat.
 _lock = threading.RLock()
 
 
-def _start_over() -> None:
-    """Have a forked child not wait for a thread that it does not have."""
+def _replace_lock() -> None:
+    """Replace the lock in a forked child, where its owner may not exist."""
     global _lock
     _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over)
+    os.register_at_fork(after_in_child=_replace_lock)
 
 
-def _follow(stream: RunStream, keeper: _Keeper) -> Generator[StreamEvent, None, None]:
-    """Yield the events of a run, and keep what was said, however it ends.
+def _updating(
+    stream: RunStream, update: _HistoryUpdate
+) -> Generator[StreamEvent, None, None]:
+    """Yield the events of a run, and update the history, however it ends.
 
     Cancellation: ends at once; the last event says so.
     """
     try:
         for event in stream:
             if isinstance(event, RunFinished):
-                finish_despite_signals(partial(keeper.keep, event.result))
+                finish_despite_signals(partial(update.apply, event.result))
             yield event
     finally:
         finish_despite_signals(stream.close)
-        finish_despite_signals(keeper.keep)
+        finish_despite_signals(update.apply)
 
 
 class LlmChat(StandIn, Generic[_P]):
     """A chat as a function; :func:`llm_chat` makes it.
 
-    Any number of threads may call it at once, each with a history of its own.
+    Any number of threads may call it at once, each with its own history.
     """
 
     def __init__(self, function: Callable[_P, Any], maker: AgentMaker) -> None:
-        super().__init__(function, maker)
+        super().__init__(function, maker, _ChatParameters)
         self._maker = maker.changed({"system": self._parameters.instruction})
-
-    def _read(self, function: Callable[..., Any]) -> Parameters:
-        return _ChatParameters(function)
 
     @overload
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> ChatStream: ...
@@ -206,60 +203,64 @@ class LlmChat(StandIn, Generic[_P]):
     ) -> ChatStream: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> ChatStream:
-        """Say something to the model, and return what happens, as it happens.
+        """Send the user's input to the model, and return the events as a stream.
 
         Cancellation: ends at once, wherever it waits; the last event says so, and the
         history is valid.
 
-        :param cancel: an event or a token of yours that ends it; it is never cleared.
-        :param timeout: seconds after which it is cancelled.
-        :raises AgentBusy: another chat goes on with the same list.
-        :raises ConfigurationError: the history is none, or the arguments cannot be
-            said. Errors of the model come where the next event would.
+        :param cancel: an event or a token that cancels the call; it is never cleared.
+        :param timeout: seconds after which the call is cancelled.
+        :raises AgentBusy: another chat is using the same list.
+        :raises ConfigurationError: the history is invalid, or an argument cannot be
+            sent. Errors of the model are raised by the stream.
         """
-        given, how = self._given(args, kwargs)
-        parameters = self._parameters
-        assert isinstance(parameters, _ChatParameters)
-        history, words = given.pop(parameters.history), given.pop(parameters.words)
-        prompt = rendered(words, given, parameters.label)
+        history, prompt, options = self._prepare(args, kwargs)
         agent = self.agent(history)
-        keeper = _Keeper(agent, history, parameters.label)
+        update = _HistoryUpdate(agent, history, self._parameters.label)
         try:
-            return ChatStream(agent.stream(prompt, **how), keeper)
+            return ChatStream(agent.stream(prompt, **options), update)
         except BaseException:
-            keeper.is_done = True  # the error may keep it, and the list is free
+            # The error may keep the update alive, but the list is free again.
+            update.is_done = True
             raise
 
-    def prompt(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Return what a call with these arguments says to the model.
-
-        For the agent of :meth:`agent`, which knows only the history.
-
-        :raises ConfigurationError: an argument cannot be said.
-        """
-        given, _ = self._given(args, kwargs)
+    def _prepare(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        """Return the history, the prompt, and the options of a call."""
+        arguments, options = self._bind(args, kwargs)
         parameters = self._parameters
         assert isinstance(parameters, _ChatParameters)
-        del given[parameters.history]
-        told = rendered(given.pop(parameters.words), given, parameters.label)
-        return told if isinstance(told, list) else [told]
+        history = arguments.pop(parameters.history)
+        user_input = arguments.pop(parameters.user_input)
+        return history, rendered(user_input, arguments, parameters.label), options
+
+    def prompt(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Return the prompt of a call with these arguments.
+
+        For the agent of :meth:`agent`, which has only the history.
+
+        :raises ConfigurationError: an argument cannot be sent.
+        """
+        _, prompt, _ = self._prepare(args, kwargs)
+        return prompt if isinstance(prompt, list) else [prompt]
 
     def agent(self, history: Iterable[Message] | None = None) -> Agent:
-        """Return an agent that goes on with a conversation as this chat would.
+        """Return an agent that continues a conversation as this chat would.
 
-        For what a chat does not have: ``start()``, ``drive()``, ``resume()``.
+        It has the methods that a chat lacks: ``start()``, ``drive()``, ``resume()``.
 
-        :raises ConfigurationError: the history is none.
+        :raises ConfigurationError: the history is invalid.
         """
-        given: Any = history
-        if isinstance(given, str) or not isinstance(given, (Iterable, type(None))):
+        value: Any = history
+        if isinstance(value, str) or not isinstance(value, (Iterable, type(None))):
             self._parameters.refuse(
-                f"the history is a list of messages, or None; got {given!r:.60}"
+                f"the history must be a list of messages, or None; got {value!r:.60}"
             )
-        return self._maker.go_on(() if history is None else history)
+        return self._maker.continuing(() if history is None else history)
 
     def using(self, **settings: Any) -> LlmChat[_P]:
-        """Return the same with other settings: another model, for a test.
+        """Return a copy with other settings, such as another model for a test.
 
         :param settings: those of :func:`llm_chat`.
         """
@@ -283,20 +284,18 @@ def llm_chat(
 ) -> Callable[[Callable[_P, Any]], LlmChat[_P]]:
     """Make a chat of a function.
 
-    The docstring is what the model is told about its task. The parameter ``history``
-    (or ``chat_history``) is the conversation so far: a list is brought up to date when
-    a call ends, however it ends; ``None`` is a new one. The first of the others is what
-    the user says; the rest is told to the model as data beside it. The body is never
-    run: leave it at the docstring.
+    The docstring is the system prompt. The parameter ``history`` (or ``chat_history``)
+    is the conversation so far: a list is updated when a call ends, however it ends;
+    ``None`` starts a new conversation. The first other parameter is the user's input;
+    the rest is sent with it as data. The body is never run: write only the docstring.
 
-    A call returns a :class:`.ChatStream`, and takes ``cancel=`` and ``timeout=`` beside
-    the function's own parameters.
+    A call returns a :class:`.ChatStream`, and also takes ``cancel=`` and ``timeout=``.
 
     :param model: a model, or the name of one, such as ``"openai:gpt-5-mini"``.
     :param tools: as for :class:`syncagent.Agent`.
-    :param settings: others of :class:`syncagent.Agent`, but for ``system`` and
+    :param settings: others of :class:`syncagent.Agent`, except ``system`` and
         ``messages``.
-    :raises ConfigurationError: the function, or a setting, cannot work so.
+    :raises ConfigurationError: the function or a setting is invalid.
     """
     _refuse_own(settings)
     maker = AgentMaker(model, {"tools": tools, **settings})
@@ -304,38 +303,38 @@ def llm_chat(
 
 
 def _refuse_own(settings: dict[str, Any]) -> None:
-    """Refuse what a chat has by itself."""
+    """Refuse the settings that a chat takes from its function."""
     if "system" in settings or "messages" in settings:
         raise ConfigurationError(
-            "the docstring of a chat is what the model is told (system=), and its "
-            "history is the conversation (messages=); leave those away"
+            "a chat takes system= from its docstring and messages= from its history; "
+            "remove both settings"
         )
 
 
 class _ChatParameters(Parameters):
-    """Those of a chat: the conversation, what the user says, and perhaps more."""
+    """The parameters of a chat: the history, the user's input, and further data."""
 
-    def _unsaid(self) -> tuple[str, str]:
+    def _not_data(self) -> tuple[str, str]:
         histories = [name for name in self.names if name in _HISTORIES]
-        words = [name for name in self.names if name not in _HISTORIES]
+        others = [name for name in self.names if name not in _HISTORIES]
         if len(histories) != 1:
             self.refuse(
-                "a chat has one parameter for the conversation, called history or "
-                f"chat_history; this one has {' and '.join(histories) or 'none'}"
+                "a chat needs one parameter for the conversation, called history or "
+                f"chat_history; got {' and '.join(histories) or 'none'}"
             )
-        if not words:
-            self.refuse("it has no parameter for what the user says")
-        self._check_return()
-        self.history, self.words = histories[0], words[0]
-        return self.history, self.words
+        if not others:
+            self.refuse("it has no parameter for the user's input")
+        self._check_return_type()
+        self.history, self.user_input = histories[0], others[0]
+        return self.history, self.user_input
 
-    def _check_return(self) -> None:
+    def _check_return_type(self) -> None:
         """Refuse a type that promises a value."""
         hint = self.signature.return_annotation
         if hint in (Signature.empty, None, Any, ChatStream) or isinstance(hint, str):
-            return  # what is only a string may be for type checkers
+            return  # a string may be meant for type checkers only
         if get_origin(hint) not in _ITERATORS and hint not in _ITERATORS:
             self.refuse(
-                f"a chat yields events, and returns no {hint!r}; leave the return type "
-                "away, or write -> None, and take llm_function for an answer of a type"
+                f"a chat yields events and cannot return {hint!r}; remove the return "
+                "type, write -> None, or use llm_function for a typed result"
             )

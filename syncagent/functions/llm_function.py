@@ -1,10 +1,10 @@
-"""Functions that a model stands in for: typed in, typed out."""
+"""``@llm_function``: functions with typed arguments and results, run by a model."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from inspect import Parameter, Signature
+from inspect import Parameter
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from ..agent import Agent
@@ -33,15 +33,15 @@ _Q = ParamSpec("_Q")
 _S = TypeVar("_S")
 _T = TypeVar("_T")
 
-#: The parameter of a tool that is not for the model.
+#: The parameter of a tool that receives its context.
 _CONTEXT: Final = "tool_context"
 
 
 class LlmFunction(StandIn, Generic[_P, _T]):
     """A function whose body is a model; :func:`llm_function` makes it.
 
-    Each call has an agent of its own: any number of threads may call it at once, and a
-    tool of it may call it again.
+    Each call has its own agent: any number of threads may call it at once, and one of
+    its tools may call it again.
     """
 
     def __init__(
@@ -69,23 +69,24 @@ class LlmFunction(StandIn, Generic[_P, _T]):
     ) -> _T: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Have the model answer, and return what it says as the type that it is to be.
+        """Send the arguments to the model, and return its response as a value.
 
         Cancellation: ends at once, wherever it waits, and raises ``RunCancelled``.
 
-        :param cancel: an event or a token of yours that ends it; it is never cleared.
-        :param timeout: seconds after which it is cancelled.
-        :raises RunCancelled: it was cancelled; ``error.result`` is what there was.
-        :raises LimitReached: a limit ended it.
-        :raises OutputInvalid: the model does not answer with that type.
-        :raises InterruptPending: somebody has to be asked, and there is nobody.
-        :raises SyncAgentError: there is no answer.
+        :param cancel: an event or a token that cancels the call; it is never cleared.
+        :param timeout: seconds after which the call is cancelled.
+        :raises RunCancelled: the call was cancelled; ``error.result`` has the result so
+            far.
+        :raises LimitReached: a limit ended the call.
+        :raises OutputInvalid: the response is not of the return type.
+        :raises InterruptPending: a question was raised that no handler can answer.
+        :raises SyncAgentError: the model gave no response.
         """
-        agent, how = self._asked(args, kwargs)
-        result = agent.run(**how)
-        if result.handle is not None:  # whoever calls this waits for a value
+        agent, options = self._prepare(args, kwargs)
+        result = agent.run(**options)
+        if result.handle is not None:  # moved to the background: a call still waits
             with result.handle as handle:
-                # It ends with the run, which is still cancelled as it would have been.
+                # Ends with the run, which cancel= and timeout= still cancel.
                 result = handle.result(timeout=None)
         return self.value(result)
 
@@ -103,14 +104,14 @@ class LlmFunction(StandIn, Generic[_P, _T]):
     ) -> RunStream: ...
 
     def stream(self, *args: Any, **kwargs: Any) -> RunStream:
-        """Do the same, and return what happens, as it happens.
+        """Make the same call, and return its events as a stream.
 
-        Give ``stream.result`` to :meth:`value` for what a call would have returned.
+        ``value(stream.result)`` returns the value of the call.
 
         Cancellation: ends at once, wherever it waits; the last event says so.
         """
-        agent, how = self._asked(args, kwargs)
-        return agent.stream(**how)
+        agent, options = self._prepare(args, kwargs)
+        return agent.stream(**options)
 
     @overload
     def start(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle: ...
@@ -126,29 +127,29 @@ class LlmFunction(StandIn, Generic[_P, _T]):
     ) -> Handle: ...
 
     def start(self, *args: Any, **kwargs: Any) -> Handle:
-        """Do the same in the background, on a daemon thread of its own.
+        """Make the same call in the background, on its own daemon thread.
 
-        Give ``handle.result()`` to :meth:`value` for what a call would have returned.
+        ``value(handle.result())`` returns the value of the call.
         """
-        agent, how = self._asked(args, kwargs)
-        return agent.start(**how)
+        agent, options = self._prepare(args, kwargs)
+        return agent.start(**options)
 
     def value(self, result: RunResult) -> _T:
-        """Return the value that a run of this function has come to, as a call does.
+        """Return the value of a run of this function, or raise as a call does.
 
         :param result: of :meth:`stream`, or of the handle of :meth:`start`.
-        :raises RunCancelled: it was cancelled.
-        :raises LimitReached: a limit ended it.
-        :raises OutputInvalid: the model refused, or its answer was cut off.
-        :raises InterruptPending: somebody has to be asked, and there is nobody.
+        :raises RunCancelled: the run was cancelled.
+        :raises LimitReached: a limit ended the run.
+        :raises OutputInvalid: the model refused, or its response was cut off.
+        :raises InterruptPending: a question was raised that no handler can answer.
         """
-        _raise_unless_answered(result, self._parameters.label)
+        _raise_without_value(result, self._parameters.label)
         return cast("_T", result.output)
 
-    # -- more of it ----------------------------------------------------------------
+    # -- variants ------------------------------------------------------------------
 
     def using(self, **settings: Any) -> LlmFunction[_P, _T]:
-        """Return the same with other settings: another model, for a test.
+        """Return a copy with other settings, such as another model for a test.
 
         :param settings: those of :func:`llm_function`.
         """
@@ -159,35 +160,35 @@ class LlmFunction(StandIn, Generic[_P, _T]):
         return other
 
     def as_tool(self) -> AnyTool:
-        """Return a tool that calls this, for an agent; ``tools=[function]`` will do.
+        """Return a tool that calls this function; ``tools=[function]`` calls it.
 
-        It ends with the run that calls it, which is shown its events, counts what it
-        uses, and is asked what it has to ask.
+        A call ends with the run that makes it. Its events, its usage and its questions
+        become those of that run.
 
-        :raises ConfigurationError: it is a method of no object.
+        :raises ConfigurationError: it is a method that is not bound to an object.
         """
-        if self._parameters.receiver is not None and not self._receiver:
-            self._parameters.refuse(
-                f"the parameter {self._parameters.receiver} is open; take the method "
-                "of an object"
+        parameters = self._parameters
+        if parameters.receiver is not None and not self._receiver:
+            parameters.refuse(
+                f"the parameter {parameters.receiver} is not bound; use the method of "
+                "an object"
             )
 
         def call(*args: Any, **kwargs: Any) -> _T:
             context = kwargs.pop(_CONTEXT)
-            agent, how = self._asked(args, kwargs)
-            del how["cancel"]  # it is cancelled with the run
-            result: RunResult = context.agent(agent, **how)
+            agent, options = self._prepare(args, kwargs)
+            del options["cancel"]  # it is cancelled with the run
+            result: RunResult = context.agent(agent, **options)
             return self.value(result)
 
         functools.update_wrapper(call, self.__wrapped__)
-        call.__signature__ = self._tool_signature()  # type: ignore[attr-defined]
-        return Tool(call)
-
-    def _tool_signature(self) -> Signature:
-        signature = self._parameters.signature
-        own = [signature.parameters[name] for name in self._parameters.names]
+        signature = parameters.signature
+        own = [signature.parameters[name] for name in parameters.names]
         context = Parameter(_CONTEXT, Parameter.KEYWORD_ONLY, annotation=ToolContext)
-        return signature.replace(parameters=[*own, context])
+        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*own, context]
+        )
+        return Tool(call)
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> LlmFunction[_P, _T]: ...
@@ -200,14 +201,14 @@ class LlmFunction(StandIn, Generic[_P, _T]):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self._bound(instance, owner)
 
-    def _asked(
+    def _prepare(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Agent, dict[str, Any]]:
-        """Return an agent for a call, and what to run it with."""
-        given, how = self._given(args, kwargs)
+        """Return an agent for a call, and the arguments of its ``run()``."""
+        arguments, options = self._bind(args, kwargs)
         parameters = self._parameters
-        prompt = rendered(parameters.instruction, given, parameters.label)
-        return self._maker.make(), {"prompt": prompt, "output": self._output, **how}
+        prompt = rendered(parameters.instruction, arguments, parameters.label)
+        return self._maker.make(), {"prompt": prompt, "output": self._output, **options}
 
 
 def llm_function(
@@ -217,82 +218,80 @@ def llm_function(
     repairs: int = REPAIRS,
     **settings: Any,
 ) -> Callable[[Callable[_P, _T]], LlmFunction[_P, _T]]:
-    """Have a model stand in for a function.
+    """Have a model implement a function.
 
-    The docstring is what the model is to do, the arguments are what it is given, and
-    the return type is what it answers with: scalars, dataclasses, TypedDicts,
-    ``msgspec.Struct``, pydantic models, lists, dicts and tuples of them, Optional,
-    Literal, Enum. ``str`` is the answer as it is, ``None`` means that only what tools
-    do counts. The body is never run: leave it at the docstring.
+    The docstring is the instruction, the arguments are the data, and the response is
+    converted to the return type: scalars, dataclasses, TypedDicts, ``msgspec.Struct``,
+    pydantic models, lists, dicts and tuples of them, Optional, Literal, Enum. ``str``
+    is the response as it is; ``None`` is for functions whose tools do all the work. The
+    body is never run: write only the docstring.
 
-    Every call takes ``cancel=`` and ``timeout=`` beside the function's own parameters.
+    Every call also takes ``cancel=`` and ``timeout=``.
 
     :param model: a model, or the name of one, such as ``"openai:gpt-5-mini"``.
     :param tools: as for :class:`syncagent.Agent`.
-    :param repairs: how often the model is told what is wrong with an answer that is not
-        of the type, and asked for another.
+    :param repairs: how often the model is sent the errors of a response that is not of
+        the type, and asked for another.
     :param settings: others of :class:`syncagent.Agent`: ``limits``, ``system``,
         ``approve``, ``hooks`` and so on.
-    :raises ConfigurationError: the function, or a setting, cannot work so; the message
-        names the parameter.
+    :raises ConfigurationError: the function or a setting is invalid; the message names
+        the parameter.
     """
     maker = AgentMaker(model, {"tools": tools, **settings})
     return lambda function: LlmFunction(function, maker, repairs)
 
 
 def _read_output(parameters: Parameters, repairs: int) -> Output | None:
-    """Return what the answer is to be, nothing if that does not matter."""
+    """Return the output for the return type, ``None`` for a function without one."""
     hint = parameters.signature.return_annotation
     if hint is Parameter.empty:
         parameters.refuse(
-            "it has no return type, which is what the model answers with; write one, "
-            "such as -> str"
+            "it has no return type, which the response is converted to; add one, such "
+            "as -> str"
         )
     hint = parameters.resolve(hint, "the return value")
-    Output(str, repairs=repairs)  # what is wrong with repairs is not the type's fault
+    Output(str, repairs=repairs)  # an error in repairs is not the type's fault
     try:
         output = Output(str if hint is type(None) else hint, repairs=repairs)
     except ConfigurationError as error:
-        parameters.refuse(f"the return value has a type that cannot be: {error}", error)
+        parameters.refuse(f"the return type is not supported: {error}", error)
     return None if hint is type(None) else output
 
 
-def _raise_unless_answered(result: RunResult, label: str) -> None:
-    """Raise what a call raises whose run did not come to an answer."""
+def _raise_without_value(result: RunResult, label: str) -> None:
+    """Raise the error of a call if its run ended without a value."""
     if result.stop_reason == "limit" and result.limit is not None:
         raise LimitReached(
             f"{label}: the limit on {result.limit.replace('_', ' ')} ended the call "
-            "before there was an answer; allow more with limits=Limits(...)",
+            "before it had a value; allow more with limits=Limits(...)",
             result=result,
         )
     result.raise_for_status()
     if result.stop_reason == "backgrounded":
         raise ConfigurationError(
-            f"{label}: the run goes on in the background, and has no value yet; wait "
+            f"{label}: the run continues in the background and has no value yet; wait "
             "for result.handle.result()"
         )
     if result.stop_reason == "interrupt":
-        asked = ", ".join(getattr(each, "tool", each.id) for each in result.interrupts)
+        tools = ", ".join(getattr(each, "tool", each.id) for each in result.interrupts)
         raise InterruptPending(
-            f"{label}: somebody has to be asked about {asked}, and there is nobody; "
+            f"{label}: there is a question about {tools}, and no handler to answer it; "
             "give @llm_function approve=, authenticate= or ask=, or call .start() and "
             "answer with handle.answer()",
             result=result,
         )
-    if result.stop_reason in ("refusal", "max_tokens"):
+    if result.stop_reason == "max_tokens":
         raise OutputInvalid(
-            f"{label}: {_why_not(result)}",
+            f"{label}: the response was cut off at the token limit of the model; give "
+            "the model a larger max_tokens=",
             result=result,
             text=result.text,
         )
-
-
-def _why_not(result: RunResult) -> str:
-    if result.stop_reason == "max_tokens":
-        return (
-            "the answer is cut off, as it is longer than the model may answer; give "
-            "the model a larger max_tokens="
+    if result.stop_reason == "refusal":
+        last = result.messages[-1] if result.messages else None
+        refusal = last.refusal if isinstance(last, AssistantMessage) else ""
+        raise OutputInvalid(
+            f"{label}: the model refused: {refusal or result.text or 'no reason'}",
+            result=result,
+            text=result.text,
         )
-    last = result.messages[-1] if result.messages else None
-    words = last.refusal if isinstance(last, AssistantMessage) else ""
-    return f"the model will not answer: {words or result.text or 'it says nothing'}"

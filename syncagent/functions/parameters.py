@@ -1,4 +1,4 @@
-"""What a function that a model stands in for is called with, and how that is said."""
+"""Bind the arguments of an LLM function, and render them as a prompt."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..messages import File, Image, Text, UserBlock
 from ..schemas import Shape
 from ..schemas.hints import classes_in, fields_of
 from ..schemas.signature import resolve_hint
-from ..tools.results import json_of, words_for
+from ..tools.results import error_text, json_of
 
 __all__ = ["Parameters", "RESERVED", "rendered"]
 
-#: What every call takes beside the function's own parameters.
+#: Arguments that every call takes beside the function's own.
 RESERVED: Final = ("cancel", "timeout")
-#: What is not to be told to a model: the object that a method is of.
+#: The first parameter of methods; it is not sent to the model.
 _RECEIVERS: Final = ("self", "cls")
-#: A body that says only that there is none.
-_NO_BODY: Final = {"NotImplementedError"}
-#: A function with ``*args`` or ``**kwargs``.
+#: Names that an empty body may use.
+_EMPTY_BODY: Final = {"NotImplementedError"}
+#: The code flags of a function with ``*args`` or ``**kwargs``.
 _STARS: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 _DATA: Final = (
@@ -35,32 +35,36 @@ _Part = str | UserBlock
 
 
 class Parameters:
-    """The docstring and the parameters of a function, whose body a model stands in for.
+    """The docstring and the parameters of a function that a model implements.
 
     :param function: it is never called.
-    :raises ConfigurationError: something is missing, or cannot be said to a model.
+    :raises ConfigurationError: the function has no docstring, or a parameter cannot be
+        sent to a model.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.label: str = getattr(function, "__qualname__", repr(function))
-        self._function = _checked(function, self.label)
-        #: What the model is to do.
+        self._function = _checked_function(function, self.label)
+        #: The docstring: the instruction for the model.
         self.instruction: str = self._read_instruction()
-        self.signature = self._read_signature()
+        try:
+            self.signature = inspect.signature(self._function)
+        except (TypeError, ValueError, NameError) as error:
+            self.refuse(f"its parameters cannot be read: {error}", error)
         names = list(self.signature.parameters)
         is_method = bool(names) and names[0] in _RECEIVERS
-        #: The first parameter, if it is the object that a method is of.
+        #: The first parameter of a method.
         self.receiver: str | None = names[0] if is_method else None
         #: The names of all others.
         self.names: tuple[str, ...] = tuple(names[is_method:])
-        unsaid = self._unsaid()
+        not_data = self._not_data()
         for name in self.names:
-            self._check(self.signature.parameters[name], name in unsaid)
+            self._check(self.signature.parameters[name], is_data=name not in not_data)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name, defaults and all, without ``self``.
+        """Return the arguments of a call by name, with defaults, without ``self``.
 
-        :raises TypeError: they do not fit, as for any function.
+        :raises TypeError: they do not fit the signature.
         """
         try:
             bound = self.signature.bind(*args, **kwargs)
@@ -70,23 +74,23 @@ class Parameters:
         return {name: bound.arguments[name] for name in self.names}
 
     def resolve(self, hint: Any, what: str) -> Any:
-        """Return a hint with all names looked up where the function sees them.
+        """Return a type hint with its names resolved in the scope of the function.
 
-        :param what: whose it is, for the error.
-        :raises ConfigurationError: a name is not there.
+        :param what: the parameter, for the error.
+        :raises ConfigurationError: a name is not defined.
         """
         try:
             return resolve_hint(hint, self._function)
         except Exception as error:  # a hint may be any expression
             name = getattr(error, "name", None) or hint
             self.refuse(
-                f"{what} has the type {hint!r}, and {name!r} is not known there; "
-                "define it at the top of the module, and not under TYPE_CHECKING",
+                f"{what} has the type {hint!r}, and {name!r} is not defined; define it "
+                "at the top level of the module, not under TYPE_CHECKING",
                 error,
             )
 
     def refuse(self, why: str, error: Exception | None = None) -> NoReturn:
-        """Say that no model can stand in for the function.
+        """Refuse the function.
 
         :raises ConfigurationError: always.
         """
@@ -94,55 +98,49 @@ class Parameters:
 
     # -- reading it ----------------------------------------------------------------
 
-    def _unsaid(self) -> Collection[str]:
-        """Return what is not told to the model as data, and may be of any type."""
+    def _not_data(self) -> Collection[str]:
+        """Return the parameters that are not sent as data, and may be of any type."""
         return ()
 
     def _read_instruction(self) -> str:
         doc = inspect.getdoc(self._function)
         if not isinstance(doc, str) or not doc.strip():
             self.refuse(
-                "it has no docstring, which is what the model is told to do; write one "
-                "(python -OO takes docstrings away)"
+                "it has no docstring, which is the instruction for the model; add one "
+                "(python -OO removes docstrings)"
             )
         return doc.strip()
 
-    def _read_signature(self) -> inspect.Signature:
-        try:
-            return inspect.signature(self._function)
-        except (TypeError, ValueError, NameError) as error:
-            self.refuse(f"its parameters cannot be read: {error}", error)
-
-    def _check(self, parameter: Parameter, is_unsaid: bool) -> None:
+    def _check(self, parameter: Parameter, *, is_data: bool) -> None:
         what = f"the parameter {parameter.name}"
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
             self.refuse(
-                f"the parameter {stars}{parameter.name} can be anything; give each "
-                "parameter a name, or take one list or dict"
+                f"the parameter {stars}{parameter.name} takes any number of arguments; "
+                "name each parameter, or use a list or a dict"
             )
         if parameter.name in RESERVED:
             self.refuse(
-                f"{what} cannot be called so, as every call takes {RESERVED[0]}= and "
-                f"{RESERVED[1]}= for itself; give it another name"
+                f"{what} has a reserved name, as every call takes {RESERVED[0]}= and "
+                f"{RESERVED[1]}=; rename it"
             )
-        if parameter.annotation is Parameter.empty or is_unsaid:
+        if parameter.annotation is Parameter.empty or not is_data:
             return
         hint = self.resolve(parameter.annotation, what)
         try:
             Shape(hint)
         except ConfigurationError as error:
-            self.refuse(f"{what} has a type that cannot be: {error}", error)
+            self.refuse(f"{what} has an unsupported type: {error}", error)
         holder = _holder_of_blocks(hint)
         if holder is not None:
             self.refuse(
-                f"{what} has a picture or a file in a {holder.__name__}, where it "
-                "cannot be shown; take it as a parameter of its own, or a list of them"
+                f"{what} has an Image or a File inside {holder.__name__}, where it "
+                "cannot be sent; make it a parameter of its own, or a list"
             )
 
 
 def _holder_of_blocks(hint: Any) -> Any:
-    """Return a class in *hint* that has a field for a picture or a file."""
+    """Return a class in *hint* that has a field for an image or a file."""
     for cls in classes_in(hint):
         if cls in (Image, File, Text):
             continue
@@ -152,58 +150,68 @@ def _holder_of_blocks(hint: Any) -> Any:
     return None
 
 
-def _checked(function: Any, label: str) -> Callable[..., Any]:
-    """Return *function*, if a model can stand in for it.
+def _checked_function(function: Any, label: str) -> Callable[..., Any]:
+    """Return *function*, if it is a plain function without a body.
 
-    :raises ConfigurationError: it cannot, or something is done in its body.
+    :raises ConfigurationError: it is not.
     """
     if not isinstance(function, types.FunctionType):
         raise ConfigurationError(
-            f"a model stands in for a function, one with def; got {function!r:.80}"
+            f"an LLM function must be defined with def; got {function!r:.80}"
         )
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(
-            f"{label} is asynchronous, and syncagent is synchronous: write it with def"
+            f"{label} is asynchronous, and LLM functions are synchronous: define it "
+            "with def"
         )
     if inspect.isgeneratorfunction(function):
         raise ConfigurationError(
-            f"{label} is a generator, and its body is never run: leave the docstring "
-            "and nothing else"
+            f"{label} is a generator, but the body is never run: remove everything "
+            "except the docstring"
         )
     code = function.__code__
-    used = {*code.co_names, *code.co_freevars} - _NO_BODY
+    used = {*code.co_names, *code.co_freevars} - _EMPTY_BODY
     local = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
     if used or (local and not code.co_flags & _STARS):
         raise ConfigurationError(
-            f"{label} has a body, which is never run, as a model stands in for it: "
-            "leave the docstring and nothing else"
+            f"{label} has a body, which is never run because the model implements it: "
+            "remove everything except the docstring"
         )
     return function
 
 
 def rendered(
-    words: Any, arguments: Mapping[str, Any], label: str
+    lead: Any, arguments: Mapping[str, Any], label: str
 ) -> str | UserBlock | list[_Part]:
-    """Return what is said to a model that is called with *arguments*.
+    """Return the prompt of a call with *arguments*.
 
-    Each argument is in one line of JSON, out of which no text can break; pictures and
-    files follow, by number.
+    Each argument is one line of JSON, which no text in it can break out of; images and
+    files follow, numbered.
 
-    :param words: come first; they may be several, and pictures.
+    :param lead: comes first: text, an image, a file, or a list of them.
     :param label: the function's name, for errors.
-    :raises ConfigurationError: no JSON can be made of one.
+    :raises ConfigurationError: an argument cannot be converted to JSON.
     """
     if not arguments:
-        prompt: str | UserBlock | list[_Part] = words
+        prompt: str | UserBlock | list[_Part] = lead
         return prompt
     attached: list[UserBlock] = []
-    body = ",\n".join(
-        _line(name, value, attached, label) for name, value in arguments.items()
-    )
+    lines = []
+    for name, value in arguments.items():
+        try:
+            text = json_of(_detached(value, attached)).decode()
+        except Exception as error:  # a user's class may raise anything
+            raise ConfigurationError(
+                f"{label}: the argument {name}, of type {type(value).__name__}, cannot "
+                f"be converted to JSON: {error_text(error)}"
+            ) from error
+        # The same in JSON, and the closing tag below stays the only one.
+        lines.append(f'"{name}": {text}'.replace("</", "<\\/"))
+    body = ",\n".join(lines)
     data = f"{_DATA}\n<arguments>\n{{{body}}}\n</arguments>"
-    parts = list(words) if isinstance(words, (list, tuple)) else [words]
-    if isinstance(words, str):
-        parts = [f"{words}\n\n{data}"]
+    parts = list(lead) if isinstance(lead, (list, tuple)) else [lead]
+    if isinstance(lead, str):
+        parts = [f"{lead}\n\n{data}"]
     else:
         parts.append(data)
     for number, block in enumerate(attached, 1):
@@ -211,20 +219,8 @@ def rendered(
     return parts
 
 
-def _line(name: str, value: Any, attached: list[UserBlock], label: str) -> str:
-    try:
-        text = json_of(_detached(value, attached)).decode()
-    except Exception as error:  # whatever somebody's class does
-        raise ConfigurationError(
-            f"{label}: the argument {name}, of type {type(value).__name__}, cannot be "
-            f"said to a model: {words_for(error)}"
-        ) from error
-    # The same in JSON, and the end of the arguments is in one place only.
-    return f'"{name}": {text}'.replace("</", "<\\/")
-
-
 def _detached(value: Any, attached: list[UserBlock]) -> Any:
-    """Return *value* with numbers in place of what is no text; collect that."""
+    """Return *value* with numbers in place of its images and files; collect those."""
     if isinstance(value, (Image, File)):
         attached.append(value)
         return {"attachment": len(attached)}

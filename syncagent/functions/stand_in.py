@@ -1,4 +1,4 @@
-"""A function that a model stands in for, and where it gets its agents from."""
+"""The base of functions that a model implements, and the source of their agents."""
 
 from __future__ import annotations
 
@@ -20,40 +20,41 @@ __all__ = ["AgentMaker", "StandIn"]
 
 _StandIn = TypeVar("_StandIn", bound="StandIn")
 
-#: The names of all settings.
-_KNOWN = frozenset(inspect.signature(Agent).parameters)
+#: The names of all settings of an agent.
+_SETTINGS = frozenset(inspect.signature(Agent).parameters)
 
 
 class AgentMaker:
-    """Makes agents that are alike, a new one for each call.
+    """Makes equal agents, a new one for each call.
 
-    A model that is only named is looked for when the first is made: its key need not be
-    there before.
+    A model given by name is looked up when the first agent is made: its key need not
+    be set before.
 
     :param settings: those of :class:`syncagent.Agent`.
-    :raises ConfigurationError: something of it cannot work.
+    :raises ConfigurationError: a setting is unknown or invalid.
     """
 
     def __init__(self, model: Model | str, settings: dict[str, Any]) -> None:
-        unknown = settings.keys() - _KNOWN
+        unknown = settings.keys() - _SETTINGS
         if unknown:
             raise ConfigurationError(
-                f"no setting is called {', '.join(sorted(unknown))}; there are "
-                f"{', '.join(sorted(_KNOWN - {'model'}))}"
+                f"unknown setting: {', '.join(sorted(unknown))}; known settings: "
+                f"{', '.join(sorted(_SETTINGS - {'model'}))}"
             )
         if inspect.isroutine(model):
             raise ConfigurationError(
-                "the model is missing: write the decorator with it, as in "
+                "the model is missing: pass it to the decorator, as in "
                 "@llm_function(model='openai:gpt-5-mini')"
             )
-        # What can be iterated over once is used more often.
-        kept = {
-            k: list(v) if isinstance(v, Iterator) else v for k, v in settings.items()
+        # Iterators can be read only once, and every agent needs their items.
+        reusable = {
+            name: list(value) if isinstance(value, Iterator) else value
+            for name, value in settings.items()
         }
-        # Once: to read the signature of a tool costs more than all the rest.
-        made = tools_by_name(kept.get("tools", ()))
+        # Once for all agents: reading the signature of a tool is the expensive part.
+        tools = tools_by_name(reusable.get("tools", ()))
         self.model = model
-        self.settings: dict[str, Any] = {**kept, "tools": tuple(made.values())}
+        self.settings: dict[str, Any] = {**reusable, "tools": tuple(tools.values())}
         self._template: Agent | None = None
         if isinstance(model, str):
             check_name(model)
@@ -61,57 +62,60 @@ class AgentMaker:
             self._template = self._make()
 
     def make(self) -> Agent:
-        """Return an agent that nobody else has."""
+        """Return a new agent."""
         template = self._template
         if template is None:
-            # Two threads may do that at once; one is as good as the other.
+            # Two threads may get here at once; either template will do.
             template = self._template = self._make()
         return template.fork()
 
-    def go_on(self, messages: Iterable[Message]) -> Agent:
-        """Return an agent that goes on with a conversation.
+    def continuing(self, messages: Iterable[Message]) -> Agent:
+        """Return an agent that continues a conversation.
 
-        :raises ConfigurationError: it is none.
+        :raises ConfigurationError: *messages* is not a conversation.
         """
         return self._make(messages=messages)
 
     def changed(self, settings: dict[str, Any]) -> AgentMaker:
-        """Return one with other settings, the model among them."""
-        given = {"model": self.model, **self.settings, **settings}
-        return AgentMaker(given.pop("model"), given)
+        """Return a maker with other settings, ``model`` included."""
+        merged = {"model": self.model, **self.settings, **settings}
+        return AgentMaker(merged.pop("model"), merged)
 
-    def _make(self, **more: Any) -> Agent:
-        return Agent(self.model, **{**self.settings, **more})
+    def _make(self, **settings: Any) -> Agent:
+        return Agent(self.model, **{**self.settings, **settings})
 
 
 class StandIn:
-    """What stands where a function stood, and a model does its work.
+    """An object in place of a function, whose work a model does.
 
-    :param function: or a class method.
+    :param function: a function, or a class method.
+    :param read: reads the parameters of the function.
     """
 
     __wrapped__: Callable[..., Any]
     __name__: str
 
-    def __init__(self, function: Any, maker: AgentMaker) -> None:
+    def __init__(
+        self,
+        function: Any,
+        maker: AgentMaker,
+        read: Callable[[Callable[..., Any]], Parameters] = Parameters,
+    ) -> None:
         self._maker = maker
-        self._is_of_class = isinstance(function, classmethod)
-        plain = function.__func__ if self._is_of_class else function
-        self._parameters = self._read(plain)
-        #: What comes before the arguments: the object, or the class, of a method.
+        self._is_class_method = isinstance(function, classmethod)
+        plain = function.__func__ if self._is_class_method else function
+        self._parameters = read(plain)
+        #: The object, or the class, that a method is bound to; passed first.
         self._receiver: tuple[Any, ...] = ()
         stand_in: Any = self
         functools.update_wrapper(stand_in, plain)
 
-    def _read(self, function: Callable[..., Any]) -> Parameters:
-        return Parameters(function)
-
-    def _given(
+    def _bind(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arguments of a call by name, and what is not for the model."""
-        how = {name: kwargs.pop(name, None) for name in RESERVED}
-        return self._parameters.bind((*self._receiver, *args), kwargs), how
+        """Return the arguments of a call by name, and its reserved arguments."""
+        options = {name: kwargs.pop(name, None) for name in RESERVED}
+        return self._parameters.bind((*self._receiver, *args), kwargs), options
 
     def _changed(self: _StandIn, settings: dict[str, Any]) -> _StandIn:
         other = copy(self)
@@ -119,9 +123,9 @@ class StandIn:
         return other
 
     def _bound(self: _StandIn, instance: Any, owner: Any) -> _StandIn:
-        """Return what is found where a class has it as a method."""
+        """Return the method that is found on *instance* or *owner*."""
         receiver = instance
-        if self._is_of_class:
+        if self._is_class_method:
             receiver = type(instance) if owner is None else owner
         if receiver is None or self._parameters.receiver is None:
             return self

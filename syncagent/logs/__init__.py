@@ -1,13 +1,12 @@
-"""Log files that many processes share and that no run ever waits for.
+"""Log files that processes can share, and that never make a run wait.
 
-The package logs below the name ``syncagent`` and adds no handler by itself:
-:func:`configure` does, when the program asks for it.
+The package logs under the name ``syncagent`` and adds no handler by itself;
+:func:`configure` does, when the program calls it.
 """
 
 from .._redaction import hide, redact, unhide
-from ._redaction import RedactionFilter
-from ._run_id_filter import RunIdFilter
-from ._setup import LogSetup, configure
+from .configuration import LogSetup, configure
+from .records import RedactionFilter, RunIdFilter
 
 __all__ = [
     "LogSetup",

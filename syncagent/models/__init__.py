@@ -1,13 +1,13 @@
 """Models by name, one class for each wire dialect.
 
 =======================  ===============================================================
-:mod:`~.endpoints`       where providers are, and where their keys come from
-:mod:`~.model`           a model that can be asked
-:mod:`~.answer`          an answer, whole and with what it has cost
+:mod:`~.endpoints`       providers: their addresses, and where their keys come from
+:mod:`~.model`           a model: a dialect, an address, a key, and a transport
+:mod:`~.response`        the response of a model, in events
 :mod:`~.dialects`        the classes, one for each wire dialect
 :mod:`~.names`           strings such as ``openai:gpt-5-mini``
 :mod:`~.local`           a real small model on this machine
-:mod:`~.prices`          what tokens cost
+:mod:`~.prices`          prices of tokens
 =======================  ===============================================================
 """
 

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 from urllib.parse import quote
-
-from requests.auth import AuthBase
 
 from ..providers.anthropic.request import AnthropicDialect
 from ..providers.dialect import Dialect
 from ..providers.gemini.request import GeminiDialect
 from ..providers.openai_chat.request import OpenAIChatDialect
 from ..providers.openai_responses.request import OpenAIResponsesDialect
-from .model import Credentials, Model
+from .model import Model
 
 __all__ = ["Anthropic", "Gemini", "OpenAIChat", "OpenAIResponses"]
 
 
 class OpenAIChat(Model):
-    """A model behind Chat Completions, OpenAI's or anybody's who imitates it."""
+    """A model behind Chat Completions, at OpenAI or a compatible provider."""
 
     dialect: Dialect = OpenAIChatDialect()
     default_endpoint: ClassVar[str] = "openai-chat"
 
     def _choose_dialect(self) -> Dialect:
-        words, is_short = self.endpoint.words, self.endpoint.has_short_ids
-        if not words:
+        endpoint = self.endpoint
+        if not endpoint.field_names:
             return self.dialect
-        return OpenAIChatDialect(words, has_short_ids=is_short)
+        return OpenAIChatDialect(
+            endpoint.field_names, has_short_ids=endpoint.has_short_ids
+        )
 
     def _url(self) -> str:
         return f"{self.base_url}/chat/completions"
@@ -48,15 +49,12 @@ class Anthropic(Model):
 
     dialect: Dialect = AnthropicDialect()
     default_endpoint: ClassVar[str] = "anthropic"
+    key_header: ClassVar[str] = "x-api-key"
+    key_scheme: ClassVar[str] = ""
+    extra_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
 
     def _url(self) -> str:
         return f"{self.base_url}/messages"
-
-    def _headers(self) -> dict[str, str]:
-        return {"anthropic-version": "2023-06-01"}
-
-    def _credentials(self, key: str) -> AuthBase:
-        return Credentials(key, "x-api-key", "")
 
 
 class Gemini(Model):
@@ -64,11 +62,10 @@ class Gemini(Model):
 
     dialect: Dialect = GeminiDialect()
     default_endpoint: ClassVar[str] = "gemini"
+    key_header: ClassVar[str] = "x-goog-api-key"
+    key_scheme: ClassVar[str] = ""
 
     def _url(self) -> str:
         method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
         name = quote(self.name.removeprefix("models/"), safe="")
         return f"{self.base_url}/models/{name}:{method}"
-
-    def _credentials(self, key: str) -> AuthBase:
-        return Credentials(key, "x-goog-api-key", "")

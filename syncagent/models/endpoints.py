@@ -1,4 +1,4 @@
-"""Where models are to be found, and what opens the door."""
+"""Providers: their addresses, their dialects, and where their keys come from."""
 
 from __future__ import annotations
 
@@ -12,51 +12,56 @@ import msgspec
 
 from ..exceptions import ConfigurationError
 
-__all__ = ["ENDPOINTS", "Endpoint", "IMITATED", "find_endpoint"]
+__all__ = [
+    "COMPATIBLE",
+    "ENDPOINTS",
+    "Endpoint",
+    "find_endpoint",
+]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """One provider, as the part of a model string before the colon names it."""
+    """One provider; its name is the part of a model string before the colon."""
 
     name: str
-    #: The wire dialect that it speaks.
+    #: The name of its wire dialect.
     dialect: str
     base_url: str
-    #: Environment variables in which its key may be, the first that is set counts.
+    #: Environment variables with its key; the first that is set counts.
     key_variables: tuple[str, ...] = ()
-    #: The one for another address.
+    #: The environment variable for another address.
     url_variable: str = ""
     needs_key: bool = True
-    #: A name to show what a model string looks like.
+    #: The name of a model, for error messages.
     example: str = ""
-    #: What it calls fields of the dialect, ``None`` if it has no word for one.
-    words: Mapping[str, str | None] = {}
-    #: Must ids of calls be nine letters and digits?
+    #: Its names for fields of the dialect; ``None`` for a field that it does not have.
+    field_names: Mapping[str, str | None] = {}
+    #: True if ids of calls must be nine letters and digits.
     has_short_ids: bool = False
 
     def find_key(self) -> str | None:
-        """Return the key from the environment, if there is one."""
+        """Return the key from the environment, or None."""
         found = (os.environ.get(name, "").strip() for name in self.key_variables)
         return next((key for key in found if key), None)
 
     def find_url(self) -> str:
-        """Return the address, from the environment if it has one."""
+        """Return the address; one in the environment takes precedence."""
         named = os.environ.get(self.url_variable, "") if self.url_variable else ""
         url = (named or self.base_url).rstrip("/")
-        # Vendors do not agree on whether the version is a part of it.
+        # Vendors disagree on whether the version is part of the address.
         has_path = "/" in url.partition("://")[2]
         return url if has_path else url + urlsplit(self.base_url).path
 
     def missing_key(self) -> ConfigurationError:
-        """Return the error for a key that is needed, and nowhere."""
+        """Return the error for a missing key."""
         return ConfigurationError(
             f"{self.name} models need a key: set {' or '.join(self.key_variables)} in "
-            "the environment, or give api_key="
+            "the environment, or pass api_key="
         )
 
 
-#: What nearly all who imitate Chat Completions still say.
-IMITATED: Final[Mapping[str, str | None]] = {"max_completion_tokens": "max_tokens"}
+#: Nearly all compatible providers still have the old name of this field.
+COMPATIBLE: Final[Mapping[str, str | None]] = {"max_completion_tokens": "max_tokens"}
 
 
 def _chat(
@@ -65,7 +70,7 @@ def _chat(
     *,
     needs_key: bool = True,
     example: str = "",
-    words: Mapping[str, str | None] | None = None,
+    field_names: Mapping[str, str | None] | None = None,
     has_short_ids: bool = False,
 ) -> Endpoint:
     upper = name.upper().replace("-", "_")
@@ -77,7 +82,7 @@ def _chat(
         f"{upper}_BASE_URL",
         needs_key,
         example,
-        {**IMITATED, **(words or {})},
+        {**COMPATIBLE, **(field_names or {})},
         has_short_ids,
     )
 
@@ -120,19 +125,19 @@ _ALL = (
         "groq",
         "https://api.groq.com/openai/v1",
         example="llama-3.3-70b-versatile",
-        words={"response_format": None},  # not for all models, nor beside tools
+        field_names={"response_format": None},  # not for all models, nor beside tools
     ),
     _chat(
         "deepseek",
         "https://api.deepseek.com/v1",
         example="deepseek-chat",
-        words={"response_format": None},  # it knows no schemas there
+        field_names={"response_format": None},  # it takes no schema there
     ),
     _chat(
         "mistral",
         "https://api.mistral.ai/v1",
         example="mistral-small-latest",
-        words={"seed": "random_seed", "stream_options": None},
+        field_names={"seed": "random_seed", "stream_options": None},
         has_short_ids=True,
     ),
     _chat("xai", "https://api.x.ai/v1", example="grok-4"),
@@ -143,12 +148,12 @@ _ALL = (
     _chat("lmstudio", "http://127.0.0.1:1234/v1", needs_key=False, example="qwen3-8b"),
 )
 
-#: All that are known, by name.
+#: All known providers, by name.
 ENDPOINTS = {endpoint.name: endpoint for endpoint in _ALL}
 
 
-#: Whose models have names that begin so.
-_MAKERS: Final = {
+#: Providers by the prefixes of their models' names.
+_PREFIXES: Final = {
     "gpt-": "openai",
     "o3": "openai",
     "o4": "openai",
@@ -159,18 +164,18 @@ _MAKERS: Final = {
 
 
 def find_endpoint(name: str, *, also: tuple[str, ...] = ()) -> Endpoint:
-    """Return the endpoint that goes by *name*.
+    """Return the endpoint of that name.
 
-    :param also: further names that would have been right.
-    :raises ConfigurationError: there is none; the message has names like it.
+    :param also: more valid names, for the error message.
+    :raises ConfigurationError: no provider has that name; the message suggests some.
     """
     endpoint = ENDPOINTS.get(name)
     if endpoint is None:
         names = [*ENDPOINTS, *also]
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        maker = next((of for of in _MAKERS if name.startswith(of)), None)
-        if maker is not None:
-            near = [f"{_MAKERS[maker]}:{name}"]
+        prefix = next(filter(name.startswith, _PREFIXES), None)
+        if prefix is not None:
+            near = [f"{_PREFIXES[prefix]}:{name}"]
         hint = f"did you mean {' or '.join(near)}? Known" if near else "known"
         raise ConfigurationError(
             f"no provider is called {name!r}; {hint} are {', '.join(names)}"

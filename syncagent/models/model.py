@@ -1,9 +1,9 @@
-"""A model that can be asked: a dialect, an address, a key, and a transport."""
+"""A model: a dialect, an address, a key, and a transport."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from typing import Any, ClassVar, NoReturn
@@ -33,9 +33,9 @@ _OPTION_NAMES = frozenset(Options.__struct_fields__)
 
 
 class Credentials(AuthBase):
-    """A key, in the header where its provider looks for it.
+    """A key, in the header that its provider expects.
 
-    :param key: what nobody is shown.
+    :param key: it is in no repr, log or pickle.
     """
 
     def __init__(self, key: str, header: str = "Authorization", scheme: str = "Bearer"):
@@ -53,33 +53,36 @@ class Credentials(AuthBase):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a key is not pickled; make the model on the other side, where the "
-            "environment has it"
+            "keys are not pickled; make the model in the other process, with the key "
+            "from its environment"
         )
 
 
 class Model(ABC):
-    """Ask a model, and get its answer in events.
+    """A model of a provider. Any number of threads may use it at once.
 
-    One model serves any number of threads.
-
-    :param name: what its provider calls it.
+    :param name: the provider's name for it.
     :param base_url: its address, if not the usual one.
-    :param api_key: if not the environment's.
+    :param api_key: its key, if not that of the environment.
     :param timeout: as for :class:`~syncagent.transport.Transport`.
-    :param retries: the same.
-    :param stream: have the answer come as it is written?
+    :param retries: as for :class:`~syncagent.transport.Transport`.
+    :param stream: False to get each response in one piece.
     :param transport: in place of *timeout*: one with proxies, certificates or a
         session; it does its own retries.
-    :param endpoint: which provider it is at, for those that share a dialect.
-    :param price: what its tokens cost, if ``syncagent.models.prices`` does not know.
+    :param endpoint: the provider, for those that share a dialect.
+    :param price: the price of its tokens, in place of ``syncagent.models.PRICES``.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
-    :raises ConfigurationError: there is no key, or no such option.
+    :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
 
     dialect: Dialect
-    #: Its provider, unless another is given.
+    #: The name of its provider, unless another endpoint is given.
     default_endpoint: ClassVar[str]
+    #: The header with the key, and the scheme before the key.
+    key_header: ClassVar[str] = "Authorization"
+    key_scheme: ClassVar[str] = "Bearer"
+    #: More headers of every request.
+    extra_headers: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
         self,
@@ -103,11 +106,13 @@ class Model(ABC):
         self._is_priced = False
         self.options = _options(options)
         if not name.strip():
-            raise ConfigurationError(f"a model has a name; got {name!r}")
+            raise ConfigurationError(f"a model needs a name; got {name!r}")
         key = (api_key or "").strip() or self.endpoint.find_key()
         if key is None and self.endpoint.needs_key:
             raise self.endpoint.missing_key()
-        self._auth = None if key is None else self._credentials(key)
+        self._auth: AuthBase | None = None
+        if key is not None:
+            self._auth = Credentials(key, self.key_header, self.key_scheme)
         self.dialect = self._choose_dialect()
         self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
@@ -122,38 +127,38 @@ class Model(ABC):
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
     ) -> ModelResponse:
-        """Ask for the next message, and return what comes of it, in events.
+        """Request the next message, and return the response: an iterator of events.
 
-        The request is made when the first event is asked for. The last one is
+        The request is sent with the first ``next()``. The last event is
         :class:`~syncagent.events.MessageFinished`. Close it if you stop before that.
 
-        Cancellation: ends at once, wherever it is.
+        Cancellation: ends at once, in every phase.
 
-        :param messages: best a :class:`~syncagent.transcript.Transcript`; a string is
-            what the user says.
-        :param token: what to cancel it by.
+        :param messages: preferably a :class:`~syncagent.transcript.Transcript`; a
+            string is a user message.
+        :param token: cancels the request.
         :param options: in place of the model's own.
-        :param timeouts: the same.
+        :param timeouts: in place of the model's own.
         :param on_phase: called with the name of each phase as it begins.
-        :raises Cancelled: *token* was cancelled; its ``usage`` says what came before.
-        :raises ConfigurationError: the provider has no word for one of the options.
-        :raises SyncAgentError: there is no answer, or no complete one.
+        :raises Cancelled: *token* was cancelled; its ``usage`` is the usage so far.
+        :raises ConfigurationError: the provider does not have one of the options.
+        :raises SyncAgentError: there is no response, or it is incomplete.
         """
         payload = self.dialect.build_payload(
             self.name, messages, tools, options or self.options, stream=self.stream
         )
-        how: dict[str, Any] = {
+        request: dict[str, Any] = {
             "token": token or CancelToken(),
             "data": payload,
             "auth": self._auth,
-            "headers": self._headers(),
+            "headers": dict(self.extra_headers),
             "timeouts": timeouts,
             "on_phase": on_phase,
         }
-        answer = ModelResponse(len(payload), (options or self.options).prefill)
-        return answer.follow(self._attempts(answer, how))
+        response = ModelResponse(len(payload), (options or self.options).prefill)
+        return response.follow(self._attempts(response, request))
 
-    def reply(
+    def respond(
         self,
         messages: Sequence[Message] | str,
         tools: Sequence[ToolSpec] = (),
@@ -162,108 +167,101 @@ class Model(ABC):
         options: Options | None = None,
         on_phase: Callable[[str], object] | None = None,
     ) -> MessageFinished:
-        """Ask for the next message, and return it when it is complete.
+        """Request the next message, and return it when it is complete.
 
-        Cancellation: ends at once, wherever it is.
+        Cancellation: ends at once, in every phase.
 
         Parameters and errors are those of :meth:`ask`.
         """
-        events = self.ask(
+        response = self.ask(
             messages, tools, token=token, options=options, on_phase=on_phase
         )
-        with closing(events):
-            for event in events:
+        with closing(response):
+            for event in response:
                 if isinstance(event, MessageFinished):
                     return event
-        raise AssertionError("an answer without an end")
+        raise AssertionError("a response without MessageFinished")
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long each part of a call may take."""
+        """The timeouts of each phase of a request."""
         return self._transport.timeouts
 
     def cost(self, usage: Usage) -> float | None:
-        """Return what *usage* has cost in US dollars, ``None`` if nobody knows."""
+        """Return the cost of *usage* in US dollars, or None without a price."""
         if not self._is_priced:
             self._is_priced = True
             self.price = self.price or find_price(self.name)
         return None if self.price is None else self.price.of(usage)
 
-    def _attempts(self, answer: ModelResponse, how: dict[str, Any]) -> Events:
-        """Yield an answer; try again if it is an error from its first word on.
+    def _attempts(self, response: ModelResponse, request: dict[str, Any]) -> Events:
+        """Yield the events of a response; retry if it begins with an error.
 
-        The transport tries again what fails before that.
+        The transport retries errors before the response.
         """
         for failures in count(1):
             has_begun = False
             try:
-                with closing(self._events(answer, how)) as events:
+                with closing(self._events(response, request)) as events:
                     for event in events:
                         has_begun = True
                         yield event
             except ProviderError as error:
-                # With a status, it was the transport's to try again.
+                # An error with a URL was the transport's to retry.
                 is_ours = error.url == "" and not has_begun
                 delay = self._retries.delay(failures, error) if is_ours else None
                 if delay is None:
-                    raise self._explained(error) from error.__cause__
+                    explained = self.dialect.explain(error)
+                    if isinstance(explained, AuthenticationFailed):
+                        places = ("api_key=", *self.endpoint.key_variables)
+                        explained.args = (
+                            f"{explained}; check the key in {' or '.join(places)}",
+                        )
+                    raise explained from error.__cause__
             else:
                 return
-            how["token"].sleep(delay)
+            request["token"].sleep(delay)
 
-    def _events(self, answer: ModelResponse, how: dict[str, Any]) -> Events:
-        url = self._url()
-        answer.draft = Draft(self.dialect.name)
+    def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
+        url, dialect = self._url(), self.dialect
+        response.draft = Draft(dialect.name)
         if not self.stream:
-            yield from self.dialect.decode_reply(self._transport.post(url, **how).body)
+            yield from dialect.decode_body(self._transport.post(url, **request).body)
             return
-        with self._transport.stream(url, is_end=self.dialect.is_end, **how) as events:
-            yield from self.dialect.decode(events, answer.draft)
-
-    def _explained(self, error: ProviderError) -> ProviderError:
-        explained = self.dialect.explain(error)
-        if isinstance(explained, AuthenticationFailed):
-            where = " or ".join(("api_key=", *self.endpoint.key_variables))
-            explained.args = (f"{explained}; is the key in {where} the right one?",)
-        return explained
+        with self._transport.stream(url, is_end=dialect.is_end, **request) as events:
+            yield from dialect.decode(events, response.draft)
 
     def _choose_dialect(self) -> Dialect:
-        """Return what is spoken at the endpoint; the class's own, unless it differs."""
+        """Return the dialect of the endpoint: that of the class, unless it differs."""
         return self.dialect
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be written anywhere, such as its key."""
+        """Values that must not appear in logs or recordings, such as its key."""
         key = getattr(getattr(self, "_auth", None), "_key", None)
         return () if key is None else (key,)
 
-    def _credentials(self, key: str) -> AuthBase:
-        return Credentials(key)
-
-    def _headers(self) -> dict[str, str]:
-        return {}
-
     @abstractmethod
     def _url(self) -> str:
-        """Return where to ask."""
+        """Return the URL of requests."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"
 
 
-def _options(given: dict[str, Any]) -> Options:
-    """Return *given* as options, each of the right type.
+def _options(fields: dict[str, Any]) -> Options:
+    """Return *fields* as options, each of the right type.
 
-    :raises ConfigurationError: there is no such option, or it cannot be so.
+    :raises ConfigurationError: an option is unknown or invalid.
     """
-    unknown = given.keys() - _OPTION_NAMES
+    unknown = fields.keys() - _OPTION_NAMES
     if unknown:
         raise ConfigurationError(
-            f"no option is called {', '.join(sorted(unknown))}; known are "
-            f"{', '.join(sorted(_OPTION_NAMES))}. What only your provider knows goes "
-            "into extra="
+            f"unknown option: {', '.join(sorted(unknown))}; known options are "
+            f"{', '.join(sorted(_OPTION_NAMES))}. Fields that only your provider has "
+            "go into extra="
         )
     try:
-        return msgspec.convert(given, Options)
+        return msgspec.convert(fields, Options)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"an option cannot be so: {error}") from None
+        raise ConfigurationError(f"invalid option: {error}") from None

@@ -17,17 +17,17 @@ _CLASSES: Final[dict[str, type[Model]]] = {
 
 
 def find_model(name: str | Model, **settings: Any) -> Model:
-    """Return the model that *name* means: ``PROVIDER:NAME``, or ``local``.
+    """Return the model for *name*: ``PROVIDER:NAME``, or ``local``.
 
-    :param name: or a model, which is returned as it is.
+    :param name: a model is returned as it is.
     :param settings: as for :class:`~syncagent.models.Model`.
-    :raises ConfigurationError: no provider is called so, or a setting cannot work.
+    :raises ConfigurationError: the provider is unknown, or a setting is invalid.
     """
     if isinstance(name, Model):
         if settings:
             raise ConfigurationError(
-                f"{name!r} is a model already; give it {', '.join(settings)} when it "
-                "is made"
+                f"{name!r} is already a model; pass {', '.join(settings)} to its "
+                "constructor"
             )
         return name
     endpoint = check_name(name)
@@ -40,19 +40,19 @@ def find_model(name: str | Model, **settings: Any) -> Model:
 
 
 def check_name(name: str) -> Endpoint | None:
-    """Return where the model that *name* means is, nothing if it is the local one.
+    """Return the endpoint in *name*, or None for the local model.
 
-    :raises ConfigurationError: no provider is called so.
+    :raises ConfigurationError: the provider is unknown, or there is no model name.
     """
     provider, colon, model = name.partition(":")
     if provider == "local":
         if model:
-            raise ConfigurationError("there is one local model; it is called local")
+            raise ConfigurationError("there is one local model; its name is local")
         return None
     endpoint = find_endpoint(provider, also=("local",))
     if not colon or not model:
         raise ConfigurationError(
-            f"{name!r} names a provider and no model; it looks like "
+            f"{name!r} names no model; write for example "
             f"{endpoint.name}:{endpoint.example}"
         )
     return endpoint

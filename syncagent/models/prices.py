@@ -1,4 +1,4 @@
-"""What tokens cost, as far as it is known."""
+"""Prices of tokens."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Price(msgspec.Struct, frozen=True):
 
     input: float
     output: float
-    #: For input that is read from a cache; as other input if not known.
+    #: For input that is read from a cache; by default as for other input.
     cached: float | None = None
-    #: For input that is written to one.
+    #: For input that is written to a cache; by default as for other input.
     cache_write: float | None = None
 
     def of(self, usage: Usage) -> float:
-        """Return what *usage* costs in US dollars."""
+        """Return the cost of *usage* in US dollars."""
         cached, written = usage.cached_tokens, usage.cache_write_tokens
         plain = max(0, usage.input_tokens - cached - written)
         of_cached = self.input if self.cached is None else self.cached
@@ -39,7 +39,7 @@ class Price(msgspec.Struct, frozen=True):
 
 
 #: List prices of late 2025, for text; a name also stands for its dated versions.
-#: Providers change them as they like: give your own to ``cost()``.
+#: Providers change them: pass your own to ``cost()``.
 PRICES: Final[Mapping[str, Price]] = {
     "gpt-5": Price(1.25, 10.0, 0.125),
     "gpt-5-mini": Price(0.25, 2.0, 0.025),
@@ -63,32 +63,28 @@ PRICES: Final[Mapping[str, Price]] = {
 }
 
 
-#: What a dated version of a model has at the end of its name.
+#: The end of the name of a dated version of a model.
 _DATE: Final = re.compile(r"(?:[-@]\d{4}-?\d\d-?\d\d|-latest)\Z")
 
 
 def cost(
     usage: Usage, model: str, prices: Mapping[str, Price] | None = None
 ) -> float | None:
-    """Return what *usage* has cost in US dollars, ``None`` if nobody knows.
+    """Return the cost of *usage* in US dollars, or None for an unknown model.
 
-    :param model: its name, with or without its provider before a colon or slash.
-    :param prices: count before ``PRICES``.
+    :param model: its name, with or without a provider before a colon or slash.
+    :param prices: they take precedence over ``PRICES``.
     """
     price = find_price(model, prices)
     return None if price is None else price.of(usage)
 
 
 def find_price(model: str, prices: Mapping[str, Price] | None = None) -> Price | None:
-    """Return what the tokens of a model cost, ``None`` if nobody knows."""
-    return _find(model, {**PRICES, **prices} if prices else PRICES)
-
-
-def _find(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of *model*, whoever offers it, and of whatever date it is."""
+    """Return the price of *model*, at any provider and of any date, or None."""
+    known = {**PRICES, **prices} if prices else PRICES
     name = model.rpartition(":")[2] if ":" in model else model
     for candidate in (model, name, name.rpartition("/")[2]):
         for form in (candidate, _DATE.sub("", candidate)):
-            if form in prices:
-                return prices[form]
+            if form in known:
+                return known[form]
     return None

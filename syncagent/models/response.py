@@ -1,4 +1,4 @@
-"""An answer as it is passed on: whole, and with what it has cost."""
+"""The response of a model: its events, its draft, and its usage."""
 
 from __future__ import annotations
 
@@ -22,30 +22,34 @@ from ..messages import AssistantMessage, Text
 from ..providers.draft import Draft
 from ..usage import Usage
 
-__all__ = ["ModelResponse", "Events"]
+__all__ = [
+    "Events",
+    "ModelResponse",
+]
 
-#: What a model yields.
+#: The events of a response.
 Events = Generator[Event, None, None]
 
 
 class ModelResponse(Closeable, Iterator[Event]):
-    """The events of an answer: iterate over it, and close it if you stop early.
+    """The events of a response: iterate over it, and close it if you stop early.
 
-    The request is made when the first event is asked for.
+    The request is sent with the first ``next()``.
 
-    :param sent: the size of what is sent, in bytes.
-    :param prefill: how the answer is told to begin, which no provider repeats.
+    :param sent: the size of the request in bytes.
+    :param prefill: the beginning of the response, which no provider repeats.
     """
 
     def __init__(self, sent: int = 0, prefill: str = "") -> None:
-        #: What has come, as far as it can be kept when no more does.
+        #: The content so far.
         self.draft = Draft("")
         self._sent = sent
         self._prefill = prefill
         self._received = 0
-        self._told = Usage()
+        #: As the provider reported it.
+        self._usage = Usage()
         self._has_begun = False
-        self._events: Events = _nothing()
+        self._events: Events = (event for event in tuple[Event, ...]())
 
     def __iter__(self) -> Events:
         return self._events
@@ -54,28 +58,35 @@ class ModelResponse(Closeable, Iterator[Event]):
         return next(self._events)
 
     def close(self) -> None:
-        """End it; the connection is closed unless the answer was complete."""
+        """End it; the connection is closed unless the response was complete."""
         self._events.close()
 
     def partial(self) -> AssistantMessage | None:
-        """Return what has come of a message that is cut off; ``None`` if nothing has.
+        """Return the content so far, as a message that was cut off, or None.
 
-        Words are kept, and thinking that is complete; tool calls are not.
+        Text and complete thinking are kept; tool calls are not.
         """
         if not self._has_begun:
             return None
-        message = self._begun(self.draft.partial())
+        message = self._with_prefill(self.draft.partial())
         return message if message.content else None
 
     @property
     def usage(self) -> Usage:
-        """What it has cost up to here, which nobody knows for sure."""
-        return self._so_far()
+        """The usage so far, estimated where the provider has not reported it."""
+        guess = Usage.estimate(self._sent, self._received)
+        reported = self._usage
+        return msgspec.structs.replace(
+            reported,
+            input_tokens=reported.input_tokens or guess.input_tokens,
+            output_tokens=max(reported.output_tokens, guess.output_tokens),
+            estimated=True,
+        )
 
     def follow(self, events: Events) -> ModelResponse:
-        """Make *events*, of a dialect, the events of this answer.
+        """Make *events*, of a dialect, the events of this response.
 
-        Whatever ends them early carries, as its ``usage``, what they have cost.
+        An error or a cancel that ends them early carries their ``usage``.
         """
         self._events = self._follow(events)
         return self
@@ -86,40 +97,25 @@ class ModelResponse(Closeable, Iterator[Event]):
                 for event in events:
                     if isinstance(event, (TextDelta, ThinkingDelta)):
                         self._received += len(event.text)
-                        yield event
-                    else:
-                        yield from self._other(event)
+                    elif isinstance(event, UsageUpdated):
+                        self._usage = event.usage
+                    elif isinstance(event, ToolCallDelta):
+                        self._received += len(event.arguments)
+                    elif isinstance(event, MessageFinished):
+                        usage = event.usage if event.usage.total_tokens else self.usage
+                        message = self._with_prefill(event.message)
+                        event = MessageFinished(message, usage)
+                    yield event
+                    if isinstance(event, MessageStarted):
+                        self._has_begun = True
+                        if self._prefill:
+                            yield TextDelta(self._prefill)
         except (Cancelled, SyncAgentError) as error:
-            error.usage = self._so_far()
+            error.usage = self.usage
             raise
 
-    def _so_far(self) -> Usage:
-        guess = Usage.estimate(self._sent, self._received)
-        told = self._told
-        return msgspec.structs.replace(
-            told,
-            input_tokens=told.input_tokens or guess.input_tokens,
-            output_tokens=max(told.output_tokens, guess.output_tokens),
-            estimated=True,
-        )
-
-    def _other(self, event: Event) -> Events:
-        if isinstance(event, UsageUpdated):
-            self._told = event.usage
-        elif isinstance(event, ToolCallDelta):
-            self._received += len(event.arguments)
-        elif isinstance(event, MessageFinished):
-            usage = event.usage if event.usage.total_tokens else self._so_far()
-            yield MessageFinished(self._begun(event.message), usage)
-            return
-        yield event
-        if isinstance(event, MessageStarted):
-            self._has_begun = True
-            if self._prefill:
-                yield TextDelta(self._prefill)
-
-    def _begun(self, message: AssistantMessage) -> AssistantMessage:
-        """Return *message* with its beginning."""
+    def _with_prefill(self, message: AssistantMessage) -> AssistantMessage:
+        """Return *message* with the prefill before it."""
         if not self._prefill:
             return message
         first, *rest = message.content or (Text(""),)
@@ -129,7 +125,3 @@ class ModelResponse(Closeable, Iterator[Event]):
         else:
             content = (Text(self._prefill), *message.content)
         return msgspec.structs.replace(message, content=content)
-
-
-def _nothing() -> Events:
-    yield from ()

@@ -3,18 +3,19 @@
 Pure in both directions: nothing in here does I/O, and nothing imports requests.
 
 ===========================  =========================================================
-:mod:`~.dialect`             what all of them can do
-:mod:`~.draft`               an answer as it comes together
-:mod:`~.blocks`              what is shown and called, as most providers want it
-:mod:`~.values`              what comes and may be of any kind
-:mod:`~.schemas`             JSON schemas with nothing left open
-:mod:`~.refusals`            what is wrong with an error that a provider tells
+:mod:`~.dialect`             the interface that every dialect implements
+:mod:`~.draft`               a response under construction
+:mod:`~.encoding`            content blocks and tool calls as most providers take them
+:mod:`~.strict_schemas`      JSON schemas reduced to what providers can enforce
+:mod:`~.errors`              errors that providers report
+:mod:`~.json_values`         typed access to untyped JSON
 :mod:`~.openai_chat`         Chat Completions, and everything compatible with it
 :mod:`~.openai_responses`    the Responses API
 :mod:`~.anthropic`           the Messages API
 :mod:`~.gemini`              ``streamGenerateContent``
 ===========================  =========================================================
 
-Where a dialect is long, what goes to the provider is in a module ``..._turns`` beside
-it, and what comes from there in ``..._answer``.
+Every dialect is a folder with the same two files: ``request`` has the dialect's class
+and encodes what is sent, ``response`` decodes what comes back. To add a provider, copy
+such a folder, and the one in :mod:`syncagent.testing.providers` that checks it.
 """

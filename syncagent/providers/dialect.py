@@ -1,4 +1,4 @@
-"""What every wire dialect can do."""
+"""The interface that every wire dialect implements."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..messages import Message
 from ..options import Options, OutputFormat, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript.transcript import Piece, Transcript
-from .blocks import encoded
 from .draft import Draft
-from .refusals import explain
-from .schemas import in_words
+from .encoding import json_bytes
+from .errors import explain
+from .strict_schemas import with_format_in_system
 
 T = TypeVar("T")
 
-#: How much of what makes no sense an error carries, in characters.
-_EXCERPT: Final = 4000
+#: Length of the excerpt of an invalid response that an error carries, in characters.
+_MAX_EXCERPT: Final = 4000
 
 
 class Dialect(ABC):
-    """How one kind of provider is spoken to."""
+    """The wire format of one kind of provider."""
 
-    #: Its name; what carries it goes back to nobody else.
+    #: Its name. Messages and blocks that carry it hold data for this provider only.
     name: ClassVar[str]
-    #: Names of options that it has no word for.
+    #: Names of options that the provider does not have.
     unknown_options: ClassVar[frozenset[str]] = frozenset()
 
     def build_payload(
@@ -43,124 +43,120 @@ class Dialect(ABC):
         *,
         stream: bool = True,
     ) -> bytes:
-        """Return the body of the request for the next message of a model.
+        """Return the body of the request for the model's next message.
 
-        :param messages: best a :class:`~syncagent.transcript.Transcript`, which
-            remembers what was made of it; a string is what the user says.
-        :raises ConfigurationError: the provider has no word for one of the options.
+        :param messages: preferably a :class:`~syncagent.transcript.Transcript`, which
+            remembers how its messages were encoded; a string is a user message.
+        :raises ConfigurationError: the provider does not have one of the options.
         """
         for name in sorted(self.unknown_options):
             if getattr(options, name) not in (None, "", (), {}, False):
                 raise ConfigurationError(
-                    f"{self.name} models know no {name}; leave it out, or say it in "
-                    "the provider's own words with extra="
+                    f"{self.name} models have no option {name}; leave it out, or pass "
+                    "the provider's own field with extra="
                 )
-        forced = options.tool_choice not in (None, "auto", "none")
-        if forced and not tools:
+        is_forced = options.tool_choice not in (None, "auto", "none")
+        if is_forced and not tools:
             raise ConfigurationError(
                 f"tool_choice is {options.tool_choice!r}, but there are no tools"
             )
-        if options.output is not None and not self._enforces(
+        if options.output is not None and not self.can_enforce(
             model, tools, options.output
         ):
-            options = in_words(options)
+            options = with_format_in_system(options)
         transcript = (
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
-        head = self._head(model, tools, options, stream=stream)
-        field, pieces = self._body(transcript, options)
-        fields = _merged(head, options.extra)
-        if field in fields:
+        fields = self.fields(model, tools, options, stream=stream)
+        conversation, pieces = self.conversation(transcript, options)
+        for name, value in options.extra.items():
+            known = fields.get(name)
+            if known and isinstance(known, dict) and isinstance(value, dict):
+                fields[name] = {**known, **value}
+            else:
+                fields[name] = value
+        if conversation in fields:
             raise ConfigurationError(
-                f"extra= cannot hold {field}: that is the conversation itself"
+                f"extra= cannot hold {conversation}: that field is the conversation"
             )
-        begin = encoded(fields, "the request")[:-1] + (b"," if fields else b"")
-        return b"".join([begin, b'"%s":[' % field.encode(), *pieces, b"]}"])
+        start = json_bytes(fields, "the request")[:-1] + (b"," if fields else b"")
+        return b"".join([start, b'"%s":[' % conversation.encode(), *pieces, b"]}"])
 
-    def _enforces(
+    def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
-        """Is there a word for the form of an answer? Else the model is told it."""
+        """Return whether the provider enforces *output*; else the model is told it."""
         return True
 
     @abstractmethod
-    def _head(
+    def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
-        """Return all fields but the conversation."""
+        """Return all fields of the request except the conversation."""
 
     @abstractmethod
-    def _body(
+    def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        """Return the name of the field with the conversation, and what is in it."""
+        """Return the name of the field with the conversation, and its encoded items."""
 
     @abstractmethod
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        """Yield our events for those of a stream, as they come.
+        """Yield our events for those of a streamed response, as they arrive.
 
         The last one is :class:`~syncagent.events.MessageFinished`.
 
-        :param draft: an empty one, for those who want to see what has come when the
-            stream does not come to its end.
-        :raises StreamBroken: the stream ends before the answer does.
-        :raises ProviderError: the stream carries an error, or makes no sense.
+        :param draft: an empty draft to fill. It holds what has arrived if the stream
+            breaks off.
+        :raises StreamBroken: the stream ended before the response was complete.
+        :raises ProviderError: the stream carries an error, or is invalid.
         """
 
     @abstractmethod
-    def decode_reply(self, body: bytes) -> Iterator[Event]:
-        """Yield the same events for an answer that is no stream.
+    def decode_body(self, body: bytes) -> Iterator[Event]:
+        """Yield the same events for a response that is not streamed.
 
-        :raises ProviderError: it is an error, or makes no sense.
+        :raises ProviderError: the response is an error, or is invalid.
         """
 
     @abstractmethod
     def is_end(self, event: ServerSentEvent) -> bool:
-        """Tell whether the protocol says with *event* that the answer is complete."""
+        """Return whether *event* says that the response is complete."""
 
     def explain(self, error: ProviderError) -> ProviderError:
-        """Return the error that *error*, of a transport, means for this provider."""
+        """Return the provider's meaning of *error*, which the transport raised."""
         return explain(error)
 
 
-def given(**fields: Any) -> dict[str, Any]:
-    """Return *fields* without those that nobody has given."""
+def without_none(**fields: Any) -> dict[str, Any]:
+    """Return *fields* without those that are None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _merged(head: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
-    """Return both; what is said in the provider's own words counts more."""
-    fields = dict(head)
-    for name, value in extra.items():
-        known = fields.get(name)
-        is_both = isinstance(known, dict) and isinstance(value, dict)
-        fields[name] = {**known, **value} if known and is_both else value
-    return fields
-
-
-def read(decoder: msgspec.json.Decoder[T], data: str | bytes | msgspec.Raw) -> T:
+def decode_json(decoder: msgspec.json.Decoder[T], data: str | bytes | msgspec.Raw) -> T:
     """Decode *data*.
 
-    :raises ProtocolError: it is not what a provider should say.
+    :raises ProtocolError: it does not have the form that the provider documents.
     """
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        said = str(error)
+        problem = str(error)
     text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
     raise ProtocolError(
-        f"the provider sent something that makes no sense ({said}); is it the right "
-        "kind of model for this address?",
-        body=redact(text[:_EXCERPT]),
+        f"the provider sent an invalid response ({problem}); is it the right kind of "
+        "model for this address?",
+        body=redact(text[:_MAX_EXCERPT]),
     )
 
 
-def cut_off() -> StreamBroken:
-    """Return the error for a stream that ends before the answer does."""
+def stream_broken() -> StreamBroken:
+    """Return the error for a stream that ends before the response is complete."""
     return StreamBroken(
-        "the stream ended before the answer was complete; what came was delivered",
+        "the stream ended before the response was complete; all that arrived was "
+        "delivered",
         phase="stream",
         retryable=True,
     )

@@ -1,4 +1,4 @@
-"""An answer as it comes together: deltas in, blocks out."""
+"""A response under construction: deltas in, blocks out."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from ..messages import (
 )
 from ..usage import Usage
 
-#: How many pieces are joined at once.
-_MANY: Final = 128
+#: Number of pieces that are joined at once.
+_JOIN_AT: Final = 128
 
 
 class OpenText:
-    """Words that are still coming."""
+    """A block of text that is still growing."""
 
     def __init__(self, kind: type[Text | Thinking | Refusal]) -> None:
         self.kind = kind
         self.pieces: list[str] = []
-        #: How many of them are many, joined.
+        #: Number of leading pieces that are already joined ones.
         self._joined = 0
         self.citations: list[Citation] = []
         self.signature = ""
 
     def add(self, text: str) -> None:
-        """Add words; many small pieces would take more room than all that they say."""
+        """Add text. Pieces are joined now and then: small strings waste memory."""
         pieces = self.pieces
         pieces.append(text)
-        if len(pieces) - self._joined >= _MANY:
+        if len(pieces) - self._joined >= _JOIN_AT:
             pieces[self._joined :] = ["".join(pieces[self._joined :])]
             self._joined += 1
 
     def close(self) -> AssistantBlock | None:
-        """Return the block that they are, None if there is nothing in it."""
+        """Return the finished block, or None if it is empty."""
         text = "".join(self.pieces)
         if self.kind is Refusal:
             return Refusal(text) if text else None
@@ -64,7 +64,7 @@ class OpenText:
 
 
 class OpenCall:
-    """A tool call that is still being written."""
+    """A tool call that is still growing."""
 
     def __init__(self, call_id: str, name: str) -> None:
         self.call_id = call_id
@@ -74,7 +74,7 @@ class OpenCall:
         self.is_ready = False
 
     def close(self) -> ToolCall:
-        """Return the call as it is written by now."""
+        """Return the call as it is now."""
         arguments = "".join(self.pieces)
         return ToolCall(
             self.call_id, self.name, arguments.strip() or "{}", self.signature
@@ -82,7 +82,7 @@ class OpenCall:
 
 
 class Draft:
-    """Collect what a stream brings, and say it in events.
+    """Collect the content of a response, and make our events of it.
 
     :param provider: the name of the dialect.
     """
@@ -91,15 +91,15 @@ class Draft:
         self.provider = provider
         self.model = ""
         self.usage = Usage()
-        #: All that has come, in order.
+        #: All blocks, in order of arrival.
         self.blocks: list[OpenText | OpenCall | AssistantBlock] = []
-        #: The tool calls among it, by what they go by.
+        #: The tool calls among them, by the keys of :meth:`start_call`.
         self.calls: dict[object, OpenCall] = {}
         self._call_ids: set[str] = set()
         self._last: OpenText | None = None
 
     def text(self, text: str) -> TextDelta:
-        """Add words."""
+        """Add text."""
         self.open(Text).add(text)
         return TextDelta(text)
 
@@ -109,11 +109,11 @@ class Draft:
         return ThinkingDelta(text)
 
     def refusal(self, text: str) -> None:
-        """Add to what it says in place of an answer."""
+        """Add text to the model's refusal."""
         self.open(Refusal).add(text)
 
     def open(self, kind: type[Text | Thinking | Refusal]) -> OpenText:
-        """Return the block of that kind that is being written, a new one if need be."""
+        """Return the growing block of that kind, or start a new one."""
         last = self._last
         if last is None or last.kind is not kind:
             last = self._last = OpenText(kind)
@@ -121,25 +121,25 @@ class Draft:
         return last
 
     def new_block(self) -> None:
-        """Have the next words begin a block of their own."""
+        """Make the next text start a new block."""
         self._last = None
 
     def add(self, block: AssistantBlock) -> None:
-        """Add a block that is complete."""
+        """Add a complete block."""
         self.blocks.append(block)
         self._last = None
 
     @property
     def has_calls(self) -> bool:
-        """Is there any tool call?"""
+        """True if there is a tool call."""
         return bool(self.calls)
 
     def has_call(self, key: object) -> bool:
-        """Has the call that goes by *key* begun?"""
+        """Return whether a call has been started under *key*."""
         return key in self.calls
 
     def start_call(self, key: object, call_id: str, name: str) -> ToolCallStarted:
-        """Begin a tool call, which goes by *key* from now on."""
+        """Start a tool call, which the other methods know by *key*."""
         if not call_id or call_id in self._call_ids:
             call_id = f"call_{uuid4().hex[:16]}"
         self._call_ids.add(call_id)
@@ -155,26 +155,25 @@ class Draft:
         return ToolCallDelta(call.call_id, text)
 
     def set_arguments(self, key: object, text: str) -> None:
-        """Replace all that has come of the arguments of a call."""
+        """Replace the arguments of a call."""
         self.calls[key].pieces = [text]
 
     def sign_call(self, key: object, signature: str) -> None:
-        """Note what the provider wants back with a call."""
+        """Set the signature that the provider wants back with a call."""
         self.calls[key].signature = signature
 
     def ready(self, key: object) -> Iterator[ToolCallReady]:
-        """Say that a call is written, once."""
+        """Yield the event for a complete call, once."""
         call = self.calls[key]
         if not call.is_ready:
             call.is_ready = True
             yield ToolCallReady(call.close())
 
     def partial(self) -> AssistantMessage:
-        """Return what has come so far, of a message that is cut off.
+        """Return the content so far, as a message that was cut off.
 
-        Words are kept, and thinking that is complete. Tool calls are not, as nobody
-        will call them, nor what only the provider knows, as it may be half of
-        something.
+        Text and complete thinking are kept. Tool calls are dropped, as they will not
+        be run, and so are the provider's own blocks, which may be incomplete.
         """
         blocks: list[AssistantBlock] = []
         last = self.blocks[-1] if self.blocks else None
@@ -191,17 +190,15 @@ class Draft:
         )
 
     def finish(self, stop_reason: MessageStop, raw: str) -> Iterator[Event]:
-        """Say that all is written."""
+        """Yield the events that complete the message."""
         for key in self.calls:
             yield from self.ready(key)
-        yield MessageFinished(self._message(stop_reason, raw), self.usage)
-
-    def _message(self, stop_reason: MessageStop, raw: str) -> AssistantMessage:
         blocks: list[AssistantBlock] = []
         for block in self.blocks:
             whole = block.close() if isinstance(block, (OpenText, OpenCall)) else block
             if whole is not None:
                 blocks.append(whole)
-        return AssistantMessage(
+        message = AssistantMessage(
             tuple(blocks), stop_reason, raw, self.provider, self.model
         )
+        yield MessageFinished(message, self.usage)

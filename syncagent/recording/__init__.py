@@ -1,8 +1,11 @@
-"""Write down what a run does, as it happens, one line of JSON for each thing.
+"""Record a run as it happens, one line of JSON for each event, phase and tool.
 
-``target.py`` says where to, ``writer.py`` writes, ``of_run.py`` says what: one
-:class:`RunRecording` for each run, sub-agents included, all in one file. What is in a
-line is in ``lines.py``, for writers and readers alike.
+=====================  ===============================================================
+:mod:`~.recorder`      one :class:`RunRecording` for each run, sub-agents included
+:mod:`~.lines`         the format of a line, for writers and readers
+:mod:`~.target`        where a recording goes
+:mod:`~.writer`        the file, which all runs of a recording share
+=====================  ===============================================================
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from .lines import (
     RecordedLine,
     ToolMoment,
 )
-from .of_run import Part, Recorded, RunRecording
+from .recorder import Recorder, RunRecording, SubAgentRecorder
 from .target import Record, check_record
 
 __all__ = [
@@ -26,11 +29,11 @@ __all__ = [
     "FORMAT",
     "Failure",
     "Header",
-    "RecordedLine",
-    "Part",
     "Record",
-    "Recorded",
+    "RecordedLine",
+    "Recorder",
     "RunRecording",
+    "SubAgentRecorder",
     "ToolMoment",
     "VERSION",
     "check_record",

@@ -1,4 +1,4 @@
-"""What the lines of a recording say."""
+"""The lines of a recording."""
 
 from __future__ import annotations
 
@@ -17,45 +17,45 @@ __all__ = [
     "VERSION",
 ]
 
-#: What the first line says, so that everybody knows what this is.
+#: The first line has this value, so that a reader can tell what the file is.
 FORMAT: Final = "recording"
-#: Raised when older readers could no longer make sense of it.
+#: Raised with every change that older readers would not understand.
 VERSION: Final = 1
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The first line, and the first one of whatever is appended later."""
+    """The first line, and the first one of each part that is appended later."""
 
     #: Always ``recording``.
     syncagent: str
     version: int
-    #: The wall clock at the moment from which the times of all further lines count.
+    #: The wall-clock time from which the times of the lines below count.
     started: str
-    #: Which syncagent has written it, on which Python, in which process.
+    #: The version of syncagent, the version of Python, and the process.
     sdk: str = ""
     python: str = ""
     pid: int = 0
 
 
 class Begin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run begins, or goes on with its answers."""
+    """A run starts, or is resumed with answers."""
 
     model: str
-    #: The run that it is a part of, and the tool call there.
+    #: The run that a sub-agent belongs to, and the tool call there.
     parent: str = ""
     call_id: str = ""
-    #: What the user says, a message; nothing if the run goes on.
+    #: The user message; None for a resumed run.
     prompt: Any = None
     is_resumed: bool = False
 
 
 class ToolMoment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool begins or ends, on the thread that the line names."""
+    """A tool starts or ends, on the thread of the line."""
 
     call_id: str
     name: str
     moment: Literal["begin", "end"]
-    #: Is it only waited for on that thread, and runs in a process of its own?
+    #: True if it runs in a process of its own, and the thread only waits for it.
     in_process: bool = False
 
 
@@ -64,19 +64,19 @@ class CancelledLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
     reason: str = ""
     origin: str = "user"
-    #: What the run was doing.
+    #: The phase of the run.
     phase: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What a run has raised."""
+    """The exception that a run raised."""
 
     type: str
     message: str
 
 
 class RecordedLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Any other line: when, in which run, on which thread, and one of the rest."""
+    """Any other line: the time, the run, the thread, and one of the other fields."""
 
     #: Seconds since the start.
     t: float
@@ -89,5 +89,5 @@ class RecordedLine(msgspec.Struct, frozen=True, omit_defaults=True):
     tool: ToolMoment | None = None
     cancel: CancelledLine | None = None
     error: Failure | None = None
-    #: An event that JSON has no words for: why.
+    #: Why an event is missing: it has no JSON form.
     lost: str | None = None

@@ -1,4 +1,4 @@
-"""Where a recording goes: a path, or a file that is open."""
+"""The target of a recording: a path, or an open file."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ __all__ = [
     "takes_text",
 ]
 
-#: Where to write: a path, or a file that is open for writing, bytes or text.
+#: A path, or a file that is open for writing, in bytes or text.
 Record = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 
 def is_path(record: Any) -> bool:
-    """Is it a path, and not a file?"""
+    """Return whether it is a path, and not a file."""
     return isinstance(record, (str, os.PathLike))
 
 
 def check_record(record: Any) -> None:
-    """Refuse what nothing can be written to, before anything begins.
+    """Check that a target can be written to, before the run starts.
 
-    :raises ConfigurationError: it says why.
+    :raises ConfigurationError: it cannot; the message says why.
     """
     if record is None:
         return
-    if is_path(record):
-        _check_path(os.fspath(record))
-    else:
-        _check_file(record)
-
-
-def _check_path(path: Any) -> None:
+    path = os.fspath(record) if is_path(record) else None
+    if path is None and callable(getattr(record, "write", None)):
+        try:
+            takes_text(record)
+        except (OSError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"record={record!r:.80} cannot be written to: {error}"
+            ) from None
+        return
     if not isinstance(path, str) or not path:
         raise ConfigurationError(
-            f"record is a path such as 'run.jsonl', or an open file; got {path!r:.80}"
+            "record must be a path such as 'run.jsonl', or an open file; got "
+            f"{record!r:.80}"
         )
     folder = os.path.dirname(path) or os.curdir
     try:
@@ -52,30 +55,17 @@ def _check_path(path: Any) -> None:
     if not os.path.isdir(folder):
         raise ConfigurationError(f"record={path!r:.200}: there is no folder {folder!r}")
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
-        # To open a pipe waits for whoever reads it, and nothing would end that.
+        # Opening a pipe waits for its reader, and no cancel would end that wait.
         raise ConfigurationError(
-            f"record={path!r:.200} is no file; to write to a pipe, open it, and give "
-            "record= the open file"
+            f"record={path!r:.200} is not a regular file; to write to a pipe, open it "
+            "and pass the open file"
         )
     if not os.access(folder if mode is None else path, os.W_OK):
-        raise ConfigurationError(f"record={path!r:.200}: it may not be written")
-
-
-def _check_file(file: Any) -> None:
-    if not callable(getattr(file, "write", None)):
-        raise ConfigurationError(
-            f"record is a path such as 'run.jsonl', or an open file; got {file!r:.80}"
-        )
-    try:
-        takes_text(file)
-    except (OSError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"record={file!r:.80} cannot be written to: {error}"
-        ) from None
+        raise ConfigurationError(f"record={path!r:.200}: permission denied")
 
 
 def takes_text(file: Any) -> bool:
-    """Does it want text, and not bytes? The only way to know is to write nothing."""
+    """Return whether a file takes text, not bytes. It writes nothing to find out."""
     try:
         file.write(b"")
     except TypeError:

@@ -1,4 +1,4 @@
-"""Write lines to a file: many at once, and never at the cost of the run."""
+"""The file of a recording: lines are written in batches, and never fail the run."""
 
 from __future__ import annotations
 
@@ -29,96 +29,92 @@ from .lines import (
 )
 from .target import is_path, takes_text
 
-__all__ = ["RecordingWriter", "spelled"]
+__all__ = ["RecordingWriter", "encode_other"]
 
 _log = logging.getLogger("syncagent.recording")
 
-#: Words that come one by one are written together, if they come this fast, in seconds.
-_PATIENCE: Final = 0.25
-#: Shorter ones could be anything.
-_SHORTEST: Final = 8
+#: Seconds for which small lines wait, to be written together.
+_MAX_DELAY: Final = 0.25
+#: Length of the shortest secret that is masked; a shorter one could be any word.
+_MIN_SECRET: Final = 8
 
 
 class RecordingWriter:
     """One file, which all threads of a run and of its sub-agents write to.
 
-    Any thread adds lines, without a lock; one at a time writes them. A file that cannot
-    be written to is given up with one line in the log: the run goes on.
+    Any thread adds lines, without a lock; one thread at a time writes them. After an
+    error nothing more is written: it is logged once, and the run continues.
 
     :param target: a path, or an open file, which is not closed.
-    :param is_new: is what a path leads to written anew?
-    :param since: from when on its times count, by the monotonic clock.
+    :param is_new: True to overwrite the file at a path.
+    :param since: the monotonic time from which the times of the lines count.
     """
 
     def __init__(self, target: Any, *, is_new: bool, since: float) -> None:
         self.since: Final = since
         self._pid = os.getpid()
         self._lines: deque[bytes] = deque()
-        #: Whose turn it is to write. The same thread may come in twice, as the
-        #: collector may close the stream of another run in the middle.
-        self._turn = threading.RLock()
+        #: Held by the thread that writes. It is reentrant: in the middle of a write the
+        #: collector may close the stream of another run on the same thread.
+        self._write_lock = threading.RLock()
         self._secrets: tuple[bytes, ...] = ()
-        #: When what was added is written at the latest, if there is more to add.
+        #: The time at which the next line makes a flush due.
         self._due = since
-        #: What was opened here, and is closed here; or what was given.
+        #: The file that was opened here, or the one of the caller.
         self._raw: FileIO | None = None
         self._file: Any = None
         self._takes_text = False
         self._is_open = True
         try:
-            self._open(target, is_new)
+            if is_path(target):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+                flags |= os.O_TRUNC if is_new else 0
+                # Only the owner may read a conversation, unless they decide otherwise.
+                self._raw = FileIO(
+                    target, "ab", opener=lambda path, _: os.open(path, flags, 0o600)
+                )
+            else:
+                self._takes_text = takes_text(target)
+                self._file = target
         except Exception as error:
             self._give_up(error)
         self.add(_ENCODER.encode(_header(since)) + b"\n", since)
 
-    def _open(self, target: Any, is_new: bool) -> None:
-        if not is_path(target):
-            self._takes_text = takes_text(target)
-            self._file = target
-            return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_new else 0)
-        # Nobody else is to read what was said, unless the owner says so.
-        self._raw = FileIO(target, "ab", opener=lambda at, _: os.open(at, flags, 0o600))
-
     def hide(self, secrets: Iterable[str]) -> None:
-        """Have *secrets* masked from now on, in whatever is said."""
+        """Mask *secrets* in every line from now on."""
         forms = {form for each in (*secrets, *hidden()) for form in _forms(each)}
         if not forms.issubset(self._secrets):
             forms.update(self._secrets)
-            # The longest first: one that contains another goes as a whole.
+            # Longest first: a secret that contains another one is masked as a whole.
             self._secrets = tuple(sorted(forms, key=len, reverse=True))
 
     def add(self, line: bytes, at: float) -> bool:
-        """Add a line, of that time; tell whether it is time to write all of them."""
+        """Add a line of the time *at*; return whether a flush is due."""
         self._lines.append(line)
         return at >= self._due
 
     def flush(self) -> None:
-        """Write what was added."""
-        if self._pid != os.getpid():  # a forked child has no part in it
+        """Write the lines that were added."""
+        if self._pid != os.getpid():  # the file belongs to the parent of a fork
             return
-        with self._turn:
-            self._flush()
-
-    def _flush(self) -> None:
-        lines = self._lines
-        taken = []
-        try:
-            while True:  # it may also be emptied in the middle, see above
-                taken.append(lines.popleft())
-        except IndexError:
-            pass
-        self._due = clock.now() + _PATIENCE
-        if not taken or not self._is_open:
-            return
-        text = b"".join(taken)
-        for secret in self._secrets:
-            if secret in text:
-                text = text.replace(secret, MASK.encode())
-        try:
-            self._write(text)
-        except Exception as error:
-            self._give_up(error)
+        with self._write_lock:
+            lines = []
+            try:
+                while True:  # a reentrant flush may empty the queue in the middle
+                    lines.append(self._lines.popleft())
+            except IndexError:
+                pass
+            self._due = clock.now() + _MAX_DELAY
+            if not lines or not self._is_open:
+                return
+            text = b"".join(lines)
+            for secret in self._secrets:
+                if secret in text:
+                    text = text.replace(secret, MASK.encode())
+            try:
+                self._write(text)
+            except Exception as error:
+                self._give_up(error)
 
     def _write(self, text: bytes) -> None:
         if self._file is not None:
@@ -134,36 +130,36 @@ class RecordingWriter:
         if self._is_open:
             self._is_open = False
             _log.warning(
-                "the recording stops here, and the run goes on: %s: %s",
+                "the recording stops here, and the run continues: %s: %s",
                 type(error).__name__,
                 error,
             )
 
     def close(self) -> None:
-        """Write what is left; safe to do again."""
+        """Write the rest, and close the file if it was opened here; safe to repeat."""
         self.flush()
-        with self._turn:  # not while another thread is in the middle of a line
+        with self._write_lock:  # not while another thread is in the middle of a line
             self._is_open, self._file = False, None
             if self._raw is not None:
                 self._raw.close()
 
     def __del__(self) -> None:
-        # Only when an exception came between the run and its end.
+        # Needed only if an exception kept the run from closing it.
         raw = getattr(self, "_raw", None)
         if raw is not None:
             raw.close()
 
 
-def spelled(value: Any) -> str:
-    """Return something for what JSON has no word for."""
+def encode_other(value: Any) -> str:
+    """Return the repr of a value that has no JSON form."""
     return repr(value)
 
 
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=spelled)
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_other)
 
 
 def _header(since: float) -> Header:
-    import platform  # here, as most programs never record anything
+    import platform  # here: most programs never record anything
     from datetime import datetime, timezone
 
     ago = clock.now() - since
@@ -179,16 +175,16 @@ def _header(since: float) -> Header:
 
 
 def _forms(secret: str) -> Iterable[bytes]:
-    """Yield how a secret may stand in a line of JSON, itself or in JSON of its own."""
+    """Yield the forms of a secret in a line: in JSON, in nested JSON, in a URL."""
     from urllib.parse import quote
 
-    if len(secret.strip()) < _SHORTEST:
+    if len(secret.strip()) < _MIN_SECRET:
         return
-    if secret.replace("_", "a").isalpha() and secret in _words():
+    if secret.replace("_", "a").isalpha() and secret in _format_words():
         return
     try:
         once = msgspec.json.encode(secret)[1:-1]
-    except UnicodeEncodeError:  # then it can stand in no line
+    except UnicodeEncodeError:  # then no line can contain it
         return
     yield once
     yield msgspec.json.encode(once.decode())[1:-1]
@@ -196,8 +192,8 @@ def _forms(secret: str) -> Iterable[bytes]:
 
 
 @lru_cache(maxsize=1)
-def _words() -> str:
-    """Return all words of the format: a secret that is one of them is none."""
+def _format_words() -> str:
+    """Return all names of the format; masking one of them would break the file."""
     kinds = (Header, Begin, ToolMoment, CancelledLine, Failure)
     schemas = msgspec.json.schema_components([StreamEvent, *kinds])
     return f"{schemas} {RecordedLine.__struct_fields__}"

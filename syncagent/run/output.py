@@ -7,7 +7,8 @@ from typing import Any, Final, get_origin
 
 import msgspec
 
-from ..exceptions import ConfigurationError, OutputInvalid
+from .._checks import check_number
+from ..exceptions import OutputInvalid
 from ..options import OutputFormat
 from ..schemas import Shape, ShapeError
 
@@ -33,11 +34,7 @@ class Output:
     __slots__ = ("_is_wrapped", "_shape", "format", "repairs", "type")
 
     def __init__(self, type: Any, *, repairs: int = REPAIRS) -> None:
-        count: Any = repairs
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise ConfigurationError(
-                f"repairs must be a non-negative integer; got {count!r}"
-            )
+        check_number("repairs", repairs, is_integer=True)
         self.type = type
         self.repairs = repairs
         self._shape = Shape(type)

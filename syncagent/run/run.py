@@ -213,7 +213,7 @@ class Run:
         self.response = setup.model.ask(
             self.transcript,
             setup.specs,
-            token=self.claim.later.answering(self.token),
+            token=self.claim.deferred.operation_token(self.token),
             options=options,
             timeouts=setup.timeouts,
             on_phase=self.enter,

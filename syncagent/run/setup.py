@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from .._checks import check_number
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
 from ..models.model import Model
@@ -105,11 +106,7 @@ def _check(
         raise ConfigurationError(
             f"cancel_policy takes CancelPolicy(...); got {cancel_policy!r:.80}"
         )
-    is_number = isinstance(parallel_tools, int) and not isinstance(parallel_tools, bool)
-    if not is_number or parallel_tools < 1:
-        raise ConfigurationError(
-            f"parallel_tools must be a positive integer; got {parallel_tools!r}"
-        )
+    check_number("parallel_tools", parallel_tools, minimum=1, is_integer=True)
     if limits.cost is not None and model.cost(Usage()) is None:
         raise ConfigurationError(
             f"the price of {model.name} is not known, so Limits(cost=...) would never "

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..exceptions import ConfigurationError, ToolError
-from ..hooks import AfterTool, BeforeTool, Change, Deny, Retry, Skip, unknown_answer
+from ..hooks import AfterTool, BeforeTool, Change, Deny, Retry, Skip, invalid_return
 from ..interrupts import (
     AfterToolResult,
     Approval,
@@ -97,7 +97,7 @@ def check_call(run: Run, invocation: Invocation) -> None:
         elif isinstance(wish, Change):
             _rebind(invocation, wish.arguments, "a hook")
         elif wish is not None:
-            raise unknown_answer("before_tool", wish)
+            raise invalid_return("before_tool", wish)
 
 
 def _questions_about(run: Run, invocation: Invocation) -> list[Interrupt]:
@@ -138,8 +138,8 @@ def _needs_approval(run: Run, invocation: Invocation) -> bool | str:
         if not callable(policy):
             needs_approval: bool | str = policy
         else:
-            host = run.services.host()
-            with invocation.context(host, run.token, may_ask=False) as context:
+            services = run.services
+            with invocation.context(services, run.token, may_ask=False) as context:
                 needs_approval = policy(_arguments_of(invocation), context)
         if needs_approval:
             return needs_approval
@@ -202,7 +202,7 @@ def apply_answers(
         elif isinstance(question, AuthRequest):
             _apply_credentials(run, invocation, question, answer)
         else:
-            invocation.hear(None if is_refusal(answer) else answer)
+            invocation.add_answer(None if is_refusal(answer) else answer)
 
 
 def _apply_approval(run: Run, invocation: Invocation, approval: Approval) -> None:
@@ -256,9 +256,9 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
         if isinstance(wish, Skip):
             _replace_result(invocation, wish.result)
         elif isinstance(wish, Retry):
-            wants_retry = not run.claim.later.is_asked
+            wants_retry = not run.claim.deferred.is_pending
         elif wish is not None:
-            raise unknown_answer("after_tool", wish)
+            raise invalid_return("after_tool", wish)
     may_repeat = invocation.outcome in ("done", "failed") or invocation.has_timed_out
     return wants_retry and may_repeat and _has_spare_call(run)
 
@@ -302,7 +302,7 @@ def _deny(invocation: Invocation, reason: str) -> None:
 
 def _refuse_late(invocation: Invocation, why: str) -> None:
     text = f"Not started: {why}. It was not denied."
-    invocation.end(Ending.badly("not_started", text, timed_out=True))
+    invocation.end(Ending.with_message("not_started", text, timed_out=True))
 
 
 def _replace_result(invocation: Invocation, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a run lends to its tools: questions, other agents, a voice."""
+"""The services of a run for its tools: questions, progress, sub-agents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..events import InterruptRaised, RunEvent, StateChanged, ToolProgress
 from ..exceptions import SyncAgentError, ToolError
 from ..interrupts import AwaitingInput
 from ..tools.context import ToolContext
-from ..tools.invocation import Host, Invocation
+from ..tools.invocation import Invocation
 from ..usage import Usage
 
 if TYPE_CHECKING:
@@ -23,126 +23,152 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolServices"]
 
-#: What the run is doing while a tool waits for something, for receipts.
+#: The phase of the run while a tool waits.
 _PHASES: Final = {"waiting_for_input": "input", "waiting_for_agent": "agent"}
 
 
 class ToolServices:
-    """What tools, on whatever threads, may do with the run that called them."""
+    """The services of a run for its tools, which may be on any thread.
+
+    Implements :class:`~syncagent.tools.context.RunServices`.
+    """
 
     def __init__(self, run: Run) -> None:
-        # Weak, as the run has this: in a circle only the collector would find it.
+        # Weak, because the run holds this object: without a circle a run is freed at
+        # once.
         self._ref = weakref.ref(run)
-        #: The run's.
+        # Kept here, because a tool that is left behind may outlive its run.
+        self.run_id: Final = run.id
+        self.forced: Final = run.claim.forced
+        self.helpers: Final = run.claim.helpers
+        #: The run's thread.
         self.thread = threading.get_ident()
-        #: Takes events from any thread; there is one while tools run.
-        self.post: Callable[[RunEvent], object] | None = None
+        #: True if a tool can wait for an answer in place. Fixed for a round: a caller
+        #: who is leaving for the background cannot answer before the round has ended.
+        self.can_ask = False
+        #: Takes events from other threads while tools run.
+        self._post: Callable[[RunEvent], object] | None = None
         #: Events of tools on the run's own thread, which they block: observers saw
         #: them at once, and the stream yields them when the tool returns.
         self.backlog: deque[RunEvent] = deque()
-        #: What tools wait for, by their call ids, the newest last.
+        #: The states of waiting tools by call id, the newest last.
         self._waits: dict[str, State] = {}
-        #: For questions of tools, on whatever threads.
+        #: Numbers the questions of tools on all threads.
         self._numbers = itertools.count(1)
 
-    def host(self) -> Host:
-        """Return what tools get to see of this."""
-        run = self._run
-        return Host(
-            run.id,
-            run.claim.forced,
-            helpers=run.claim.helpers,
-            emit=self._progress,
-            ask=self._ask if run.respondent.can_ask else None,
-            run_agent=self._run_agent,
-            watch=None if run.recording is None else run.recording.watch_tool,
+    def begin_round(self, post: Callable[[RunEvent], object]) -> None:
+        """Pass events of tools to *post* until :meth:`end_round`."""
+        self.can_ask = self._run.respondent.can_ask
+        self._post = post
+
+    def end_round(self) -> None:
+        """Stop passing on events."""
+        self._post = None  # it holds the run, see __init__
+
+    @property
+    def watch(self) -> Callable[..., object] | None:
+        """Called on the tool's thread when a call starts and when it has ended."""
+        run = self._ref()
+        return (
+            None if run is None or run.recording is None else run.recording.watch_tool
         )
 
     @property
     def _run(self) -> Run:
         run = self._ref()
         if run is None:
-            raise ToolError("the run that this call belongs to is over")
+            raise ToolError("the run of this call is over")
         return run
 
     def drive_here(self) -> None:
-        """Note that this is the run's thread: a stream may be handed to another."""
+        """Make the calling thread the run's: a stream may move to another thread."""
         self.thread = threading.get_ident()
         self._run.claim.drive_here()
 
     @property
     def waits_for(self) -> tuple[State, str, str] | None:
-        """What one of the tools waits for, the newest if there are several."""
+        """The state and call id of the tool that started to wait last, or ``None``."""
         for call_id, state in reversed(list(self._waits.items())):
             return state, "", call_id
         return None
 
-    def _tell(self, event: RunEvent) -> None:
+    def _emit(self, event: RunEvent) -> None:
         run = self._run
         if threading.get_ident() == self.thread:
             self.backlog.append(event)
             for observer in run.on_event:
                 observer(event)
-        elif self.post is not None:
-            self.post(event)
+        elif self._post is not None:
+            self._post(event)
 
     def _pass_on(self, event: Any) -> None:
-        """Let those who follow this run know what a sub-agent asks."""
+        """Show the questions of a sub-agent to the subscribers of this run."""
         if event.__class__ is InterruptRaised:
-            self._tell(event)
+            self._emit(event)
 
-    def _progress(self, invocation: Invocation, value: Any) -> None:
-        call = invocation.call
-        self._tell(ToolProgress(call.call_id, call.name, value))
+    def report_progress(self, invocation: Invocation, value: Any) -> None:
+        """Pass on a progress report; drop it if the call has ended."""
+        if invocation.is_open:
+            call = invocation.call
+            self._emit(ToolProgress(call.call_id, call.name, value))
 
     def _begin_wait(self, state: State, call_id: str) -> None:
-        """Show that a tool waits for something."""
+        """Enter the state of a tool that waits."""
         run = self._run
         self._waits[call_id] = state
         run.claim.phase = _PHASES[state]
-        self._tell(StateChanged(*run.state))
+        self._emit(StateChanged(*run.state))
 
     def _end_wait(self, call_id: str) -> None:
-        """Show that it does so no more."""
+        """Leave that state, unless the run was cancelled in it."""
         run = self._run
         self._waits.pop(call_id, None)
-        if not run.token.cancelled:  # else that is what it was doing then
-            left = self.waits_for
-            run.claim.phase = "tool" if left is None else _PHASES[left[0]]
-            self._tell(StateChanged(*run.state))
+        if not run.token.cancelled:
+            other = self.waits_for
+            run.claim.phase = "tool" if other is None else _PHASES[other[0]]
+            self._emit(StateChanged(*run.state))
 
-    def _ask(self, invocation: Invocation, token: CancelToken, question: str) -> str:
+    def ask(self, invocation: Invocation, token: CancelToken, question: str) -> str:
+        """Ask the user, and wait for the answer.
+
+        Cancellation: ends at once.
+        """
         run, call = self._run, invocation.call
         number = invocation.times_asked + next(self._numbers)
-        asked = AwaitingInput(
+        interrupt = AwaitingInput(
             f"input:{invocation.key}:{number}", call.call_id, call.name, question
         )
-        shown = run.respondent.show(run, (asked,))
+        shown = run.respondent.show(run, (interrupt,))
         self._begin_wait("waiting_for_input", call.call_id)
         try:
-            self._tell(InterruptRaised(shown))
-            return run.respondent.ask(run, asked, token)
+            self._emit(InterruptRaised(shown))
+            return run.respondent.ask(run, interrupt, token)
         finally:
             self._end_wait(call.call_id)
 
-    def _run_agent(
-        self, context: ToolContext, agent: Any, prompt: Any, settings: dict[str, Any]
+    def run_agent(
+        self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]
     ) -> Any:
-        if not callable(getattr(agent, "run_inside", None)) or "cancel" in settings:
+        """Run a sub-agent, and return its result.
+
+        Cancellation: the sub-agent ends with the run.
+        """
+        if not callable(getattr(agent, "run_inside", None)) or "cancel" in options:
             raise ToolError(
-                "ctx.agent(agent, prompt) takes an Agent, and cancels it by itself; "
-                f"got {agent!r:.60} and {', '.join(settings) or 'nothing else'}"
+                "ctx.agent(agent, prompt) takes an Agent and no cancel= (the sub-agent "
+                f"ends with its run); got {agent!r:.60} and options "
+                f"{', '.join(options) or 'none'}"
             )
         run = self._run
         meter = run.meter
         if run.recording is not None:
-            settings = {"record": run.recording.for_agent(context.call_id), **settings}
+            options = {"record": run.recording.for_agent(context.call_id), **options}
         self._begin_wait("waiting_for_agent", context.call_id)
         try:
             result = agent.run_inside(
                 *(run.respondent, self._pass_on, prompt),
                 cancel=context.token,
-                **settings,
+                **options,
             )
         except SyncAgentError as error:
             if isinstance(error.usage, Usage):

@@ -1,15 +1,16 @@
-"""Python types as JSON schemas, and JSON as values of those types.
+"""Python types to JSON schema and back.
 
-======================  ===============================================
-:mod:`~.shape`          a type, its schema, and values of it
-:mod:`~.errors`         what is wrong with a value
-:mod:`~.hints`          type hints as msgspec reads them
-:mod:`~.schema`         one schema, with as few references as can be
-:mod:`~.foreign`        classes that check themselves, such as pydantic's
-:mod:`~.places`         where something is in a value and in a schema
-:mod:`~.problems`       from msgspec's and pydantic's errors to ours
-:mod:`~.repairs`        what is wrong, and yet can mean one thing only
-======================  ===============================================
+========================  =============================================================
+:mod:`~.shape`            a type with its schema, and values of it from JSON
+:mod:`~.schema`           the JSON schema of a type, with as few references as possible
+:mod:`~.hints`            type hints in a form that msgspec understands
+:mod:`~.pydantic_models`  classes that validate themselves, such as pydantic's
+:mod:`~.signature`        the parameters of a function as a schema, and calls of it
+:mod:`~.docstrings`       the descriptions in a docstring
+:mod:`~.problems`         errors of msgspec and pydantic, for a model to read
+:mod:`~.coercion`         wrong values that can mean one thing only
+:mod:`~.paths`            places in a value and in a schema
+========================  =============================================================
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is wrong with a value, and yet can mean one thing only."""
+"""Repair wrong values that can mean one thing only."""
 
 from __future__ import annotations
 
@@ -6,64 +6,55 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .paths import ABSENT, replaced, schemas_at, value_at, without
-from .problems import UNTOLD, Problem
+from .problems import UNKNOWN_KEY, Problem
 
 __all__ = ["located", "repaired"]
 
-#: Among how many keys the wrong one is looked for.
+#: Number of keys that are searched for the wrong one.
 _MAX_KEYS: Final = 256
-#: Above that a float may have been another integer.
-_EXACT: Final = 2.0**53
+#: A float above this may stand for another integer.
+_MAX_EXACT: Final = 2.0**53
 
 
 def repaired(problem: Problem, value: Any, schema: dict[str, Any]) -> Any:
-    """Return *value* without the problem, :data:`~.places.ABSENT` if nobody can.
+    """Return *value* without the problem, or :data:`~.paths.ABSENT` if that is a guess.
 
-    An integer may be written ``3.0``. And what need not be there may be null, as it
-    must be told for those who want to be told everything.
+    An integer may be written ``3.0``. An optional field may be null: strict schemas
+    make every field required, and null stands for its absence there.
     """
     wrong = value_at(value, problem.steps)
-    if problem.key is not ABSENT or wrong is ABSENT:
+    if problem.key is not ABSENT:
         return ABSENT
-    if isinstance(wrong, float):
-        is_same = wrong.is_integer() and abs(wrong) < _EXACT
-        if is_same and "int" in _wanted(problem):
+    if isinstance(wrong, float) and wrong.is_integer() and abs(wrong) < _MAX_EXACT:
+        schemas = schemas_at(schema, problem.steps)
+        if any(each.get("type") == "integer" for each in schemas):
             return replaced(value, problem.steps, int(wrong))
-    if wrong is None and _may_be_left_out(problem, schema):
-        return without(value, problem.steps)
+    if wrong is None and problem.steps:
+        *above, name = problem.steps
+        for each in schemas_at(schema, above):
+            if name in each.get("properties", ()) and name not in each.get(
+                "required", ()
+            ):
+                return without(value, problem.steps)
     return ABSENT
-
-
-def _wanted(problem: Problem) -> list[str]:
-    found = problem.text.partition("Expected `")[2].partition("`, got `float`")
-    return found[0].split(" | ") if found[1] else []
-
-
-def _may_be_left_out(problem: Problem, schema: dict[str, Any]) -> bool:
-    if not problem.steps:
-        return False
-    *above, name = problem.steps
-    return any(
-        name in each.get("properties", ()) and name not in each.get("required", ())
-        for each in schemas_at(schema, above)
-    )
 
 
 def located(
     problem: Problem, value: Any, find: Callable[[Any], list[Problem]]
 ) -> Problem:
-    """Return the problem with the keys that msgspec does not tell.
+    """Return *problem* with the keys of dictionaries, which msgspec leaves out.
 
-    :param find: returns what is wrong with a value.
+    :param find: returns the problems of a value.
     """
     pattern = problem.steps
-    while None in problem.steps or problem.key is UNTOLD:
+    while None in problem.steps or problem.key is UNKNOWN_KEY:
         at = (*problem.steps, None).index(None)
         steps, rest = problem.steps[:at], problem.steps[at + 1 :]
-        for key, each in _fields(value_at(value, steps)):
-            # all others taken away, it must still be wrong in the same way
-            alone = replaced(value, steps, {key: each})
-            if (problem.text, pattern) in [each[:2] for each in find(alone)]:
+        fields = value_at(value, steps)
+        for key in list(fields)[:_MAX_KEYS] if isinstance(fields, dict) else ():
+            # The wrong one is wrong in the same way without all the others.
+            alone = replaced(value, steps, {key: fields[key]})
+            if (problem.sentence, pattern) in [each[:2] for each in find(alone)]:
                 break
         else:
             return problem
@@ -72,7 +63,3 @@ def located(
             return problem._replace(key=key)
         problem = problem._replace(steps=(*steps, key, *rest))
     return problem
-
-
-def _fields(value: Any) -> list[tuple[Any, Any]]:
-    return list(value.items())[:_MAX_KEYS] if isinstance(value, dict) else []

@@ -1,4 +1,4 @@
-"""What a docstring says about a function and its parameters."""
+"""The descriptions of a function and its parameters in a docstring."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _NUMPY: Final = re.compile(
 
 
 class Docstring(NamedTuple):
-    """What a docstring says."""
+    """The content of a docstring."""
 
-    #: All before the first section.
+    #: The text before the first section.
     summary: str
     parameters: dict[str, str]
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """Return what a docstring says, in the style of Google, NumPy or Sphinx.
+    """Return the content of a docstring in the style of Google, NumPy or Sphinx.
 
-    What is in none of these styles is all summary.
+    In any other style all of it is the summary.
     """
     if not isinstance(text, str):
         return Docstring("", {})
@@ -62,37 +62,44 @@ def read_docstring(text: str | None) -> Docstring:
         end, found = _section(lines, at)
         if end > at and summary is None:
             summary = lines[:at]
-        for names, words in found:
+        for names, texts in found:
             for name in names:
-                parameters.setdefault(name, " ".join(filter(None, words)))
+                parameters.setdefault(name, " ".join(filter(None, texts)))
         at = max(end, at + 1)
-    said = lines if summary is None else summary
-    return Docstring("\n".join(said).strip(), parameters)
+    summary = lines if summary is None else summary
+    return Docstring("\n".join(summary).strip(), parameters)
 
 
 _Entries = Iterator[tuple[list[str], list[str]]]
 
 
 def _section(lines: list[str], at: int) -> tuple[int, _Entries]:
-    """Return where the section ends that begins there, and the parameters in it.
+    """Return the end of the section that begins at a line, and its parameters.
 
-    If none begins there that is its end, too.
+    The end is the line itself if no section begins there.
     """
     line = lines[at]
     if _FIELD.fullmatch(line) or _OTHER_FIELD.fullmatch(line):
-        end = _end_of_field(lines, at + 1)
-        return end, _of_sphinx(lines[at:end])
+        end = at + 1
+        while end < len(lines) and lines[end].strip() and lines[end][0] not in ":@":
+            end += 1
+        if end < len(lines) and not lines[end].strip():
+            end = _end_of_block(lines, end)
+        return end, _read_sphinx(lines[at:end])
     title = line.strip().lower()
     if at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1]):
         if title in _PARAMETERS | _OTHERS:
-            end = _end_of_numpy(lines, at + 2)
-            is_wanted = title in _PARAMETERS
-            return end, _of_numpy(lines[at + 2 : end] if is_wanted else [])
+            # The next heading is the line above a rule.
+            after = range(at + 2, len(lines) - 1)
+            end = next((n for n in after if _RULE.fullmatch(lines[n + 1])), len(lines))
+            body = lines[at + 2 : end] if title in _PARAMETERS else []
+            return end, _read_numpy(body)
     elif heading := _HEADING.fullmatch(line):
         title = heading[1].strip().lower()
         if title in _PARAMETERS | _OTHERS:
             end = _end_of_block(lines, at + 1)
-            return end, _of_google(lines[at + 1 : end] if title in _PARAMETERS else [])
+            body = lines[at + 1 : end] if title in _PARAMETERS else []
+            return end, _read_google(body)
     elif _SHORT.fullmatch(line):
         return _end_of_block(lines, at + 1), iter(())
     return at, iter(())
@@ -103,31 +110,13 @@ def _indent(line: str) -> int:
 
 
 def _end_of_block(lines: list[str], at: int) -> int:
-    """Return the first line that is not indented."""
+    """Return the number of the first line that is not indented."""
     while at < len(lines) and (not lines[at].strip() or _indent(lines[at])):
         at += 1
     return at
 
 
-def _end_of_field(lines: list[str], at: int) -> int:
-    """Return the first line of another field or paragraph."""
-    while at < len(lines) and (not lines[at].strip() or lines[at][0] not in ":@"):
-        if not lines[at].strip():
-            return _end_of_block(lines, at)
-        at += 1
-    return at
-
-
-def _end_of_numpy(lines: list[str], at: int) -> int:
-    """Return the next heading, which is the line above a rule."""
-    while at < len(lines):
-        if at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1]):
-            return at
-        at += 1
-    return at
-
-
-def _of_sphinx(lines: list[str]) -> _Entries:
+def _read_sphinx(lines: list[str]) -> _Entries:
     found = _FIELD.fullmatch(lines[0])
     words = found[2].split() if found else []
     if found and words:  # the type comes before the name
@@ -135,29 +124,29 @@ def _of_sphinx(lines: list[str]) -> _Entries:
         yield [name], [found[3].strip(), *(line.strip() for line in lines[1:])]
 
 
-def _of_google(lines: list[str]) -> _Entries:
+def _read_google(lines: list[str]) -> _Entries:
     indents = [_indent(line) for line in lines if line.strip()]
     names: list[str] = []
-    words: list[str] = []
+    texts: list[str] = []
     for line in lines:
         found = _GOOGLE.fullmatch(line.strip())
         if found and _indent(line) <= indents[0]:
-            yield names, words
-            names, words = [found[1]], [found[2]]
+            yield names, texts
+            names, texts = [found[1]], [found[2]]
         else:
-            words.append(line.strip())
-    yield names, words
+            texts.append(line.strip())
+    yield names, texts
 
 
-def _of_numpy(lines: list[str]) -> _Entries:
+def _read_numpy(lines: list[str]) -> _Entries:
     names: list[str] = []
-    words: list[str] = []
+    texts: list[str] = []
     for line in lines:
         found = None if _indent(line) else _NUMPY.fullmatch(line)
         if found:
-            yield names, words
+            yield names, texts
             names = [name.strip(" *`") for name in found[1].split(",")]
-            words = []
+            texts = []
         else:
-            words.append(line.strip())
-    yield names, words
+            texts.append(line.strip())
+    yield names, texts

@@ -1,4 +1,4 @@
-"""Type hints as msgspec reads them."""
+"""Type hints in a form that msgspec understands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 __all__ = ["classes_in", "description_of", "fields_of", "readable"]
 
-#: What others call as msgspec does (annotated_types, pydantic), and its type.
+#: Attributes that annotated_types and pydantic name as msgspec does, and their types.
 _SHARED: Final[dict[str, tuple[type, ...]]] = {
     "ge": (int, float),
     "gt": (int, float),
@@ -25,15 +25,15 @@ _SHARED: Final[dict[str, tuple[type, ...]]] = {
     "description": (str,),
     "examples": (list,),
 }
-#: Words of a TypedDict that say nothing about the type.
+#: Qualifiers of a field in a TypedDict; they are no part of the type.
 _QUALIFIERS: Final = {"Required", "NotRequired", "ReadOnly"}
 
 
 def readable(hint: Any) -> Any:
-    """Return *hint* with all that is said about it in the words of msgspec.
+    """Return *hint* with its annotations as :class:`msgspec.Meta`.
 
-    ``Annotated[int, "how many"]`` has a description then, and what annotated_types
-    and pydantic say is known, too. What stands in classes is not touched.
+    A string, as in ``Annotated[int, "how many"]``, is a description; annotations of
+    annotated_types and pydantic count, too. Fields of classes are not changed.
     """
     if hint is object:
         return Any
@@ -45,20 +45,21 @@ def readable(hint: Any) -> Any:
         return hint
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return _one_kind_each(hint, args)
+        return _split_literal(hint, args)
     if origin is None or not args:
         return hint
-    inner = tuple(_readable_argument(each) for each in args)
+    # Callable[[int], str] has a list among its arguments.
+    inner = tuple(a if isinstance(a, list) else readable(a) for a in args)
     if inner == args:
         return hint
     is_union = origin in (Union, types.UnionType)
     return Union[inner] if is_union else origin[inner]  # noqa: UP007 - a tuple
 
 
-def _one_kind_each(hint: Any, values: tuple[Any, ...]) -> Any:
-    """Return a Literal as a union of such that have values of one type each.
+def _split_literal(hint: Any, values: tuple[Any, ...]) -> Any:
+    """Return a Literal as a union of Literals with values of one type each.
 
-    msgspec 0.20 cannot sort what is mixed.
+    msgspec 0.20 cannot handle values of several types in one.
     """
     kinds = dict.fromkeys(type(value) for value in values)
     if len(kinds) == 1:
@@ -68,33 +69,24 @@ def _one_kind_each(hint: Any, values: tuple[Any, ...]) -> Any:
     return Union[made]  # noqa: UP007 - a tuple
 
 
-def _readable_argument(argument: Any) -> Any:
-    # Callable[[int], str] has a list, tuple[int, ...] has an ellipsis
-    return argument if isinstance(argument, list) else readable(argument)
-
-
 def _metas(item: Any) -> Iterator[msgspec.Meta]:
+    # Of a typing_extensions.Doc the text is the description.
+    text = item if isinstance(item, str) else getattr(item, "documentation", None)
     if isinstance(item, msgspec.Meta):
         yield item
-    elif (text := _text(item)) is not None:
+    elif isinstance(text, str):
         yield msgspec.Meta(description=text)
     else:
         more = getattr(item, "metadata", None)
         for each in (item, *(more if isinstance(more, (list, tuple)) else ())):
-            said = {name: getattr(each, name, None) for name in _SHARED}
-            known = {k: v for k, v in said.items() if isinstance(v, _SHARED[k])}
+            values = {name: getattr(each, name, None) for name in _SHARED}
+            known = {k: v for k, v in values.items() if isinstance(v, _SHARED[k])}
             if known:
                 yield msgspec.Meta(**cast("Any", known))
 
 
-def _text(item: Any) -> str | None:
-    """Return what a string or a ``typing_extensions.Doc`` says."""
-    text = item if isinstance(item, str) else getattr(item, "documentation", None)
-    return text if isinstance(text, str) else None
-
-
 def description_of(hint: Any) -> str:
-    """Return the description that *hint* is annotated with, or nothing."""
+    """Return the description in the annotations of *hint*, or an empty string."""
     origin = get_origin(hint)
     if str(origin).rpartition(".")[2] in _QUALIFIERS:
         return description_of(get_args(hint)[0])
@@ -105,9 +97,9 @@ def description_of(hint: Any) -> str:
 
 
 def classes_in(hint: Any) -> list[Any]:
-    """Return all classes with fields that *hint* is made of, each once.
+    """Return all classes with fields that are part of *hint*, each once.
 
-    :raises NameError: a hint of a field names something that is not there.
+    :raises NameError: the hint of a field names something that is not defined.
     """
     found: dict[Any, None] = {}
     waiting = [hint]

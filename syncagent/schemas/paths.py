@@ -1,4 +1,4 @@
-"""Where something is in a value, and in the schema of it."""
+"""Places in a value, and in the schema of it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = [
     "write_path",
 ]
 
-#: A name, a number, or ``None`` for a key that is not told.
+#: A name, a number, or ``None`` for a key that msgspec leaves out.
 PathStep = Union[str, int, None]  # noqa: UP007 - read at run time by 3.10
-#: There is no value.
+#: Stands for a value that is not there.
 ABSENT: Final = object()
 
 _STEP: Final = re.compile(r"\.([^.\[]*)|\[(\d+)\]|\[\.\.\.\]")
@@ -39,35 +39,33 @@ def read_path(text: str) -> tuple[PathStep, ...]:
 
 
 def write_path(steps: Sequence[PathStep]) -> str:
-    """Return a path as a model can read it."""
-    return "$" + "".join(_written(step) for step in steps)
-
-
-def _written(step: PathStep) -> str:
-    if step is None:
-        return "[...]"
-    if isinstance(step, str) and _PLAIN.fullmatch(step):
-        return f".{step}"
-    return f"[{json.dumps(step)}]"
+    """Return a path for a model to read."""
+    path = "$"
+    for step in steps:
+        if step is None:
+            path += "[...]"
+        elif isinstance(step, str) and _PLAIN.fullmatch(step):
+            path += f".{step}"
+        else:
+            path += f"[{json.dumps(step)}]"
+    return path
 
 
 def value_at(value: Any, steps: Sequence[PathStep]) -> Any:
-    """Return what is there in *value*, :data:`ABSENT` if nothing is."""
+    """Return the value at a place in *value*, or :data:`ABSENT`."""
     for step in steps:
-        if not _has(value, step):
+        if isinstance(value, (list, tuple)):
+            is_there = isinstance(step, int) and step < len(value)
+        else:
+            is_there = isinstance(value, dict) and step in value
+        if not is_there:
             return ABSENT
         value = value[step]
     return value
 
 
-def _has(value: Any, step: PathStep) -> bool:
-    if isinstance(value, (list, tuple)):
-        return isinstance(step, int) and step < len(value)
-    return isinstance(value, dict) and step in value
-
-
 def replaced(value: Any, steps: Sequence[PathStep], new: Any) -> Any:
-    """Return *value* with something new there; only what is on the way is copied."""
+    """Return *value* with *new* at a place; only containers around it are copied."""
     if not steps:
         return new
     copy: Any = dict(value) if isinstance(value, dict) else list(value)
@@ -76,19 +74,26 @@ def replaced(value: Any, steps: Sequence[PathStep], new: Any) -> Any:
 
 
 def without(value: Any, steps: Sequence[PathStep]) -> Any:
-    """Return *value* without the field there."""
+    """Return *value* without the field at a place."""
     above = value_at(value, steps[:-1])
-    left = {key: each for key, each in above.items() if key != steps[-1]}
-    return replaced(value, steps[:-1], left)
+    others = {key: each for key, each in above.items() if key != steps[-1]}
+    return replaced(value, steps[:-1], others)
 
 
 def schemas_at(
     schema: dict[str, Any], steps: Sequence[PathStep]
 ) -> list[dict[str, Any]]:
-    """Return what *schema* says about a place: one schema for each alternative."""
+    """Return the schemas of a place, one for each alternative."""
     found = list(_alternatives(schema, schema, ()))
     for step in steps:
-        below = [each for above in found for each in _below(above, step)]
+        below: list[Any] = []
+        for above in found:
+            if isinstance(step, int):
+                first = above.get("prefixItems", ())
+                below.append(first[step] if step < len(first) else above.get("items"))
+            else:
+                others = above.get("additionalProperties")
+                below.append(above.get("properties", {}).get(step, others))
         found = [one for each in below for one in _alternatives(each, schema, ())]
     return found
 
@@ -107,12 +112,3 @@ def _alternatives(
         yield schema
     for each in (one for alternatives in lists for one in alternatives):
         yield from _alternatives(each, root, seen)
-
-
-def _below(schema: dict[str, Any], step: PathStep) -> Iterator[Any]:
-    if isinstance(step, int):
-        first = schema.get("prefixItems", ())
-        yield first[step] if step < len(first) else schema.get("items")
-    else:
-        named = schema.get("properties", {})
-        yield named[step] if step in named else schema.get("additionalProperties")

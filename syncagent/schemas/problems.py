@@ -1,10 +1,13 @@
-"""Validation errors of msgspec and pydantic, retold for a model."""
+"""Validation errors of msgspec and pydantic, for a model to read.
+
+Their sentences are kept. This module adds the path as the model knows it, the value
+that is there, and a hint if a name or a choice looks misspelled.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -12,246 +15,36 @@ import msgspec
 
 from .paths import ABSENT, PathStep, read_path, schemas_at, value_at, write_path
 
-__all__ = [
-    "Problem",
-    "ShapeError",
-    "UNTOLD",
-    "describe",
-    "read_problems",
-]
+__all__ = ["Problem", "ShapeError", "UNKNOWN_KEY", "describe", "read_problems"]
 
-_PLACE: Final = re.compile(r"(.*) - at (`key` in )?`(\$.*)`", re.DOTALL)
-
-
-_MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
-
-
-_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-
-
-_EXPECTED: Final = re.compile(r"Expected (.*?)(?:, got (\S+))?", re.DOTALL)
-
-
-_NO_CHOICE: Final = re.compile(r"Invalid (?:enum )?value .*", re.DOTALL)
-
-
-_INVALID: Final = re.compile(r"Invalid (.*)")
-
-
-_OF_PYDANTIC: Final = "Input should be "
-
-
-#: JSON's types, in the words that msgspec has for them.
-_WORDS: Final = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-}
-
-
-_KINDS: Final = {
-    bool: "bool",
-    int: "int",
-    float: "float",
-    str: "str",
-    dict: "object",
-    list: "array",
-    tuple: "array",
-}
-
-
-#: How much of a value is shown.
-_SHOWN: Final = 60
-
-
-#: How many problems of one value are told.
-_TOLD: Final = 3
-
-
-#: Somebody knows which, and does not tell.
-UNTOLD: Final = object()
+#: How msgspec and pydantic begin a sentence that names the expected type.
+_EXPECTED: Final = ("Expected ", "Input should be ")
+_TYPE_NAMES: Final[dict[type, str]] = {dict: "object", list: "array", tuple: "array"}
+#: Length of the excerpt of a value, in characters.
+_MAX_EXCERPT: Final = 60
+#: Number of problems of one value that are reported.
+_MAX_PROBLEMS: Final = 3
+#: A key is wrong, and msgspec does not say which.
+UNKNOWN_KEY: Final = object()
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong."""
+    """One thing that is wrong with a value."""
 
-    #: What, in the words of those who found it.
-    text: str
+    #: The sentence of msgspec, pydantic or the user's class.
+    sentence: str
     steps: tuple[PathStep, ...] = ()
     #: The key that is wrong, if it is not the value.
     key: Any = ABSENT
-    #: Did somebody else say so than msgspec?
-    is_foreign: bool = False
-
-
-def read_problems(error: Exception) -> list[Problem]:
-    """Return what *error* says is wrong; there is at least one."""
-    if isinstance(error, RecursionError):
-        return [Problem("it is nested too deeply", is_foreign=True)]
-    found = _PLACE.fullmatch(str(error))
-    text, key, path = found.groups() if found else (str(error), None, "$.value")
-    steps = read_path(path)[1:]  # the first is the field that it was put into
-    cause = error.__cause__
-    if cause is not None and hasattr(cause, "errors"):
-        return [_of_pydantic(each, steps) for each in cause.errors()[:_TOLD]]
-    if not isinstance(error, msgspec.ValidationError):  # a check that is itself wrong
-        return [Problem(f"{type(error).__name__}: {error}", is_foreign=True)]
-    key = UNTOLD if key else ABSENT
-    return [Problem(text, steps, key, is_foreign=cause is not None)]
-
-
-def _of_pydantic(said: dict[str, Any], steps: tuple[PathStep, ...]) -> Problem:
-    at = (*steps, *said["loc"])
-    if said["type"] == "missing":
-        return Problem(f"Object missing required field `{at[-1]}`", at[:-1])
-    if said["type"] == "extra_forbidden":
-        return Problem(f"Object contains unknown field `{at[-1]}`", at[:-1])
-    text = said["msg"]
-    if text.startswith(_OF_PYDANTIC):
-        return Problem(f"Expected {text.removeprefix(_OF_PYDANTIC)}", at)
-    return Problem(text, at, is_foreign=True)
-
-
-def describe(
-    problems: Sequence[Problem], value: Any, schema: dict[str, Any]
-) -> ShapeError:
-    """Return the error for *value*; path, expected and got are those of the first."""
-    errors = [_describe(problem, value, schema) for problem in problems]
-    first = errors[0]
-    message = "; ".join(error.message for error in errors)
-    return ShapeError(first.path, first.expected, first.got, message)
-
-
-def _describe(problem: Problem, value: Any, schema: dict[str, Any]) -> ShapeError:
-    text, steps = problem.text, problem.steps
-    value = value_at(value, steps)
-    if problem.is_foreign:
-        return _error(steps, text, _shown(value), f"{text} (got {_shown(value)})")
-    if problem.key is not ABSENT:
-        expected, got = _expected(text)
-        got = got if problem.key is UNTOLD else _shown(problem.key)
-        return _error(steps, f"{expected} as the name of a field", got)
-    if missing := _MISSING.fullmatch(text):
-        return _missing(steps, missing[1], schema)
-    if unknown := _UNKNOWN.fullmatch(text):
-        return _unknown(steps, unknown[1], schema)
-    if _NO_CHOICE.fullmatch(text):
-        return _no_choice(steps, value, schema)
-    expected, got = _expected(text)
-    return _error(steps, expected, _shown(value) if value is not ABSENT else got)
-
-
-def _error(
-    steps: Sequence[PathStep],
-    expected: str,
-    got: str,
-    message: str = "",
-    more: str = "",
-) -> ShapeError:
-    path = write_path(steps)
-    message = message or f"expected {expected}, got {got}"
-    return ShapeError(path, expected, got, f"at {path}: {message}{more}")
-
-
-def _expected(text: str) -> tuple[str, str]:
-    """Return what msgspec expected, and what it says it got."""
-    if found := _EXPECTED.fullmatch(text):
-        return found[1].replace("`", ""), (found[2] or "another value").strip("`")
-    if found := _INVALID.fullmatch(text):
-        return f"a valid {found[1]}", "another value"
-    if text.endswith("out of range"):
-        return "a number that is not too large", "another value"
-    return text, "another value"
-
-
-def _missing(
-    steps: Sequence[PathStep], name: str, schema: dict[str, Any]
-) -> ShapeError:
-    at = (*steps, name)
-    expected = _wanted(schemas_at(schema, at))
-    more = f"; {_quoted([name])} is required"
-    return _error(at, expected, "nothing", more=more)
-
-
-def _unknown(
-    steps: Sequence[PathStep], name: str, schema: dict[str, Any]
-) -> ShapeError:
-    names = _names(schemas_at(schema, steps))
-    expected = f"one of the names {_quoted(names)}" if names else "no such name"
-    got = f"the unknown name {_quoted([name])}"
-    return _error((*steps, name), expected, got, more=_did_you_mean(name, names))
-
-
-def _no_choice(
-    steps: Sequence[PathStep], value: Any, schema: dict[str, Any]
-) -> ShapeError:
-    choices = _choices(schemas_at(schema, steps))
-    expected = f"one of {_quoted(choices)}" if choices else "another value"
-    return _error(steps, expected, _shown(value), more=_did_you_mean(value, choices))
-
-
-def _names(schemas: Iterable[dict[str, Any]]) -> list[str]:
-    return list(
-        dict.fromkeys(n for each in schemas for n in each.get("properties", ()))
-    )
-
-
-def _choices(schemas: Iterable[dict[str, Any]]) -> list[Any]:
-    return [choice for each in schemas for choice in each.get("enum", ())]
-
-
-def _wanted(schemas: Iterable[dict[str, Any]]) -> str:
-    if choices := _choices(schemas):
-        return f"one of {_quoted(choices)}"
-    kinds = [each.get("type") for each in schemas]
-    if not kinds or not all(isinstance(kind, str) for kind in kinds):
-        return "a value"
-    return " | ".join(_WORDS.get(str(kind), str(kind)) for kind in kinds)
-
-
-def _quoted(values: Iterable[Any]) -> str:
-    return ", ".join(_json(value) for value in values)
-
-
-def _did_you_mean(got: Any, known: Iterable[Any]) -> str:
-    """Return a question if something *known* looks like what was got."""
-    names = [name for name in known if isinstance(name, str)]
-    if not isinstance(got, str) or len(got) > _SHOWN:
-        return ""
-    folded = {name.casefold(): name for name in names}
-    close = difflib.get_close_matches(got.casefold(), folded, n=1)
-    return f"; did you mean {_quoted([folded[close[0]]])}?" if close else ""
-
-
-def _shown(value: Any) -> str:
-    """Return the type of a value and the beginning of it."""
-    if value is None:
-        return "null"
-    kind = _KINDS.get(type(value), type(value).__name__)
-    return "another value" if value is ABSENT else f"{kind} ({_json(value)})"
-
-
-def _json(value: Any) -> str:
-    try:
-        if isinstance(value, str):
-            value = value[: 2 * _SHOWN]
-        text = json.dumps(value, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        text = "..."
-    if len(text) > _SHOWN:
-        text = text[: _SHOWN - 3] + "..."
-    # half of a pair of surrogates cannot be sent to anybody
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class ShapeError(ValueError):
-    """A value does not have the shape that is wanted. A model can read this.
+    """A value does not have the type that was asked for. The message is for a model.
 
     :param path: where, such as ``$.items[2].price``.
-    :param expected: what should be there.
-    :param got: what is there.
-    :param message: all of it in words, if those three are not enough.
+    :param expected: the type or the value that should be there.
+    :param got: the value that is there.
+    :param message: the whole message, if those three are not enough.
     """
 
     def __init__(
@@ -265,3 +58,102 @@ class ShapeError(ValueError):
 
     def __str__(self) -> str:
         return self.message
+
+
+def read_problems(error: Exception) -> list[Problem]:
+    """Return the problems that *error* reports; there is at least one."""
+    if isinstance(error, RecursionError):
+        return [Problem("it is nested too deeply")]
+    sentence, at, place = str(error).rpartition(" - at `")
+    if not at:
+        sentence, place = str(error), "$.value`"
+    path = place.removeprefix("key` in `")
+    steps = read_path(path.removesuffix("`"))[1:]  # the first is Shape's own field
+    cause = error.__cause__
+    if cause is not None and hasattr(cause, "errors"):  # pydantic's
+        problems = []
+        for each in cause.errors()[:_MAX_PROBLEMS]:
+            sentence, whole = each["msg"], (*steps, *each["loc"])
+            if each["type"] == "extra_forbidden":  # a problem of the object around it
+                sentence, whole = f"{sentence}: {_json(whole[-1])}", whole[:-1]
+            problems.append(Problem(sentence, whole))
+        return problems
+    if not isinstance(error, msgspec.ValidationError):  # a bug in the user's class
+        return [Problem(f"{type(error).__name__}: {error}")]
+    return [Problem(sentence, steps, ABSENT if path == place else UNKNOWN_KEY)]
+
+
+def describe(
+    problems: Sequence[Problem], value: Any, schema: dict[str, Any]
+) -> ShapeError:
+    """Return the error for *value*; path, expected and got are those of the first."""
+    errors = [_describe(problem, value, schema) for problem in problems]
+    first = errors[0]
+    message = "; ".join(error.message for error in errors)
+    return ShapeError(first.path, first.expected, first.got, message)
+
+
+def _describe(problem: Problem, value: Any, schema: dict[str, Any]) -> ShapeError:
+    path, hint = write_path(problem.steps), ""
+    value = value_at(value, problem.steps)
+    schemas = schemas_at(schema, problem.steps)
+    choices = [choice for each in schemas for choice in each.get("enum", ())]
+    names = dict.fromkeys(n for each in schemas for n in each.get("properties", ()))
+    expected, got = problem.sentence, _shown(value)
+    prefix = next(filter(expected.startswith, _EXPECTED), None)
+    if prefix is not None:
+        expected = expected.removeprefix(prefix).replace("`", "")
+        if prefix == _EXPECTED[0]:  # msgspec adds the type that it got
+            expected = expected.partition(", got ")[0]
+        if problem.key is not ABSENT:
+            expected += " as the name of a field"
+            got = _shown(ABSENT if problem.key is UNKNOWN_KEY else problem.key)
+    elif choices and value not in choices:
+        expected = f"one of {_quoted(choices)}"
+        hint = _did_you_mean(value, choices)
+    else:
+        fields = value if isinstance(value, dict) and names else ()
+        unknown = [key for key in fields if key not in names]
+        if unknown:
+            hint = f"; known fields are {_quoted(names)}"
+            hint += next(filter(None, (_did_you_mean(k, names) for k in unknown)), "")
+        message = f"at {path}: {expected} (got {got}){hint}"
+        return ShapeError(path, expected, got, message)
+    message = f"at {path}: expected {expected}, got {got}{hint}"
+    return ShapeError(path, expected, got, message)
+
+
+def _did_you_mean(name: Any, known: Iterable[Any]) -> str:
+    """Return a hint if something *known* looks like *name*."""
+    if not isinstance(name, str) or len(name) > _MAX_EXCERPT:
+        return ""
+    folded = {each.casefold(): each for each in known if isinstance(each, str)}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return f"; did you mean {_json(folded[close[0]])}?" if close else ""
+
+
+def _shown(value: Any) -> str:
+    """Return the type of a value and the beginning of it."""
+    if value is None:
+        return "null"
+    if value is ABSENT:
+        return "nothing"
+    kind = _TYPE_NAMES.get(type(value), type(value).__name__)
+    return f"{kind} ({_json(value)})"
+
+
+def _quoted(values: Iterable[Any]) -> str:
+    return ", ".join(map(_json, values))
+
+
+def _json(value: Any) -> str:
+    try:
+        if isinstance(value, str):
+            value = value[: 2 * _MAX_EXCERPT]
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        text = "..."
+    if len(text) > _MAX_EXCERPT:
+        text = text[: _MAX_EXCERPT - 3] + "..."
+    # Half of a surrogate pair cannot be encoded, and so not be sent.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,6 +1,6 @@
-"""Classes that check their values themselves, such as pydantic's.
+"""Classes that validate themselves, such as pydantic's.
 
-They are known by their methods: nothing is imported for them.
+They are recognised by their methods: pydantic is not imported.
 """
 
 from __future__ import annotations
@@ -13,37 +13,32 @@ from ..exceptions import ConfigurationError
 
 __all__ = ["ANYTHING", "FIELDS", "check", "is_model", "schema_of_class"]
 
-#: A schema that says nothing and is not empty, for msgspec takes no empty one.
+#: A schema for any value; msgspec rejects an empty one.
 ANYTHING: Final = {"$comment": "anything"}
-#: What to use for a class of one's own.
+#: The kinds of classes that work, for error messages.
 FIELDS: Final = "a dataclass, a TypedDict, a msgspec.Struct or a pydantic model"
 
 
 def is_model(cls: Any) -> bool:
-    """Does *cls* have a schema and checks of its own?"""
+    """Return whether *cls* has a schema and validation of its own."""
     return hasattr(cls, "model_json_schema") and hasattr(cls, "model_validate")
 
 
 def schema_of_class(cls: Any) -> dict[str, Any]:
     """Return the JSON schema of a class that msgspec does not know.
 
-    :raises ConfigurationError: there is none.
+    :raises ConfigurationError: it has none.
     """
     if is_model(cls):
         schema: dict[str, Any] = cls.model_json_schema()
         return schema or ANYTHING
     if cls is object:
         return ANYTHING
-    raise ConfigurationError(
-        f"{_name(cls)} has no JSON schema; use {_in_its_place(cls)} in its place"
-    )
+    name = cls.__qualname__ if isinstance(cls, type) else str(cls)
+    raise ConfigurationError(f"{name} has no JSON schema; use {_substitute(cls)}")
 
 
-def _name(cls: Any) -> str:
-    return cls.__qualname__ if isinstance(cls, type) else str(cls)
-
-
-def _in_its_place(cls: Any) -> str:
+def _substitute(cls: Any) -> str:
     kind = get_origin(cls) or cls
     if not isinstance(kind, type):
         return FIELDS
@@ -59,12 +54,12 @@ def _in_its_place(cls: Any) -> str:
 
 
 def check(cls: Any, value: Any) -> Any:
-    """Return *value* as an instance of *cls*, which looks after that itself."""
+    """Return *value* as an instance of *cls*, which validates it."""
     try:
         return cls.model_validate(value)
     except ValueError:
-        # a strict model takes "2024-05-01" for a date from JSON only
-        if (again := getattr(cls, "model_validate_json", None)) is None:
+        # A strict model takes "2024-05-01" for a date from JSON only.
+        if (validate_json := getattr(cls, "model_validate_json", None)) is None:
             raise
         try:
             text = json.dumps(value)
@@ -72,4 +67,4 @@ def check(cls: Any, value: Any) -> Any:
             text = None
         if text is None:
             raise
-        return again(text)
+        return validate_json(text)

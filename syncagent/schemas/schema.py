@@ -1,4 +1,4 @@
-"""One JSON schema of a type, with as few references as can be."""
+"""The JSON schema of a type, with as few references as possible."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .pydantic_models import FIELDS, schema_of_class
 __all__ = ["REFERENCE", "make_schema"]
 
 REFERENCE: Final = "#/$defs/"
-#: Where schemas are in a schema: by name, in a list, or alone.
+#: Keywords whose values are schemas: by name, in a list, or a single one.
 _NAMED: Final = ("properties", "patternProperties")
 _LISTED: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_ALONE: Final = ("items", "additionalProperties", "propertyNames", "not")
-#: What speaks of references that are gone, or to nobody.
+_SINGLE: Final = ("items", "additionalProperties", "propertyNames", "not")
+#: Keywords that are left out: references are resolved, comments are not for a model.
 _DROPPED: Final = ("$defs", "$ref", "$comment", "discriminator")
 _TYPES: Final = {str: "string", int: "integer"}
 
 
 def make_schema(hint: Any) -> dict[str, Any]:
-    """Return the JSON schema of *hint*; only what contains itself is referred to.
+    """Return the JSON schema of *hint*; only recursive types are references.
 
-    :raises ConfigurationError: there is none.
+    :raises ConfigurationError: it has none.
     """
     try:
         classes = classes_in(hint)
@@ -39,12 +39,12 @@ def make_schema(hint: Any) -> dict[str, Any]:
         raise
     except NameError as error:
         raise ConfigurationError(
-            f"a hint in {hint!r} names {error.name!r}, which is not there; define it "
-            "at the top of its module, and not under TYPE_CHECKING"
+            f"a hint in {hint!r} names {error.name!r}, which is not defined; "
+            "define it at the top of its module, and not under TYPE_CHECKING"
         ) from error
-    except Exception as error:  # a model of the user's may raise anything
+    except Exception as error:  # a user's class may raise anything
         raise ConfigurationError(
-            f"{hint!r} cannot be a JSON schema: {_reason(error)}"
+            f"{hint!r} has no JSON schema: {_reason(error)}"
         ) from error
     for cls, reference in zip(classes, named, strict=True):
         part = parts.get(reference.get("$ref", "").removeprefix(REFERENCE))
@@ -54,16 +54,16 @@ def make_schema(hint: Any) -> dict[str, Any]:
 
 
 def _reason(error: Exception) -> str:
-    said = str(error).replace("\n", " ").removesuffix(" is not supported")
-    if "union" in said:
-        return f"{said}; use one type, or several msgspec.Structs with tags"
-    if "Enum" in said or "Literal" in said:
-        return f"{said}; use strings"
-    return f"{said}; use scalars, lists, dicts, {FIELDS}"
+    text = str(error).replace("\n", " ").removesuffix(" is not supported")
+    if "union" in text:
+        return f"{text}; use one type, or several msgspec.Structs with tags"
+    if "Enum" in text or "Literal" in text:
+        return f"{text}; use strings"
+    return f"{text}; use scalars, lists, dicts, {FIELDS}"
 
 
 def _describe(part: dict[str, Any], hints: dict[str, Any]) -> None:
-    """Add what the fields are annotated with, as msgspec knows its own words only."""
+    """Add the descriptions of fields; msgspec knows only those in its own ``Meta``."""
     fields: dict[str, Any] = part.get("properties") or dict(
         zip(hints, part.get("prefixItems", ()), strict=False)
     )
@@ -71,7 +71,7 @@ def _describe(part: dict[str, Any], hints: dict[str, Any]) -> None:
         text = description_of(hint)
         if text and name in fields:
             fields[name].setdefault("description", text)
-    if "properties" in part:  # those of a TypedDict come in the order of the alphabet
+    if "properties" in part:  # those of a TypedDict are sorted by name
         first = {name: fields.pop(name) for name in [*hints] if name in fields}
         part["properties"] = {**fields, **first}
         required = part.get("required", ())
@@ -79,22 +79,22 @@ def _describe(part: dict[str, Any], hints: dict[str, Any]) -> None:
 
 
 class _Inliner:
-    """Puts in the place of each reference what it refers to.
+    """Replaces each reference by its target.
 
-    A reference counts in the innermost schema with ``$defs``, as the schema of a model
-    of pydantic's brings its own along.
+    A reference is resolved in the innermost schema with ``$defs``, as a pydantic model
+    brings its own.
     """
 
     def __init__(self) -> None:
-        #: What contains itself, by the name that it has in the end.
+        #: Recursive schemas, by their names in the result.
         self._kept: dict[str, dict[str, Any]] = {}
-        #: The same by what it was made of.
+        #: Their names, by the id of the original schema.
         self._names: dict[int, str] = {}
         self._open: list[int] = []
 
     def inline(self, schema: dict[str, Any]) -> dict[str, Any]:
         made = self._schema(schema, {})
-        while set(made) == {"$ref"}:  # an object is wanted at the top
+        while set(made) == {"$ref"}:  # the top must not be a reference
             made = {**self._kept[made["$ref"].removeprefix(REFERENCE)]}
         return {**made, "$defs": self._kept} if self._kept else made
 
@@ -102,24 +102,22 @@ class _Inliner:
         if not isinstance(schema, dict):
             return schema
         scope = schema.get("$defs", scope)
-        made = {
-            key: self._inner(key, value, scope)
-            for key, value in schema.items()
-            if key not in _DROPPED
-        }
-        if "enum" in made and "type" not in made:
-            made.update(_type_of(made["enum"]))
+        made: dict[str, Any] = {}
+        for key, value in schema.items():
+            if key in _NAMED and isinstance(value, dict):
+                made[key] = {n: self._schema(each, scope) for n, each in value.items()}
+            elif key in _LISTED and isinstance(value, list):
+                made[key] = [self._schema(each, scope) for each in value]
+            elif key not in _DROPPED:
+                made[key] = self._schema(value, scope) if key in _SINGLE else value
+        if "enum" in made and "type" not in made:  # some providers require a type
+            kinds = {type(value) for value in made["enum"]}
+            if len(kinds) == 1 and (kind := kinds.pop()) in _TYPES:
+                made["type"] = _TYPES[kind]
         reference = schema.get("$ref")
-        return made if reference is None else self._referred(reference, made, scope)
+        return made if reference is None else self._resolved(reference, made, scope)
 
-    def _inner(self, key: str, value: Any, scope: dict[str, Any]) -> Any:
-        if key in _NAMED and isinstance(value, dict):
-            return {name: self._schema(each, scope) for name, each in value.items()}
-        if key in _LISTED and isinstance(value, list):
-            return [self._schema(each, scope) for each in value]
-        return self._schema(value, scope) if key in _ALONE else value
-
-    def _referred(
+    def _resolved(
         self, reference: str, beside: dict[str, Any], scope: dict[str, Any]
     ) -> dict[str, Any]:
         name = reference.removeprefix(REFERENCE)
@@ -133,24 +131,12 @@ class _Inliner:
             if id(target) not in self._names:
                 return {**made, **beside}
             self._kept[self._names[id(target)]] = made
-        kept = {"$ref": REFERENCE + self._name(name, target)}
-        # some take nothing beside a reference
-        return {"anyOf": [kept], **beside} if beside else kept
-
-    def _name(self, name: str, target: dict[str, Any]) -> str:
         if id(target) not in self._names:
-            taken = self._names.values()
-            number = 1
-            free = name
-            while free in taken:
+            free, number = name, 1
+            while free in self._names.values():
                 number += 1
                 free = f"{name}_{number}"
             self._names[id(target)] = free
-        return self._names[id(target)]
-
-
-def _type_of(values: list[Any]) -> dict[str, str]:
-    """Return the type of an enumeration, which some want to be told."""
-    kinds = {type(value) for value in values}
-    known = _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
-    return {"type": known} if known else {}
+        kept = {"$ref": REFERENCE + self._names[id(target)]}
+        # Some providers reject keywords beside a reference.
+        return {"anyOf": [kept], **beside} if beside else kept

@@ -1,4 +1,4 @@
-"""A type, its JSON schema, and values of it."""
+"""A type with its JSON schema, and values of it from JSON."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from .schema import make_schema
 
 __all__ = ["Shape"]
 
-#: How many shapes are remembered.
-_REMEMBERED: Final = 512
-#: How many places of one value are repaired.
+#: Number of shapes that are cached.
+_CACHE_SIZE: Final = 512
+#: Number of places in one value that are repaired.
 _MAX_REPAIRS: Final = 1000
 
 
 class Shape:
     """A type as JSON has it: its schema, and values of it from JSON.
 
-    The same type has the same shape, and asking for it again costs nothing.
+    Shapes are cached: the same type has the same shape.
 
-    :param hint: a type, as one would write it as a hint; a string beside it in
-        ``Annotated`` is its description.
-    :raises ConfigurationError: JSON has nothing for it.
+    :param hint: a type, as in a type hint; a string beside it in ``Annotated`` is its
+        description.
+    :raises ConfigurationError: the type has no JSON schema.
     """
 
     __slots__ = ("_holder", "hint", "schema")
 
     #: The type.
     hint: Any
-    #: The JSON schema; it is not to be changed.
+    #: The JSON schema; do not change it.
     schema: dict[str, Any]
     _holder: type[msgspec.Struct]
 
     def __new__(cls, hint: Any) -> Shape:
         try:
             hash(hint)
-        except TypeError:  # a list in Annotated, for one
+        except TypeError:  # for example a list in Annotated
             return cls._make(hint)
-        return _remembered(hint)
+        return _cached(hint)
 
     @classmethod
     def _make(cls, hint: Any) -> Shape:
@@ -53,22 +53,40 @@ class Shape:
         shape.hint = hint
         known = readable(hint)
         shape.schema = make_schema(known)
-        # msgspec remembers how to convert to a struct, and to nothing else
+        # msgspec caches how to convert to a struct, and for no other type.
         shape._holder = msgspec.defstruct("Holder", [("value", known)])
         return shape
 
     def convert(self, value: Any) -> Any:
-        """Return *value*, which is as JSON has it, as one of the type.
+        """Return *value*, decoded from JSON, as an instance of the type.
 
         It is as strict as JSON is: ``"3"`` is no number. But ``3.0`` is an integer, and
-        null is as good as nothing for a field that need not be there.
+        null counts as absent for an optional field.
 
-        :raises ShapeError: it is none.
+        :raises ShapeError: it is not of the type.
         """
-        try:
-            return self._convert(value)
-        except Exception as error:
-            return self._convert_repaired(value, error)
+
+        def problems_of(value: Any) -> list[Problem]:
+            try:
+                self._convert(value)
+            except Exception as error:
+                return read_problems(error)
+            return []
+
+        problems: list[Problem] = []
+        for _ in range(_MAX_REPAIRS):
+            try:
+                return self._convert(value)
+            except Exception as raised:
+                error = raised
+            problems = [
+                located(each, value, problems_of) for each in read_problems(error)
+            ]
+            better = repaired(problems[0], value, self.schema)
+            if better is ABSENT:
+                break
+            value = better
+        raise describe(problems, value, self.schema) from error
 
     def _convert(self, value: Any) -> Any:
         holder: Any = msgspec.convert(
@@ -76,32 +94,10 @@ class Shape:
         )
         return holder.value
 
-    def _convert_repaired(self, value: Any, error: Exception) -> Any:
-        for _ in range(_MAX_REPAIRS):
-            problems = [
-                located(each, value, self._problems) for each in read_problems(error)
-            ]
-            better = repaired(problems[0], value, self.schema)
-            if better is ABSENT:
-                break
-            value = better
-            try:
-                return self._convert(value)
-            except Exception as another:
-                error = another
-        raise describe(problems, value, self.schema) from error
-
-    def _problems(self, value: Any) -> list[Problem]:
-        try:
-            self._convert(value)
-        except Exception as error:
-            return read_problems(error)
-        return []
-
     def __repr__(self) -> str:
         return f"Shape({self.hint!r})"
 
 
-@functools.lru_cache(_REMEMBERED)
-def _remembered(hint: Any) -> Shape:
+@functools.lru_cache(_CACHE_SIZE)
+def _cached(hint: Any) -> Shape:
     return Shape._make(hint)

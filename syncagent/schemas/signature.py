@@ -1,4 +1,4 @@
-"""What a function takes, as a model sees it, and calls of it."""
+"""The parameters of a function as a JSON schema, and calls of it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .hints import description_of, readable
 
 __all__ = ["Signature", "read_signature", "resolve_hint"]
 
-#: What is un-annotated and has this name is the context.
+#: A parameter of this name without an annotation gets the context.
 _CONTEXT_NAME: Final = "ctx"
 
 
 class Signature:
-    """What a function takes: its parameters as JSON schema, and arguments for them.
+    """The parameters of a function as a JSON schema, and arguments for them.
 
     :func:`read_signature` makes it.
     """
@@ -48,7 +48,7 @@ class Signature:
     ) -> None:
         self.name: str = name
         self.description: str = description
-        #: The name of the parameter that is given to the function by us.
+        #: The name of the parameter that gets the context.
         self.context_name: str | None = context_name
         self._shape = Shape(_struct_of(fields))
         #: The JSON schema of the arguments.
@@ -56,13 +56,13 @@ class Signature:
         self._fields = [(f.name, f.is_positional, f.default) for f in fields]
 
     def bind(self, arguments: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Return what to call the function with, checked and converted.
+        """Return the arguments to call the function with, validated and converted.
 
-        What has a default and is not given is left to the function. So is the context,
-        which is to be added by its name.
+        A parameter with a default may be left out. The context is not among them; the
+        caller adds it by its name.
 
-        :param arguments: what the model wants, from JSON.
-        :raises ShapeError: one is missing, unknown, or not what the hint says.
+        :param arguments: the model's arguments, decoded from JSON.
+        :raises ShapeError: one is missing, unknown, or of the wrong type.
         """
         values = msgspec.structs.astuple(self._shape.convert(arguments))
         args: list[Any] = []
@@ -81,7 +81,7 @@ class Signature:
 
 
 class _Field(typing.NamedTuple):
-    """A parameter that the model gives."""
+    """A parameter that the model fills."""
 
     name: str
     hint: Any
@@ -90,75 +90,79 @@ class _Field(typing.NamedTuple):
 
 
 def read_signature(function: Callable[..., Any], *, context_type: type) -> Signature:
-    """Return what *function* takes.
+    """Return the signature of *function* for a model.
 
     Names and types come from its signature, descriptions from ``Annotated`` and from
-    the docstring. What a :func:`functools.partial` has by name is not to be given.
+    the docstring. Keywords that a :func:`functools.partial` binds are left out.
 
-    :param context_type: the parameter with this type is not for the model; if it has
-        no type and is named ``ctx`` that will do.
-    :raises ConfigurationError: a model cannot call it, or not know how.
+    :param context_type: the type of the parameter that gets the context; a parameter
+        ``ctx`` without a type gets it, too.
+    :raises ConfigurationError: a model cannot call the function.
     """
     target = _target(function)
     label = getattr(target, "__qualname__", repr(function))
-    said = read_docstring(_doc(target))
+    if getattr(target, "__name__", "") == "__call__":
+        # getdoc() would find the docstring of type.__call__.
+        doc: str | None = target.__doc__ or type(target.__self__).__doc__
+    else:
+        doc = inspect.getdoc(target)
+    docstring = read_docstring(doc)
     fields: list[_Field] = []
     context_name = None
     for parameter in _open_parameters(function, label):
         hint = _hint(parameter, target, context_type, label)
         if hint is None:
             if context_name is not None or parameter.kind is Parameter.POSITIONAL_ONLY:
-                _refuse(label, parameter, "can be given only once, and by its name")
+                _refuse(
+                    label,
+                    parameter,
+                    "must be the only one for the context, and not positional-only",
+                )
             context_name = parameter.name
             continue
-        text = said.parameters.get(parameter.name)
+        text = docstring.parameters.get(parameter.name)
         if text and not description_of(hint):
             hint = Annotated[hint, text]
         is_positional = parameter.kind is Parameter.POSITIONAL_ONLY
-        _check(hint, parameter, label)
+        try:
+            Shape(hint)
+        except ConfigurationError as error:
+            _refuse(label, parameter, f"has an unusable type: {error}", error)
         fields.append(_Field(parameter.name, hint, parameter.default, is_positional))
-    return Signature(_name(function), said.summary, fields, context_name)
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        name = type(function).__name__
+    return Signature(name, docstring.summary, fields, context_name)
 
 
 def _target(function: Any) -> Any:
-    """Return the function behind a partial or an object that can be called.
+    """Return the function behind a partial or a callable object.
 
-    :raises ConfigurationError: there is none, or it is asynchronous.
+    :raises ConfigurationError: it is no function, or asynchronous.
     """
     target = function
     while isinstance(target, functools.partial):
         target = target.func
     if isinstance(target, type) or not callable(target):
-        raise ConfigurationError(f"{function!r} is no function; write one that uses it")
+        raise ConfigurationError(
+            f"{function!r} is not a function; write one that uses it"
+        )
     if not inspect.isroutine(target) and not hasattr(target, "__wrapped__"):
         target = target.__call__
     if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
         raise ConfigurationError(
             f"{target.__qualname__} is asynchronous, and syncagent is synchronous: "
-            "write it with def, or call asyncio.run() in a function that is"
+            "write it with def, or call asyncio.run() in a function that is synchronous"
         )
     return target
 
 
-def _name(function: Any) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
-    name = getattr(function, "__name__", None)
-    return name if isinstance(name, str) else type(function).__name__
-
-
-def _doc(target: Any) -> str | None:
-    if getattr(target, "__name__", "") != "__call__":
-        return inspect.getdoc(target)
-    # getdoc() would find what type.__call__ says
-    doc: str | None = target.__doc__ or type(target.__self__).__doc__
-    return doc
-
-
 def _open_parameters(function: Any, label: str) -> Iterator[Parameter]:
-    """Yield the parameters that are open.
+    """Yield the parameters that a partial does not bind.
 
-    :raises ConfigurationError: one of them can be anything.
+    :raises ConfigurationError: one of them is ``*args`` or ``**kwargs``.
     """
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -170,20 +174,22 @@ def _open_parameters(function: Any, label: str) -> Iterator[Parameter]:
     known = function.keywords if isinstance(function, functools.partial) else {}
     for parameter in parameters:
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
-            _refuse(label, parameter, "can be anything; give each parameter a name")
+            _refuse(label, parameter, "takes anything; give each parameter a name")
         if parameter.name not in known:
             yield parameter
 
 
 def _hint(parameter: Parameter, target: Any, context: type, label: str) -> Any:
-    """Return the type of a parameter, ``None`` if it is for the context."""
+    """Return the type of a parameter, or ``None`` if it gets the context."""
     hint = parameter.annotation
     if hint is Parameter.empty:
         if parameter.name == _CONTEXT_NAME:
             return None
         if parameter.name == "self":
-            _refuse(label, parameter, "is open; take the method of an object")
-        _refuse(label, parameter, f"has no type; write {parameter.name}: str, or so")
+            _refuse(label, parameter, "is not bound; use the method of an object")
+        _refuse(
+            label, parameter, f"has no type; write for example {parameter.name}: str"
+        )
     try:
         found = resolve_hint(hint, target)
     except Exception as error:
@@ -193,22 +199,15 @@ def _hint(parameter: Parameter, target: Any, context: type, label: str) -> Any:
         _refuse(
             label,
             parameter,
-            f"has the type {hint!r}, and {name!r} is not known there; define it at the "
-            "top of the module, and not under TYPE_CHECKING",
+            f"has the type {hint!r}, and {name!r} is not defined; define it at the top "
+            "of the module, and not under TYPE_CHECKING",
             error,
         )
     return None if _is_context(found, context) else found
 
 
-def _check(hint: Any, parameter: Parameter, label: str) -> None:
-    try:
-        Shape(hint)
-    except ConfigurationError as error:
-        _refuse(label, parameter, f"has a type that cannot be: {error}", error)
-
-
 def resolve_hint(hint: Any, target: Any) -> Any:
-    """Return a hint with all names looked up where the function sees them."""
+    """Return a hint with its names resolved in the scope of the function."""
     target = inspect.unwrap(target)
     target = getattr(target, "__func__", target)
     code = getattr(target, "__code__", None)
@@ -219,7 +218,8 @@ def resolve_hint(hint: Any, target: Any) -> Any:
     )
     names = {p.__name__: p for p in getattr(target, "__type_params__", ())}
     names.update((name, cell.cell_contents) for name, cell in cells if _is_full(cell))
-    # no function: 3.10 makes x: int = None optional, and describes nothing then
+    # Not the function itself: 3.10 makes ``x: int = None`` optional, and then drops
+    # the annotation.
     holder = types.SimpleNamespace(__annotations__={"hint": hint})
     found = typing.get_type_hints(
         holder, getattr(target, "__globals__", {}), names, include_extras=True
@@ -230,7 +230,7 @@ def resolve_hint(hint: Any, target: Any) -> Any:
 def _is_full(cell: Any) -> bool:
     try:
         return cell.cell_contents is not _is_full
-    except ValueError:  # the name gets its value later
+    except ValueError:  # the name is assigned later
         return False
 
 
@@ -255,7 +255,7 @@ def _refuse(
 def _struct_of(fields: list[_Field]) -> type[msgspec.Struct]:
     """Return a class to convert all arguments to at once.
 
-    Its own names for its fields have nothing to do with those of the parameters.
+    Its fields are numbered: a parameter may have a name that a field cannot have.
     """
     made: list[Any] = []
     for number, field in enumerate(fields):
@@ -263,8 +263,8 @@ def _struct_of(fields: list[_Field]) -> type[msgspec.Struct]:
         if field.default is Parameter.empty:
             made.append((f"f{number}", hint))
         else:
-            absent = msgspec.field(default_factory=_absent)
-            made.append((f"f{number}", hint, absent))
+            unset = msgspec.field(default_factory=lambda: msgspec.UNSET)
+            made.append((f"f{number}", hint, unset))
     return msgspec.defstruct(
         "Arguments",
         made,
@@ -274,33 +274,20 @@ def _struct_of(fields: list[_Field]) -> type[msgspec.Struct]:
     )
 
 
-def _absent() -> Any:
-    return msgspec.UNSET
-
-
 def _parameters(schema: dict[str, Any], fields: list[_Field]) -> dict[str, Any]:
     properties: dict[str, Any] = dict(schema["properties"])
     for field in fields:
         if field.default is not Parameter.empty:
-            properties[field.name] = {
-                **properties[field.name],
-                **_default(field.default),
-            }
+            try:
+                text = msgspec.json.encode(
+                    field.default, enc_hook=lambda value: value.model_dump(mode="json")
+                )
+                default = {"default": msgspec.json.decode(text)}
+            except Exception:  # no JSON, or a user's object that raises anything
+                default = {}
+            properties[field.name] = {**properties[field.name], **default}
     made = {"type": "object", "properties": properties, "required": schema["required"]}
     made["additionalProperties"] = False
     if "$defs" in schema:
         made["$defs"] = schema["$defs"]
     return made
-
-
-def _default(value: Any) -> dict[str, Any]:
-    """Return a default as JSON has it, nothing if it has no word for it."""
-    try:
-        text = msgspec.json.encode(value, enc_hook=_plain)
-        return {"default": msgspec.json.decode(text)}
-    except Exception:  # an object of the user's may raise anything
-        return {}
-
-
-def _plain(value: Any) -> Any:
-    return value.model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""What tests of syncagent use, for the tests of its users too."""
+"""Fakes and checks that syncagent's own tests use, for your tests too."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -35,8 +35,8 @@ __all__ = [
     "FakeServer",
     "Gate",
     "Point",
-    "ScriptedResponse",
     "ScriptedModel",
+    "ScriptedResponse",
     "Send",
     "Split",
     "Stall",
@@ -49,7 +49,7 @@ __all__ = [
     "say",
 ]
 
-#: What is loaded when it is first used: it brings models and transport along.
+#: Modules that are loaded on first use: they import models and transport.
 _LATER = {
     "FakeServer": ".fake_server",
     "Point": ".sweep",
@@ -61,7 +61,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what not every test uses when it is first used."""
+    """Load a name on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(_LATER.get(name, ".script"), __name__)

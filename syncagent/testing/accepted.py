@@ -1,4 +1,4 @@
-"""Would providers take this conversation? Each by its own rules, strictly."""
+"""Check a conversation against the rules of every provider."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .providers.openai_responses import rules as openai_responses
 
 __all__ = ["complaints"]
 
-_ALL = (
+_PROVIDERS = (
     (Anthropic, anthropic),
     (Gemini, gemini),
     (OpenAIChat, openai_chat),
@@ -28,19 +28,20 @@ _ALL = (
 def complaints(
     messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
 ) -> dict[str, str]:
-    """Return what providers would say against a conversation, by their names.
+    """Return the complaints of providers about a conversation, by their names.
 
-    It is sent as it is, and with another prompt after it. As sending repairs it, it is
-    also looked at as it stands; that goes by ``transcript``.
+    Each gets the conversation as it is, and with another prompt after it. Encoding
+    repairs a conversation, so it is also validated as it is; complaints about that are
+    under ``transcript``.
     """
     found: dict[str, str] = {}
     problems = Transcript(messages).validate()
     if problems:
         found["transcript"] = "; ".join(problems)
     following = [*messages, UserMessage.of("Go on.")]
-    for model, rules in _ALL:
-        for said in (messages, following):
-            payload = model.dialect.build_payload("m", said, tools)
+    for model, rules in _PROVIDERS:
+        for conversation in (messages, following):
+            payload = model.dialect.build_payload("m", conversation, tools)
             complaint = rules.complaint(msgspec.json.decode(payload))
             if complaint is not None:
                 found[model.dialect.name] = complaint

@@ -10,23 +10,23 @@ from typing import Final
 from ..cancel import clock
 from ..cancel import threads as services
 
-#: Real seconds after which a wait that no test ends gives up.
+#: Real seconds after which a wait that no test ends fails.
 _LIMIT: Final = 30.0
 
 
 class FakeClock:
     """Replace the time of the whole package inside a ``with`` block.
 
-    Every timeout and deadline then passes when :meth:`advance` says so, and not before.
-    It begins at the real time, so that what was begun before the block stays in order;
-    a wait that was begun before it still waits in real time. A cancel callback that
-    runs while the clock is advanced by more than a second counts as stuck.
+    Timeouts and deadlines then pass only by :meth:`advance`. The clock starts at the
+    real time, so deadlines from before the block stay in order; a wait that started
+    before it still waits in real time. A cancel callback that runs while the clock is
+    advanced by more than a second counts as stuck.
     """
 
     def __init__(self) -> None:
         self._now = time.monotonic()
-        #: What each thread has read last: a wait is counted from there, as the clock
-        #: may be advanced in the instant between.
+        #: The time that each thread has read last. A wait counts from there, as the
+        #: clock may be advanced between the reading and the wait.
         self._read = threading.local()
         self._sleepers: list[_Sleeper] = []
         self._before: clock.Clock | None = None
@@ -37,7 +37,7 @@ class FakeClock:
         return now
 
     def advance(self, seconds: float) -> None:
-        """Let *seconds* pass, and wake everybody who waited for less."""
+        """Let *seconds* pass, and wake the threads whose time has come."""
         self._now += seconds
         for sleeper in list(self._sleepers):
             if sleeper.wakes_at <= self._now:
@@ -54,7 +54,9 @@ class FakeClock:
                 return not sleeper.is_due
             if sleeper.is_of_a_service:
                 return False
-            raise TimeoutError(f"nobody advanced the fake clock within {_LIMIT} s")
+            raise TimeoutError(
+                f"the fake clock was not advanced within {_LIMIT} real seconds"
+            )
         finally:
             self._sleepers.remove(sleeper)
 
@@ -88,7 +90,7 @@ class FakeClock:
     ) -> None:
         assert self._before is not None
         clock.install(self._before)
-        for sleeper in list(self._sleepers):  # they go on in real time
+        for sleeper in list(self._sleepers):  # they continue in real time
             sleeper.wake()
 
 
@@ -104,5 +106,5 @@ class _Sleeper:
         self.is_due = True
         try:
             self._lock.release()
-        except (RuntimeError, threading.ThreadError):  # somebody else woke it
+        except (RuntimeError, threading.ThreadError):  # it is awake already
             pass

@@ -1,4 +1,4 @@
-"""A real server on loopback that answers as providers do, from a script."""
+"""A real server on loopback that plays every provider from a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -41,14 +41,14 @@ from .script import (
 
 __all__ = ["FakeServer", "SeenRequest"]
 
-#: Seconds after which whatever somebody waits for here has failed.
+#: Seconds after which any wait in here has failed.
 _LIMIT: Final = 30.0
 #: Seconds between two looks at a gate; a client that hangs up is seen at once.
 _LOOK: Final = 0.01
-#: Not every system can tell a hang-up from data without a look at the data.
+#: Zero on systems that cannot report a hang-up apart from data.
 _HANG_UP: Final[int] = getattr(select, "POLLRDHUP", 0)
 
-#: By the end of the path: how it is said, what is rejected, and where the key is.
+#: By the end of the path: speech, rules, and the header with the key.
 _DIALECTS: Final[dict[str, tuple[ModuleType, ModuleType, str]]] = {
     "/chat/completions": (openai_chat, openai_chat_rules, "authorization"),
     "/responses": (openai_responses, openai_responses_rules, "authorization"),
@@ -59,32 +59,32 @@ _DIALECTS: Final[dict[str, tuple[ModuleType, ModuleType, str]]] = {
 
 
 class SeenRequest(msgspec.Struct, frozen=True):
-    """What a client has sent."""
+    """A request that a client has sent."""
 
     path: str
-    #: Names in small letters.
+    #: By lower-case name.
     headers: dict[str, str]
     payload: dict[str, Any]
 
 
 class _HungUp(Exception):
-    """The client is gone."""
+    """The client has closed the connection."""
 
 
 class FakeServer(Closeable):
-    """Speak all four wire dialects on loopback, and do what a script says.
+    """Speak all four wire dialects on loopback, from a script.
 
     ::
 
         with FakeServer([say("Hello"), say(call("weather", {"city": "Oslo"}))]) as fake:
             model = OpenAIChat("fake", base_url=fake.base_url, api_key="any")
 
-    Each request gets the next reply of the script. One that the real provider would
-    reject is answered with its complaint, status 400, or 401 if there is no key, and
-    uses none up. After the last reply the answer is status 501.
+    Each request gets the next response of the script. A request that the real provider
+    would reject gets its complaint with status 400, or 401 without a key, and does not
+    advance the script. After the last response the status is 501.
 
-    :param script: replies, or strings to say; or a function that is given each
-        request and returns what to reply, for as many as there may be.
+    :param script: responses, or strings as their text; or a function that takes each
+        request and returns the response to it.
     :param context: for TLS.
     """
 
@@ -101,22 +101,22 @@ class FakeServer(Closeable):
         self._context = context
         self._listener: socket.socket | None = None
         self._base_url = ""
-        #: Connections that are open; whoever closes one takes it out first.
+        #: The open connections. A thread removes one from here before it closes it.
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._changed = threading.Condition()
-        self._is_over = False
+        self._is_closed = False
         self._turn = 0
         #: All requests, in order.
         self.requests: list[SeenRequest] = []
-        #: When clients have hung up in the middle of an answer: monotonic times.
+        #: Monotonic times at which clients hung up in the middle of a response.
         self.hang_ups: list[float] = []
 
     @property
     def base_url(self) -> str:
-        """What to give a model as its ``base_url``.
+        """The ``base_url`` for a model.
 
-        :raises RuntimeError: the server has not begun.
+        :raises RuntimeError: the server does not listen yet.
         """
         if not self._base_url:
             raise RuntimeError(
@@ -124,14 +124,14 @@ class FakeServer(Closeable):
             )
         return self._base_url
 
-    def add(self, *replies: ScriptedResponse | str) -> None:
-        """Go on with the script."""
-        self._script += [say(r) if isinstance(r, str) else r for r in replies]
+    def add(self, *responses: ScriptedResponse | str) -> None:
+        """Append to the script."""
+        self._script += [say(r) if isinstance(r, str) else r for r in responses]
 
     def wait_for_hang_up(self, number: int = 1, timeout: float = _LIMIT) -> None:
-        """Block until so many clients have hung up in the middle of an answer.
+        """Block until *number* clients have hung up in the middle of a response.
 
-        :raises TimeoutError: they have not.
+        :raises TimeoutError: they have not within *timeout* seconds.
         """
         with self._changed:
             if not self._changed.wait_for(
@@ -141,7 +141,7 @@ class FakeServer(Closeable):
 
     def __enter__(self) -> FakeServer:
         if self._listener is not None:
-            raise RuntimeError("a FakeServer begins once; make another one")
+            raise RuntimeError("a FakeServer can be entered once; make another one")
         listener = self._listener = socket.create_server(("127.0.0.1", 0))
         self._open.add(listener)
         scheme = "http" if self._context is None else "https"
@@ -150,9 +150,9 @@ class FakeServer(Closeable):
         return self
 
     def close(self) -> None:
-        """End it, with all its connections."""
+        """End the server and all its connections."""
         with self._changed:
-            self._is_over = True
+            self._is_closed = True
             for sock in self._open:
                 with suppress(OSError):  # as a plain socket, also with TLS
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)
@@ -170,7 +170,7 @@ class FakeServer(Closeable):
 
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
-            while not self._is_over:
+            while not self._is_closed:
                 sock, _ = listener.accept()
                 self._spawn(self._serve, sock)
 
@@ -183,46 +183,38 @@ class FakeServer(Closeable):
             )
         with self._changed:
             self._open.add(sock)
-            is_over = self._is_over
+            is_closed = self._is_closed
         try:
-            if not is_over:
-                self._converse(sock)
+            if is_closed:
+                return
+            if isinstance(sock, ssl.SSLSocket):
+                sock.do_handshake()
+            with sock.makefile("rb") as file:
+                while (request := _read(file)) is not None:
+                    with self._changed:
+                        self.requests.append(request)
+                        self._changed.notify_all()
+                    _Exchange(self, sock, request).respond()
         except (OSError, ValueError, _HungUp):
-            pass  # the client is gone, or the script wants it to be
+            pass  # the client hung up, or the script drops the connection
         finally:
             with self._changed:
                 self._open.discard(sock)
             sock.close()
 
-    def _converse(self, sock: socket.socket) -> None:
-        if isinstance(sock, ssl.SSLSocket):
-            sock.do_handshake()
-        with sock.makefile("rb") as file:
-            while (request := _read(file)) is not None:
-                with self._changed:
-                    self.requests.append(request)
-                    self._changed.notify_all()
-                _Answer(self, sock, request).give()
-
-    def _next_reply(self, request: SeenRequest) -> ScriptedResponse | None:
+    def _next_response(self, request: SeenRequest) -> ScriptedResponse | None:
         if self._decide is not None:
-            reply = self._decide(request)
-            return say(reply) if isinstance(reply, str) else reply
+            response = self._decide(request)
+            return say(response) if isinstance(response, str) else response
         with self._changed:
             if self._turn == len(self._script):
                 return None
             self._turn += 1
             return self._script[self._turn - 1]
 
-    def _note_hang_up(self) -> None:
-        with self._changed:
-            if not self._is_over:
-                self.hang_ups.append(time.monotonic())
-            self._changed.notify_all()
 
-
-class _Answer:
-    """One answer, on its way to one client."""
+class _Exchange:
+    """One request of one client, and the response to it."""
 
     def __init__(
         self, server: FakeServer, sock: socket.socket, request: SeenRequest
@@ -231,56 +223,58 @@ class _Answer:
         self._sock = sock
         self._request = request
         self._speech: Any = None
-        #: What goes before the first piece of an answer that is no stream.
+        #: The headers of a response that is not streamed; they go with its first piece.
         self._head = b""
         self._is_stream = False
 
-    def give(self) -> None:
+    def respond(self) -> None:
         try:
             send = self._prepare()
-        except Exception as wrong:  # a thread that dies would leave the client waiting
-            said = f"the fake server cannot answer: {type(wrong).__name__}: {wrong}"
-            send = self._whole(500, {"error": {"type": "error", "message": said}})
+        except Exception as error:  # a thread that dies would leave the client waiting
+            message = f"the fake server failed: {type(error).__name__}: {error}"
+            send = self._whole(500, {"error": {"type": "error", "message": message}})
         send()
 
     def _prepare(self) -> Callable[[], None]:
-        """Return what sends the answer; nothing is sent before."""
+        """Return a function that sends the response; nothing is sent before."""
         path = self._request.path.partition("?")[0]
         found = (parts for end, parts in _DIALECTS.items() if path.endswith(end))
         dialect = next(found, None)
         if dialect is None:
             return self._whole(404, {"error": {"message": f"no such path: {path}"}})
         self._speech, rules, key = dialect
-        if not _has_key(self._request, key):
-            return self._error(401, f"no API key was given; it goes into {key!r}")
+        value = self._request.headers.get(key, "")
+        if key == "authorization":
+            scheme, _, value = value.partition(" ")
+            value = value.strip() if scheme.lower() == "bearer" else ""
+        if not value:
+            return self._error(401, f"no API key; it belongs in the header {key!r}")
         if key == "x-api-key" and not self._request.headers.get("anthropic-version"):
             return self._error(400, "anthropic-version: header is required")
         payload = self._request.payload
-        if rules is gemini_rules:  # which has the model's name in its path
-            wrong = gemini_rules.complaint(payload, path)
-        else:
-            wrong = rules.complaint(payload)
-        if wrong is not None:
-            return self._error(400, wrong)
-        reply = self._server._next_reply(self._request)
-        if reply is None:  # the header is for clients that repeat whatever is above 500
+        complaint = rules.complaint(payload, path)
+        if complaint is not None:
+            return self._error(400, complaint)
+        scripted = self._server._next_response(self._request)
+        if scripted is None:  # the header is for clients that retry every status >= 500
             return self._error(501, "the script is over", {"x-should-retry": "false"})
-        for act in reply.acts:
+        for act in scripted.acts:
             if isinstance(act, Status):
                 return self._error(act.status, act.message, act.headers)
-        return self._reply(reply, ":stream" in path)
+        self._is_stream = ":stream" in path or bool(payload.get("stream"))
+        return self._deliver(scripted)
 
-    def _reply(self, reply: ScriptedResponse, is_stream: bool) -> Callable[[], None]:
-        frames = [f.encode() for f in self._speech.frames(reply.message, reply.usage)]
-        self._is_stream = is_stream or bool(self._request.payload.get("stream"))
+    def _deliver(self, scripted: ScriptedResponse) -> Callable[[], None]:
+        message, usage, acts = scripted.message, scripted.usage, scripted.acts
+        frames = [frame.encode() for frame in self._speech.frames(message, usage)]
         if self._is_stream:
-            return lambda: self._stream(reply.acts, frames)
-        body = msgspec.json.encode(self._speech.body(reply.message, reply.usage))
+            return lambda: self._stream(acts, frames)
+        body = msgspec.json.encode(self._speech.body(message, usage))
         self._head = _head(200, "application/json", {"Content-Length": str(len(body))})
-        # As many pieces as a stream has, so that acts mean the same.
+        # As many pieces as a stream has, so that acts mean the same for both.
         cuts = [len(body) * n // len(frames) for n in range(len(frames) + 1)]
         pieces = [body[a:b] for a, b in pairwise(cuts)]
-        return lambda: self._play(reply.acts, iter(pieces))
+        return lambda: self._play(acts, iter(pieces))
 
     def _error(
         self, status: int, message: str, headers: Mapping[str, str] | None = None
@@ -288,9 +282,9 @@ class _Answer:
         return self._whole(status, self._speech.error(status, message), headers)
 
     def _whole(
-        self, status: int, said: Any, headers: Mapping[str, str] | None = None
+        self, status: int, document: Any, headers: Mapping[str, str] | None = None
     ) -> Callable[[], None]:
-        body = msgspec.json.encode(said)
+        body = msgspec.json.encode(document)
         more = {"Content-Length": str(len(body)), **(headers or {})}
         data = _head(status, "application/json", more) + body
         return lambda: self._send(data)
@@ -308,7 +302,7 @@ class _Answer:
         for act in acts:
             self._do(act, pieces)
         if next(pieces, None) is not None:
-            raise OSError("cut")  # the script has sent less than all
+            raise OSError("cut")  # the acts do not send everything
 
     def _do(self, act: Act, pieces: Iterator[bytes]) -> None:
         if isinstance(act, Send):
@@ -318,7 +312,7 @@ class _Answer:
             data = next(pieces, b"")
             for begin in range(0, len(data), act.size):
                 self._put(data[begin : begin + act.size])
-        elif isinstance(act, Comment) and self._is_stream:  # no place in a document
+        elif isinstance(act, Comment) and self._is_stream:  # a document has no comments
             self._put(f": {act.text}\n\n".encode(), act.times)
         elif isinstance(act, Delay):
             self._wait(act.seconds)
@@ -340,32 +334,32 @@ class _Answer:
             with suppress(TimeoutError):
                 return act.gate.stop_here(0)
             self._wait(_LOOK)
-        raise TimeoutError(f"nobody opened the gate within {_LIMIT} s")
+        raise TimeoutError(f"the gate was not opened within {_LIMIT} s")
 
     def _wait(self, seconds: float) -> None:
         """Let time pass, unless the client hangs up."""
         end = time.monotonic() + seconds
-        wanted = select.POLLIN | _HANG_UP
-        while (left := end - time.monotonic()) > 0:
+        mask = select.POLLIN | _HANG_UP
+        while (remaining := end - time.monotonic()) > 0:
             poller = select.poll()
-            poller.register(self._sock, wanted)
-            for _, events in poller.poll(left * 1000):
+            poller.register(self._sock, mask)
+            for _, events in poller.poll(remaining * 1000):
                 if events & ~select.POLLIN or not self._has_data():
-                    self._gone()
-                wanted = _HANG_UP  # the next request is there, and can wait
+                    self._hang_up()
+                mask = _HANG_UP  # the next request has arrived; it can wait
 
     def _has_data(self) -> bool:
-        """Is there data to read, and not the end of all data?"""
+        """Return whether there is data to read, and not the end of the stream."""
         if isinstance(self._sock, ssl.SSLSocket) and not _HANG_UP:
-            return False  # nobody can look into it, and a hang-up begins with data
+            return False  # it is encrypted, and a hang-up begins with data, too
         try:
-            # As a plain socket: one with TLS does not let anybody peek.
+            # As a plain socket: a TLS socket has no peek.
             return bool(socket.socket.recv(self._sock, 1, socket.MSG_PEEK))
         except OSError:
             return False
 
     def _put(self, data: bytes, times: int = 1) -> None:
-        """Send a piece of the answer."""
+        """Send a piece of the response."""
         if self._is_stream:
             data = b"%x\r\n%s\r\n" % (len(data), data)
         for _ in range(times):
@@ -376,19 +370,15 @@ class _Answer:
         try:
             self._sock.sendall(data)
         except OSError:
-            self._gone()
+            self._hang_up()
 
-    def _gone(self) -> None:
-        self._server._note_hang_up()
+    def _hang_up(self) -> NoReturn:
+        server = self._server
+        with server._changed:
+            if not server._is_closed:
+                server.hang_ups.append(time.monotonic())
+            server._changed.notify_all()
         raise _HungUp
-
-
-def _has_key(request: SeenRequest, header: str) -> bool:
-    given = request.headers.get(header, "")
-    if header == "authorization":
-        scheme, _, given = given.partition(" ")
-        return scheme.lower() == "bearer" and bool(given.strip())
-    return bool(given)
 
 
 def _head(status: int, kind: str, headers: Mapping[str, str]) -> bytes:
@@ -398,7 +388,7 @@ def _head(status: int, kind: str, headers: Mapping[str, str]) -> bytes:
 
 
 def _read(file: io.BufferedReader) -> SeenRequest | None:
-    """Read one request; ``None`` at the end of the connection."""
+    """Read one request; return None at the end of the connection."""
     first = file.readline().decode("latin-1").split(" ")
     if len(first) < 2:
         return None

@@ -12,7 +12,7 @@ _LIMIT: Final = 10.0
 
 
 class Gate:
-    """A point that one thread reaches, and where it stays until another lets it go.
+    """A point where one thread stops until another opens it.
 
     ::
 
@@ -26,16 +26,16 @@ class Gate:
     def __init__(self) -> None:
         self._reached = threading.Event()
         self._opened = threading.Event()
-        self._token = CancelToken()  # to wait for it together with another
+        self._token = CancelToken()  # lets stop_here() wait for it and another token
 
     def stop_here(
         self, timeout: float = _LIMIT, *, token: CancelToken | None = None
     ) -> None:
-        """Say that the gate is reached, and block until it is opened.
+        """Mark the gate as reached, and block until it is opened.
 
-        Cancellation: ends at once, with the *token* that is given.
+        Cancellation: a cancel of *token* ends the wait at once.
 
-        :raises TimeoutError: nobody opened it within *timeout* seconds.
+        :raises TimeoutError: it was not opened within *timeout* seconds.
         :raises Cancelled: *token* was cancelled.
         """
         self._reached.set()
@@ -45,7 +45,7 @@ class Gate:
             is_over = CancelToken.any_of(self._token, token).wait(timeout)
             token.checkpoint()
         if not is_over:
-            raise TimeoutError(f"nobody opened the gate within {timeout} s")
+            raise TimeoutError(f"the gate was not opened within {timeout} s")
 
     def wait_reached(self, timeout: float = _LIMIT) -> None:
         """Block until a thread stands at the gate, or has passed it.
@@ -53,9 +53,9 @@ class Gate:
         :raises TimeoutError: none came within *timeout* seconds.
         """
         if not self._reached.wait(timeout):
-            raise TimeoutError(f"nobody reached the gate within {timeout} s")
+            raise TimeoutError(f"no thread reached the gate within {timeout} s")
 
     def open(self) -> None:
-        """Let everybody through, now and later."""
+        """Let all threads through, now and later."""
         self._opened.set()
         self._token.cancel("opened")

@@ -1,4 +1,4 @@
-"""Find what a test has left behind: threads of the SDK and descriptors."""
+"""Find threads of the SDK and descriptors that a test has left behind."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-#: One of each per process, made on first use and kept: no leak.
+#: One of each per process, started on first use and kept: no leak.
 _SERVICES: Final = frozenset({"syncagent-cancel", "syncagent-timer"})
-#: Real seconds within which what is on its way out must be gone, more or less, and how
-#: often to look; the first time is at once, and each pause is twice the one before.
+#: Real seconds, roughly, for threads and descriptors that are about to end, and the
+#: number of looks. The first look is at once, and each pause is twice the one before.
 _LIMIT: Final = 1.0
 _LOOKS: Final = 12
 
@@ -22,11 +22,10 @@ _LOOKS: Final = 12
 def no_leaks(*, allow_threads: bool = False) -> Iterator[None]:
     """Fail if the block leaves a ``syncagent-*`` thread or a descriptor behind.
 
-    Connections that wait for the next request, and worker processes that wait for the
-    next tool, are closed, and count for nothing.
+    Idle connections and idle worker processes are closed first; they do not count.
 
-    :param allow_threads: look at descriptors only.
-    :raises AssertionError: it did; the message names them.
+    :param allow_threads: check descriptors only.
+    :raises AssertionError: something is left; the message names it.
     """
     before = _present(allow_threads)
     yield
@@ -37,38 +36,31 @@ def no_leaks(*, allow_threads: bool = False) -> Iterator[None]:
         if not left:
             return
         if attempt == 0:
-            _close_idle()  # what waits for the next request is no leak,
+            for name in ("syncagent.transport", "syncagent.tools.processes.pool"):
+                module = sys.modules.get(name)
+                if module is not None:
+                    module.close_idle()
         elif attempt == 4:
-            gc.collect()  # nor what only the collector can close; but that takes time
+            gc.collect()  # garbage is no leak; but a collection takes time
         pause.wait(_LIMIT * 2.0 ** (attempt + 1 - _LOOKS))
     raise AssertionError(f"left behind: {', '.join(sorted(left))}")
 
 
-def _close_idle() -> None:
-    for name in ("syncagent.transport", "syncagent.tools.processes.pool"):
-        module = sys.modules.get(name)
-        if module is not None:
-            module.close_idle()
-
-
 def _present(allow_threads: bool) -> dict[object, str]:
-    """Map everything that could be left, by identity, to a name for it."""
+    """Return the names of everything that could be left, by identity."""
     present: dict[object, str] = {}
     for thread in threading.enumerate():
         is_ours = thread.name.startswith("syncagent-")
         if is_ours and thread.name not in _SERVICES and not allow_threads:
             present[thread] = f"thread {thread.name}"
-    for number in _descriptors():
+    try:
+        descriptors = os.listdir("/proc/self/fd")
+    except FileNotFoundError:  # not Linux: only threads are checked
+        descriptors = []
+    for number in descriptors:
         try:
             target = os.readlink(f"/proc/self/fd/{number}")
-        except OSError:  # closed meanwhile: it was the one for the listing itself
+        except OSError:  # the descriptor of the listing itself, closed by now
             continue
         present[number, target] = f"descriptor {number} ({target})"
     return present
-
-
-def _descriptors() -> list[str]:
-    try:
-        return os.listdir("/proc/self/fd")
-    except FileNotFoundError:  # not Linux: only threads are looked at
-        return []

@@ -1,4 +1,4 @@
-"""What a fake model is to say, and how."""
+"""Scripts for fake models: responses, and how they are delivered."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send the next events of the answer, all that are left if no number is given.
+    """Send the next events of the response, or all the rest without a number.
 
-    Of an answer that is no stream as large a part is sent as it would be of a stream;
-    if that is not all of it, the connection ends in the middle.
+    Of a response that is not streamed, the same share of the body is sent; if that is
+    not all of it, the connection ends in the middle.
     """
 
     number: int | None = None
 
 
 class Split(msgspec.Struct, frozen=True):
-    """Send the next event in pieces of so many bytes."""
+    """Send the next event in pieces of *size* bytes."""
 
     size: int = 1
 
@@ -51,17 +51,17 @@ class Comment(msgspec.Struct, frozen=True):
 
 
 class Delay(msgspec.Struct, frozen=True):
-    """Wait for so many seconds."""
+    """Wait for some seconds."""
 
     seconds: float
 
 
 class Stall(msgspec.Struct, frozen=True):
-    """Say nothing until the client hangs up, or until a gate is opened."""
+    """Send nothing until the client hangs up, or until a gate is opened."""
 
     gate: Gate | None = None
-    #: Not even that there will be an answer? As the first act; without a stream it is
-    #: always so.
+    #: True to hold back the headers, too; for the first act only. A response that is
+    #: not streamed always holds them back.
     before_headers: bool = False
 
 
@@ -70,13 +70,13 @@ class Drop(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """Say in the middle of the stream that something is wrong, as a provider would."""
+    """Send an error in the middle of the stream, as a provider would."""
 
     message: str = "overloaded"
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Answer with an error of the provider's own form."""
+    """Respond with an error in the provider's own form."""
 
     status: int
     message: str = "a scripted error"
@@ -87,18 +87,18 @@ Act = Send | Split | Comment | Delay | Stall | Drop | Broken | Status
 
 
 class ScriptedResponse(msgspec.Struct, frozen=True):
-    """One answer, and what is done to it on its way."""
+    """One response, and the way it is delivered."""
 
     message: AssistantMessage
     usage: Usage = Usage(10, 5)
-    #: In this order; without any, the whole answer is sent.
+    #: Steps of the delivery, in order.
     acts: tuple[Act, ...] = (Send(),)
 
 
 def say(
     *content: str | AssistantBlock, acts: Sequence[Act] = (), usage: Usage | None = None
 ) -> ScriptedResponse:
-    """Return an answer with this content; strings are words."""
+    """Return a response with this content; a string is a block of text."""
     blocks = tuple(Text(part) if isinstance(part, str) else part for part in content)
     has_calls = any(isinstance(block, ToolCall) for block in blocks)
     message = AssistantMessage(blocks, "tool_calls" if has_calls else "end_turn")

@@ -1,4 +1,4 @@
-"""A model without a network, which says what a test wants."""
+"""A model without a network, which responds from a script."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ..options import Options, ToolSpec
 from ..providers.draft import Draft
 from ..transport.timeouts import Timeouts
 from .gate import Gate
+from .providers.sse import pieces
 from .script import ScriptedResponse, say
 
 __all__ = ["ScriptedModel"]
@@ -31,15 +32,15 @@ _Entry = ScriptedResponse | AssistantMessage | str | BaseException | Gate
 
 
 class ScriptedModel(OpenAIChat):
-    """Answer from a script: strings, messages, replies, errors to raise, and gates.
+    """Respond from a script: strings, messages, responses, errors to raise, and gates.
 
-    A gate holds up the answer after it, until it is opened or the token is cancelled.
+    A gate holds up the response after it, until it is opened or the token is cancelled.
 
-    :param script: one entry for each answer; a string alone is the only one. Or a
-        function that is given the messages and returns the entry, for a model that
-        never runs out of answers.
-    :param piece: how many characters come at once.
-    :raises ConfigurationError: something in the script is nothing of the kind.
+    :param script: one entry for each response; a single string is the only one. Or a
+        function that takes the messages and returns the entry, for a model that never
+        runs out of responses.
+    :param piece: number of characters in a delta.
+    :raises ConfigurationError: an entry of the script is of another type.
     """
 
     def __init__(
@@ -54,10 +55,15 @@ class ScriptedModel(OpenAIChat):
             self._script = script
         else:
             self._script = [script] if isinstance(script, str) else list(script)
-            _check(self._script)
+            for number, entry in enumerate(self._script, 1):
+                if not isinstance(entry, _Entry):
+                    raise ConfigurationError(
+                        f"entry {number} of the script is {entry!r}; entries are "
+                        "strings, messages, responses, errors and gates"
+                    )
         self._piece = piece
-        #: What it was asked, in order: the messages of each request.
-        self.asked: list[list[Message]] = []
+        #: The messages of each request, in order.
+        self.requests: list[list[Message]] = []
 
     def ask(
         self,
@@ -69,56 +75,64 @@ class ScriptedModel(OpenAIChat):
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
     ) -> ModelResponse:
-        """Return the next answer of the script."""
-        said = [UserMessage.of(messages)] if isinstance(messages, str) else messages
-        answer = ModelResponse()
-        return answer.follow(
-            self._answer(answer, list(said), token or CancelToken(), on_phase)
+        """Return the next response of the script."""
+        if isinstance(messages, str):
+            messages = [UserMessage.of(messages)]
+        response = ModelResponse()
+        return response.follow(
+            self._respond(response, list(messages), token or CancelToken(), on_phase)
         )
 
-    def _answer(
+    def _respond(
         self,
-        answer: ModelResponse,
-        said: list[Message],
+        response: ModelResponse,
+        messages: list[Message],
         token: CancelToken,
         on_phase: Callable[[str], object] | None,
     ) -> Events:
-        self.asked.append(said)
+        self.requests.append(messages)
         token.checkpoint()
-        entry = self._next(said, token)
+        entry = self._next_entry(messages, token)
         if isinstance(entry, BaseException):
             raise entry
         if on_phase is not None:
             on_phase("stream")
-        reply = entry if isinstance(entry, ScriptedResponse) else _reply(entry)
+        if isinstance(entry, AssistantMessage):
+            entry = ScriptedResponse(entry)
+        elif not isinstance(entry, ScriptedResponse):
+            assert isinstance(entry, str)
+            entry = say(entry)
         token.checkpoint()
-        for event in self._say(answer, reply):
+        for event in self._play(response, entry):
             yield event
-            token.checkpoint()  # before the next is said: what is kept was heard
+            # Before the next event: the draft holds only what was delivered.
+            token.checkpoint()
 
-    def _next(self, said: list[Message], token: CancelToken) -> _Entry:
+    def _next_entry(self, messages: list[Message], token: CancelToken) -> _Entry:
         if callable(self._script):
-            return self._script(said)
+            return self._script(messages)
         while self._script:
             entry = self._script.pop(0)
             if not isinstance(entry, Gate):
                 return entry
             entry.stop_here(token=token)
         raise ConfigurationError(
-            f"the script has no answer number {len(self.asked)}; give ScriptedModel "
-            "one for every time that it is asked"
+            f"the script has no response {len(self.requests)}; give ScriptedModel one "
+            "for every request"
         )
 
-    def _say(self, answer: ModelResponse, reply: ScriptedResponse) -> Iterator[Event]:
-        message = reply.message
-        draft = answer.draft = Draft(message.provider or "scripted")
+    def _play(
+        self, response: ModelResponse, scripted: ScriptedResponse
+    ) -> Iterator[Event]:
+        message = scripted.message
+        draft = response.draft = Draft(message.provider or "scripted")
         draft.model = message.model or self.name
         yield MessageStarted(draft.model)
         for number, block in enumerate(message.content):
             draft.new_block()
             yield from self._block(draft, number, block)
-        draft.usage = reply.usage
-        yield UsageUpdated(reply.usage)
+        draft.usage = scripted.usage
+        yield UsageUpdated(scripted.usage)
         raw = message.raw_stop_reason or message.stop_reason
         yield from draft.finish(message.stop_reason, raw)
 
@@ -127,16 +141,16 @@ class ScriptedModel(OpenAIChat):
     ) -> Iterator[Event]:
         if isinstance(block, Text):
             yield from map(draft.text, self._pieces(block.text))
-            words = draft.open(Text)
-            words.citations += block.citations
-            words.signature = block.signature
+            text_block = draft.open(Text)
+            text_block.citations += block.citations
+            text_block.signature = block.signature
         elif isinstance(block, Thinking):
             yield from map(draft.thinking, self._pieces(block.text))
             draft.open(Thinking).signature = block.signature
         elif isinstance(block, ToolCall):
             yield draft.start_call(number, block.call_id, block.name)
-            for text in self._pieces(block.arguments):
-                yield draft.arguments(number, text)
+            for piece in self._pieces(block.arguments):
+                yield draft.arguments(number, piece)
             draft.sign_call(number, block.signature)
             yield from draft.ready(number)
         elif isinstance(block, Refusal):
@@ -145,21 +159,4 @@ class ScriptedModel(OpenAIChat):
             draft.add(block)
 
     def _pieces(self, text: str) -> Iterator[str]:
-        for begin in range(0, len(text), self._piece):
-            yield text[begin : begin + self._piece]
-
-
-def _reply(entry: AssistantMessage | str | Gate) -> ScriptedResponse:
-    if isinstance(entry, AssistantMessage):
-        return ScriptedResponse(entry)
-    assert isinstance(entry, str)
-    return say(entry)
-
-
-def _check(script: list[_Entry]) -> None:
-    for number, entry in enumerate(script, 1):
-        if not isinstance(entry, _Entry):
-            raise ConfigurationError(
-                f"entry number {number} of the script is {entry!r}; it takes "
-                "strings, messages, replies, errors and gates"
-            )
+        return pieces(text, self._piece)

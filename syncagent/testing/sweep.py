@@ -1,4 +1,4 @@
-"""Cancel an agent at every point where it looks or waits, and see what it leaves."""
+"""Cancel an agent at every point where it checks its token or waits."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from .leaks import no_leaks
 
 __all__ = ["Point", "Sweep", "Way", "cancel_everywhere"]
 
-#: From where a point is cancelled: by the thread that is there, as a signal handler
-#: would; by another one, while this one waits for that; or by another one while this
-#: one goes on, into the wait if there is one.
+#: The thread that cancels: ``inside`` the run's own thread, as a signal handler would;
+#: another ``thread``, while the run's thread waits for it; or, ``meanwhile``, another
+#: one while the run's thread continues, into a wait if there is one.
 Way = Literal["inside", "thread", "meanwhile"]
 
-#: Where a token is looked at, and where something that waits is hung on it.
-_LOOKS: Final = {
+#: Functions that check a token, or register a wait with it.
+_CHECKS: Final = {
     CancelToken.checkpoint.__code__: "checkpoint",
     CancelToken._link.__code__: "wait",
     CancelToken._enrol.__code__: "attach",
 }
-#: What must not begin once a cancel has returned.
-_BEGINS: Final = {
+#: Functions that must not be called once a cancel has returned.
+_STARTS: Final = {
     Invocation._call.__code__: "a tool",
     Run.send_request.__code__: "a model call",
 }
-#: Seconds after which a run that was cancelled counts as stuck.
-_LONG: Final = 20.0
+#: Seconds after which a cancelled run counts as stuck.
+_LIMIT: Final = 20.0
 
 
 class Point(msgspec.Struct, frozen=True):
-    """Where a run was cancelled."""
+    """A point at which a run was cancelled."""
 
     number: int
     #: ``checkpoint``, ``wait`` or ``attach``.
     kind: str
-    #: What the run was doing.
+    #: The phase of the run.
     phase: str
-    #: The result's.
+    #: That of the result.
     stop_reason: str
 
     def __str__(self) -> str:
@@ -59,13 +59,13 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """What a sweep has found: all is well at each of these points."""
+    """The points of a sweep; every check passed at each of them."""
 
     points: tuple[Point, ...]
 
     @property
     def phases(self) -> set[str]:
-        """All that a run was doing when it was cancelled."""
+        """All phases in which a run was cancelled."""
         return {point.phase for point in self.points}
 
 
@@ -82,19 +82,19 @@ def cancel_everywhere(
 ) -> Sweep:
     """Run an agent again and again, and cancel it one point later each time.
 
-    After each time it is checked that the cancel was honoured, and nothing began after
-    it; that nothing is left running; that all four kinds of provider would take the
-    conversation; and that the next run on the same agent succeeds.
+    Each time these are checked: the run ended cancelled, and nothing started after the
+    cancel; nothing is left running; all four kinds of provider would accept the
+    conversation; and the next run on the same agent succeeds.
 
-    :param make_agent: makes a new one, whose model never runs out of answers, such as
-        ``ScriptedModel(function)`` or one on a :class:`~.FakeServer`.
+    :param make_agent: makes a new agent. Its model must never run out of responses,
+        such as ``ScriptedModel(function)`` or one on a :class:`~.FakeServer`.
     :param cancel: cancels the agent, in place of its ``cancel()``.
     :param run: runs the agent, in place of its ``run()``.
-    :param again: what the agent is asked afterwards.
-    :param allow_abandoned: may tools be left behind? By those with
-        ``on_cancel="abandon"`` they are.
-    :param most: how many points there can be at most.
-    :raises AssertionError: something is wrong; the message says at which point.
+    :param again: the prompt of the next run.
+    :param allow_abandoned: True if tools may be left behind, as those with
+        ``on_cancel="abandon"`` are.
+    :param most: the largest number of points.
+    :raises AssertionError: a check failed; the message names the point.
     """
     points: list[Point] = []
     for number in range(1, most + 1):
@@ -109,10 +109,10 @@ def cancel_everywhere(
             points.append(point)
     else:
         raise ConfigurationError(
-            f"the run has more than {most} points; give it less to do, or say most="
+            f"the run has more than {most} points; give it less to do, or raise most="
         )
     if not points:
-        raise AssertionError("the run never looked at its token")
+        raise AssertionError("the run never checked its token")
     return Sweep(tuple(points))
 
 
@@ -143,12 +143,12 @@ class _Attempt:
         self._receipt: Receipt | None = None
         self._has_returned = False
         self._canceller: threading.Thread | None = None
-        #: What began after the cancel had returned.
-        self._began: list[str] = []
+        #: Names of what started after the cancel had returned.
+        self._late_starts: list[str] = []
         self._root: CancelToken | None = None
 
     def run(self, prompt: Any, run: Callable[[Agent, Any], RunResult]) -> RunResult:
-        """Run the agent, and cancel it on the way."""
+        """Run the agent, and cancel it at the point."""
         before = sys.getprofile()
         threading.setprofile(self._watch)
         sys.setprofile(self._watch)
@@ -158,10 +158,10 @@ class _Attempt:
             sys.setprofile(before)
             threading.setprofile(None)
             if self._canceller is not None:
-                self._canceller.join(_LONG)
+                self._canceller.join(_LIMIT)
 
     def point(self, result: RunResult) -> Point | None:
-        """Return where it was cancelled; nothing if it ended before."""
+        """Return the point, or None if the run ended before it."""
         if self._where is None:
             return None
         return Point(self._number, *self._where, result.stop_reason)
@@ -169,17 +169,26 @@ class _Attempt:
     def _watch(self, frame: FrameType, event: str, arg: object) -> None:
         if event != "call":
             return
-        if self._has_returned and frame.f_code in _BEGINS:
-            self._began.append(_BEGINS[frame.f_code])
-        kind = _LOOKS.get(frame.f_code)
+        if self._has_returned and frame.f_code in _STARTS:
+            self._late_starts.append(_STARTS[frame.f_code])
+        kind = _CHECKS.get(frame.f_code)
         if kind is None or self._where is not None or not self._is_ours(frame):
             return
         self._count += 1
-        if self._count == self._number:
-            self._fire(kind)
+        if self._count != self._number:
+            return
+        live = self.agent._conversation.slot.live
+        self._where = (kind, "" if live is None else live.phase)
+        if self._way == "inside":
+            self._do_cancel()
+            return
+        self._canceller = threading.Thread(target=self._do_cancel, daemon=True)
+        self._canceller.start()
+        if self._way == "thread":
+            self._canceller.join(_LIMIT)
 
     def _is_ours(self, frame: FrameType) -> bool:
-        """Is it a token of the live run, or one below it?"""
+        """Return whether the token is that of the live run, or a descendant of it."""
         live = self.agent._conversation.slot.live
         if live is None:
             return False
@@ -191,17 +200,6 @@ class _Attempt:
             tokens += token._parents
         return False
 
-    def _fire(self, kind: str) -> None:
-        live = self.agent._conversation.slot.live
-        self._where = (kind, "" if live is None else live.phase)
-        if self._way == "inside":
-            self._do_cancel()
-            return
-        self._canceller = threading.Thread(target=self._do_cancel, daemon=True)
-        self._canceller.start()
-        if self._way == "thread":
-            self._canceller.join(_LONG)
-
     def _do_cancel(self) -> None:
         sys.setprofile(None)
         self._receipt = self._cancel(self.agent)
@@ -212,35 +210,39 @@ class _Attempt:
     # -- afterwards ----------------------------------------------------------------
 
     def check(self, result: RunResult, point: Point, allow_abandoned: bool) -> None:
-        """See that the promises have been kept."""
+        """Check the promises of a cancel."""
         agent, receipt = self.agent, self._receipt
         _that(receipt is not None, point, "cancel() did not return")
         assert receipt is not None
         if self._way != "meanwhile":
-            _that(bool(receipt), point, "the run was live, and was not hit")
-            _that(not self._began, point, f"{self._began} began after the cancel")
+            _that(bool(receipt), point, "the run was live, but cancel() missed it")
+            _that(
+                not self._late_starts,
+                point,
+                f"{self._late_starts} started after the cancel",
+            )
         _that(bool(receipt) == result.cancelled, point, f"{receipt!r}, {result!r:.200}")
-        _that(receipt.wait(_LONG), point, "it has not ended")
+        _that(receipt.wait(_LIMIT), point, "the run has not ended")
         _that(not agent.is_running, point, "the agent is still busy")
         _that(not agent.cancel_signal.is_set(), point, "the signal is still set")
         left = () if allow_abandoned else abandoned()
-        _that(not left, point, f"tools are left behind: {left}")
+        _that(not left, point, f"tools were left behind: {left}")
         _check_messages(agent.messages, point)
         _check_outcomes(result, point)
 
 
-def _that(is_so: bool, point: Point, problem: str) -> None:
-    if not is_so:
+def _that(condition: bool, point: Point, problem: str) -> None:
+    if not condition:
         raise AssertionError(f"cancelled at {point}: {problem}")
 
 
 def _check_messages(messages: tuple[Message, ...], point: Point) -> None:
     for provider, complaint in complaints(messages).items():
-        _that(False, point, f"{provider} would not take the conversation: {complaint}")
+        _that(False, point, f"{provider} would reject the conversation: {complaint}")
 
 
 def _check_outcomes(result: RunResult, point: Point) -> None:
-    """See that every call of the run has exactly one outcome and one result."""
+    """Check that every call of the run has exactly one outcome and one result."""
     calls: list[str] = []
     results: list[str] = []
     for message in result.new_messages:
@@ -249,9 +251,9 @@ def _check_outcomes(result: RunResult, point: Point) -> None:
         elif isinstance(message, ToolMessage):
             results += [each.call_id for each in message.content]
     _that(calls == results, point, f"calls {calls}, but results {results}")
-    if calls:  # else they may have been taken back
-        told = [each.call_id for each in result.tool_outcomes]
-        _that(told == calls, point, f"calls {calls}, but outcomes {told}")
+    if calls:  # a rollback removes them from the messages
+        outcomes = [each.call_id for each in result.tool_outcomes]
+        _that(outcomes == calls, point, f"calls {calls}, but outcomes {outcomes}")
 
 
 def _check_next(
@@ -262,7 +264,7 @@ def _check_next(
 ) -> None:
     result = run(agent, prompt)
     is_well = not result.cancelled and result.stop_reason != "limit"
-    _that(is_well, point, f"the next run came to {result.stop_reason}")
+    _that(is_well, point, f"the next run ended with {result.stop_reason}")
     has_prompt = any(isinstance(message, UserMessage) for message in agent.messages)
     _that(has_prompt, point, "the next prompt is not in the conversation")
     _check_messages(agent.messages, point)

@@ -1,7 +1,8 @@
-"""Recordings of runs as pictures: a page, or text for a terminal.
+"""Timelines of recorded runs: an HTML page, or text for a terminal.
 
-``reading.py`` reads the lines, ``tracing.py`` follows each run through them,
-``building.py`` puts the rows together, ``page.py`` and ``text.py`` draw them::
+``reading.py`` reads the lines of a recording, ``tracing.py`` follows each run through
+them, ``building.py`` arranges the rows, ``page.py`` and ``text.py`` draw them. They
+share ``drawing.py`` (colours, axis, facts) and ``formatting.py`` (values as text)::
 
     from syncagent.timeline import read_timeline, render_html
 

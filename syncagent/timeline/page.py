@@ -1,8 +1,8 @@
-"""A timeline as a page: one file, which loads nothing and runs nothing.
+"""Draw a timeline as a page: one HTML file, which loads nothing and runs nothing.
 
-There is no script in it, and its own policy forbids any: what a tool or a model has
-said is text, whatever it looks like. Bars are drawn with attributes and not with
-styles, as the policy allows the one style sheet only.
+There is no script in it, and its own content security policy forbids any: the output of
+a tool or a model is text, whatever it looks like. Bars are drawn with attributes and
+not with styles, as the policy allows only the one style sheet.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from html import escape
 from typing import Final
 
 from ..__version__ import __version__
-from . import words
-from .look import LEGEND, clean, facts, is_fine, look_of, ticks
+from . import formatting
+from .drawing import LEGEND, clean, facts, is_fine, look_of, ticks
 from .spans import Row, Timeline
 from .style import STYLE
 
 __all__ = ["render_html"]
 
-#: Nothing narrower can be seen, in percent.
-_THINNEST: Final = 0.3
-#: How many characters of details there are on a page, before they are cut short.
-_PLENTY: Final = 4_000_000
-_SHORT: Final = 300
-#: How many rows there are: a browser can do more, and a reader cannot.
-_MOST: Final = 5000
+#: The smallest width of a bar, in percent.
+_MIN_BAR: Final = 0.3
+#: Number of characters of details on a page; the rest is cut to a short form.
+_MAX_DETAILS: Final = 4_000_000
+_SHORT_DETAIL: Final = 300
+#: Number of rows: a browser could show more, but who would read them?
+_MAX_ROWS: Final = 5000
 _HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; "
@@ -46,7 +46,7 @@ patternTransform="rotate(45)"><rect class="late-ground" width="5" height="5"/>\
 
 
 def render_html(timeline: Timeline) -> str:
-    """Return *timeline* as a page that stands for itself."""
+    """Return *timeline* as a self-contained HTML page."""
     return "".join(_Page(timeline).parts())
 
 
@@ -54,7 +54,7 @@ class _Page:
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._seconds = timeline.seconds or 1.0
-        self._left = _PLENTY
+        self._remaining = _MAX_DETAILS
         self._grid = "".join(
             f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="100%"/>'
             for x in (self._x(at) for at, _ in self._ticks)
@@ -72,7 +72,7 @@ class _Page:
         return f"{min(max(100 * at / self._seconds, 0.0), 100.0):.3f}%"
 
     def parts(self) -> Iterator[str]:
-        """Yield the page, from top to bottom."""
+        """Yield the page from top to bottom."""
         summary = self._timeline.summary
         title = f"run {summary.run_id[:8]}: {summary.stop_reason}"
         yield (
@@ -88,16 +88,16 @@ class _Page:
         yield '<div class="chart">\n'
         yield from self._axis()
         rows = self._timeline.rows
-        for row in rows[:_MOST]:
+        for row in rows[:_MAX_ROWS]:
             yield from self._row(row)
         yield "</div>\n"
-        if len(rows) > _MOST:
-            left = len(rows) - _MOST
-            yield f'<p class="said note">{left:,} more rows are left out.</p>\n'
+        if len(rows) > _MAX_ROWS:
+            omitted = len(rows) - _MAX_ROWS
+            yield f'<p class="said note">{omitted:,} more rows are left out.</p>\n'
         yield from self._ends()
         yield (
-            "<footer>Click a row to read what was said in it. Recorded "
-            f"{_text(words.moment(summary.started))}, drawn by syncagent "
+            "<footer>Click a row for its details. Recorded "
+            f"{_text(formatting.moment(summary.started))}, drawn by syncagent "
             f"{_text(__version__)}.</footer>\n"
             "</body>\n</html>\n"
         )
@@ -106,9 +106,12 @@ class _Page:
         summary = self._timeline.summary
         stop = summary.stop_reason
         look = "good" if is_fine(stop) else stop
+        if not (look.replace("_", "").isalpha() and look.isascii()):
+            look = ""  # a stop reason of a newer version, which is no class name
         yield (
             f"<header><h1>Run {_text(summary.run_id[:8])}</h1>"
-            f'<span class="badge {_word(look)}">{_text(stop.replace("_", " "))}</span>'
+            f'<span class="badge {look}">'
+            f"{_text(stop.replace('_', ' '))}</span>"
             f'<span class="quiet">{_text(summary.model)}</span></header>\n'
             '<dl class="facts">'
         )
@@ -116,15 +119,15 @@ class _Page:
             yield f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>"
         yield "</dl>\n"
         if summary.cancellation:
-            how = _text(summary.cancellation)
-            yield f'<p class="said cancelled">Cancelled {how}.</p>\n'
+            cancellation = _text(summary.cancellation)
+            yield f'<p class="said cancelled">Cancelled {cancellation}.</p>\n'
         if summary.error:
             yield f'<p class="said error">{_text(summary.error)}</p>\n'
         for note in self._timeline.notes:
             yield f'<p class="said note">{_text(note)}</p>\n'
-        for title, said in (("Asked", summary.prompt), ("Said", summary.text)):
-            if said:
-                text = _text(words.cut(said, 600), keep_lines=True)
+        for title, content in (("Prompt", summary.prompt), ("Response", summary.text)):
+            if content:
+                text = _text(formatting.cut(content, 600), keep_lines=True)
                 yield f'<p class="said"><b class="quiet">{title}</b> {text}</p>\n'
 
     def _legend(self) -> Iterator[str]:
@@ -135,10 +138,10 @@ class _Page:
             if look in used:
                 yield f"<li>{_swatch(look)}{_text(meaning)}</li>"
         if any(row.after_cancel for row in rows):
-            yield f"<li>{_swatch('late')}ends after the cancel</li>"
+            yield f"<li>{_swatch('late')}after the cancel</li>"
         yield "</ul>\n"
 
-    # -- the picture ---------------------------------------------------------------
+    # -- the drawing ---------------------------------------------------------------
 
     def _axis(self) -> Iterator[str]:
         yield '<div class="axis"><span class="label"></span>'
@@ -153,30 +156,46 @@ class _Page:
             )
             yield (
                 f'<text class="flag" x="{self._x(cancel.at)}" dx="{shift}" y="31" '
-                f'text-anchor="{anchor}">cancel(), {words.duration(cancel.at)}</text>'
+                f'text-anchor="{anchor}">cancel(), '
+                f"{formatting.duration(cancel.at)}</text>"
             )
         yield f'{self._cut}</svg><span class="took"></span></div>\n'
 
     def _row(self, row: Row) -> Iterator[str]:
+        took = formatting.duration(row.seconds)
+        is_plain = row.outcome in ("", "done")
+        if row.is_open:
+            took += " <em>still running</em>"
+        elif not is_plain and not (row.kind == "run" and is_fine(row.outcome)):
+            took += f" <em>{_text(row.outcome.replace('_', ' '))}</em>"
+        where = ""
+        if row.is_elsewhere or row.in_process:  # not on the thread of its run
+            place = "process" if row.in_process else "thread"
+            where = f' <small class="where">{place}</small>'
         yield (
             f'<details class="{row.kind} d{min(row.depth, 6)}"><summary>'
             f'<span class="label" title="{_text(f"{row.title} {row.hint}")}">'
-            f"{_text(row.title)}{_where(row)} <small>{_text(row.hint)}</small>"
+            f"{_text(row.title)}{where} <small>{_text(row.hint)}</small>"
             f'</span><svg height="24" aria-hidden="true">{self._grid}'
         )
         yield from self._bars(row)
-        yield f'{self._cut}</svg><span class="took">{self._took(row)}</span></summary>'
+        yield f'{self._cut}</svg><span class="took">{took}</span></summary>'
         yield '<div class="body">'
         yield from self._facts_of(row)
         for detail in row.details:
-            yield f"<h3>{_text(detail.title)}</h3><pre>{self._said(detail.text)}</pre>"
+            text = detail.text
+            if self._remaining <= 0:
+                text = formatting.cut(text, _SHORT_DETAIL)
+            self._remaining -= len(text)
+            body = _text(text, keep_lines=True)
+            yield f"<h3>{_text(detail.title)}</h3><pre>{body}</pre>"
         yield "</div></details>\n"
 
     def _bars(self, row: Row) -> Iterator[str]:
         y, height = ("10", "4") if row.kind == "run" else ("5", "14")
         share = 100 * row.seconds / self._seconds
         parts = row.segments
-        if share < 2 * _THINNEST and parts:  # too narrow for more than its main part
+        if share < 2 * _MIN_BAR and parts:  # too narrow for more than its main part
             longest = max(parts, key=lambda part: part.seconds)
             yield self._bar(
                 look_of(row, longest), row.begin, row.end, y, height, row.title
@@ -190,7 +209,7 @@ class _Page:
                 odd = " odd" if row.kind == "thread" and number % 2 else ""
                 yield self._bar(look + odd, part.begin, part.end, y, height, part.name)
                 if row.kind == "thread" and part.seconds > self._seconds / 5:
-                    name = _text(words.cut_line(part.name, 20))
+                    name = _text(formatting.cut_line(part.name, 20))
                     x = self._x(part.begin)
                     yield f'<text class="names" x="{x}" dx="6" y="16">{name}</text>'
         if row.after_cancel:
@@ -205,62 +224,47 @@ class _Page:
     def _bar(
         self, look: str, begin: float, end: float, y: str, height: str, name: str
     ) -> str:
-        wide = max(100 * (end - begin) / self._seconds, _THINNEST)
-        x = min(max(100 * begin / self._seconds, 0.0), 100 - _THINNEST)
+        width = max(100 * (end - begin) / self._seconds, _MIN_BAR)
+        x = min(max(100 * begin / self._seconds, 0.0), 100 - _MIN_BAR)
         return (
-            f'<rect class="{look}" x="{x:.3f}%" width="{min(wide, 100 - x):.3f}%" '
+            f'<rect class="{look}" x="{x:.3f}%" width="{min(width, 100 - x):.3f}%" '
             f'y="{y}" height="{height}" rx="2"><title>{_text(name)}: '
-            f"{words.duration(end - begin)}</title></rect>"
+            f"{formatting.duration(end - begin)}</title></rect>"
         )
-
-    def _took(self, row: Row) -> str:
-        told = words.duration(row.seconds)
-        if row.is_open:
-            return f"{told} <em>still running</em>"
-        if row.outcome in ("", "done") or (row.kind == "run" and is_fine(row.outcome)):
-            return told
-        return f"{told} <em>{_text(row.outcome.replace('_', ' '))}</em>"
 
     def _facts_of(self, row: Row) -> Iterator[str]:
         yield "<h3>When and where</h3><table>"
-        began = f"{words.duration(row.begin)} after the start"
-        yield f"<tr><th>begins</th><td>{began}</td></tr>"
+        yield f"<tr><th>start</th><td>{formatting.duration(row.begin)}</td></tr>"
         if row.thread:
-            kind = "thread, which waits for a process" if row.in_process else "thread"
+            kind = "thread (waits for a process)" if row.in_process else "thread"
             yield f"<tr><th>{kind}</th><td>{_text(row.thread)}</td></tr>"
         if row.after_cancel is not None:
-            late = words.duration(row.after_cancel)
-            yield f"<tr><th>ends after the cancel</th><td>{late}</td></tr>"
+            late = formatting.duration(row.after_cancel)
+            yield f"<tr><th>end, after the cancel</th><td>{late}</td></tr>"
         if len(row.segments) > 1:
             for part in row.segments:
-                name, took = _text(part.name), words.duration(part.seconds)
+                name, took = _text(part.name), formatting.duration(part.seconds)
                 yield f"<tr><th>{name}</th><td>{took}</td></tr>"
         yield "</table>"
 
-    def _said(self, text: str) -> str:
-        if self._left <= 0:
-            text = words.cut(text, _SHORT)
-        self._left -= len(text)
-        return _text(text, keep_lines=True)
-
     def _ends(self) -> Iterator[str]:
-        """Yield how long each part took to end, to a scale of its own."""
+        """Yield the time each part took to end after the cancel, to its own scale."""
         late = [row for row in self._timeline.rows if row.after_cancel is not None]
         longest = max((row.after_cancel or 0.0 for row in late), default=0.0)
         if not late:
             return
-        yield "<h2>How long each part took to end after the cancel</h2>\n"
+        yield "<h2>Time from the cancel to the end of each part</h2>\n"
         yield '<div class="ends">\n'
         for row in late:
-            wide = 100 * (row.after_cancel or 0.0) / (longest or 1.0)
-            took = words.duration(row.after_cancel or 0.0)
+            width = 100 * (row.after_cancel or 0.0) / (longest or 1.0)
+            took = formatting.duration(row.after_cancel or 0.0)
             outcome = (
                 f' <em class="calm">{_text(row.outcome)}</em>' if row.outcome else ""
             )
             yield (
                 f'<div class="d{min(row.depth, 6)}"><span class="label">'
                 f'{_text(row.title)}</span><svg height="20" aria-hidden="true">'
-                f'<rect class="late" x="0" width="{max(wide, _THINNEST):.2f}%" y="5" '
+                f'<rect class="late" x="0" width="{max(width, _MIN_BAR):.2f}%" y="5" '
                 f'height="10" rx="2"/></svg><span class="took">{took}{outcome}</span>'
                 "</div>\n"
             )
@@ -274,20 +278,8 @@ def _swatch(look: str) -> str:
     )
 
 
-def _where(row: Row) -> str:
-    """Return where a tool ran, if not on the thread of its run."""
-    if not row.is_elsewhere and not row.in_process:
-        return ""
-    return f' <small class="where">{"process" if row.in_process else "thread"}</small>'
-
-
-def _word(text: str) -> str:
-    """Return *text* if it may be a class name."""
-    return text if text.replace("_", "").isalpha() and text.isascii() else ""
-
-
 def _text(text: str, *, keep_lines: bool = False) -> str:
-    """Return *text* as it may stand anywhere on the page."""
+    """Return *text* escaped for any place on the page."""
     if keep_lines:
         lines = text.splitlines()
         return escape("\n".join(map(clean, lines)))

@@ -1,4 +1,4 @@
-"""Read a recording, as far as it can be read."""
+"""Read the lines of a recording; unreadable ones are counted and left out."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Recording", "parse_recording", "read_recording"]
 
 _HEADER: Final = msgspec.json.Decoder(Header)
 _LINE: Final = msgspec.json.Decoder(RecordedLine)
-#: How many lines are read between two looks at the token.
+#: Number of lines between two checks of the token.
 _STRIDE: Final = 4096
 
 
 class Recording:
-    """The lines of a file, by their time."""
+    """The lines of a recording, ordered by time."""
 
     def __init__(self, header: Header) -> None:
         self.header = header
         self.lines: list[RecordedLine] = []
-        #: Lines in the middle that could not be read, and whether the last one is cut.
+        #: The number of lines that could not be read, and whether the last one is cut.
         self.unreadable = 0
         self.is_cut = False
 
@@ -35,33 +35,33 @@ class Recording:
 def read_recording(
     path: str | os.PathLike[str], token: CancelToken | None = None
 ) -> Recording:
-    """Return what a file says.
+    """Return the recording in a file.
 
-    The last line of a process that was killed may be half a line; it is left away.
+    The last line of a process that was killed may be incomplete; it is left out.
 
-    Cancellation: looks at *token* from time to time.
+    Cancellation: checks *token* every few thousand lines.
 
-    :raises RecordingInvalid: it is no recording, or one that only a newer version can
-        read, or cannot be opened.
+    :raises RecordingInvalid: the file is not a recording, is of a newer version, or
+        cannot be opened.
     """
     name = os.fspath(path)
     try:
         with open(path, "rb") as file:
             return parse_recording(file, name, token)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise RecordingInvalid(f"{name} cannot be read: {why}") from None
+        reason = error.strerror or str(error)
+        raise RecordingInvalid(f"{name} cannot be read: {reason}") from None
 
 
 def parse_recording(
     file: Iterable[bytes], name: str, token: CancelToken | None = None
 ) -> Recording:
-    """Return what lines say.
+    """Return the recording in lines.
 
-    Cancellation: looks at *token* from time to time.
+    Cancellation: checks *token* every few thousand lines.
 
-    :param name: where they come from, for errors.
-    :raises RecordingInvalid: they are no recording.
+    :param name: the name of their source, for errors.
+    :raises RecordingInvalid: they are not a recording.
     """
     token = token or CancelToken()
     recording: Recording | None = None
@@ -76,11 +76,12 @@ def parse_recording(
         try:
             line = _LINE.decode(last)
         except (msgspec.DecodeError, ValueError):
-            header = _later_header(last, name)
-            if header is None:
+            try:
+                header = _header(last, name)
+            except RecordingInvalid:
                 recording.unreadable += 1
                 continue
-            # What was written on later: its times count from another moment.
+            # Lines that were appended later: their times count from another moment.
             shift = max(latest, _wall(header) - _wall(recording.header))
         else:
             if shift:
@@ -94,7 +95,7 @@ def parse_recording(
     if number > 1 and not last.endswith(b"\n") and recording.unreadable:
         recording.is_cut = True
         recording.unreadable -= 1
-    # Threads write when they come to it: only the times tell the order.
+    # Threads write their lines late: only the times give the order.
     recording.lines.sort(key=lambda line: line.t)
     return recording
 
@@ -106,7 +107,7 @@ def _header(line: bytes, name: str) -> Header:
         header = None
     if header is None or header.syncagent != FORMAT:
         raise RecordingInvalid(
-            f"{name} is no recording of a run; a recording is written by "
+            f"{name} is not a recording of a run; a recording is written by "
             "agent.run(..., record=PATH)"
         )
     if header.version > VERSION:
@@ -115,13 +116,6 @@ def _header(line: bytes, name: str) -> Header:
             f"version {VERSION}, and it is version {header.version}: upgrade syncagent"
         )
     return header
-
-
-def _later_header(line: bytes, name: str) -> Header | None:
-    try:
-        return _header(line, name)
-    except RecordingInvalid:
-        return None
 
 
 def _wall(header: Header) -> float:

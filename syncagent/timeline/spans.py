@@ -1,4 +1,4 @@
-"""What a timeline is made of: rows, and when what was in them."""
+"""The parts of a timeline: rows, their segments, and a summary."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ import msgspec
 
 from ..usage import Usage
 
-__all__ = ["Detail", "SpanKind", "Mark", "Row", "Segment", "Summary", "Timeline"]
+__all__ = [
+    "Detail",
+    "Mark",
+    "Row",
+    "Segment",
+    "SpanKind",
+    "Summary",
+    "Timeline",
+]
 
-#: What a row shows.
+#: The kinds of rows.
 SpanKind = Literal["run", "model", "tool", "wait", "thread"]
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A part of a row: what it was doing, from when to when, in seconds."""
+    """A part of a row: a phase, with its begin and end in seconds."""
 
     name: str
     begin: float
@@ -23,64 +31,64 @@ class Segment(msgspec.Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long."""
+        """Duration in seconds."""
         return self.end - self.begin
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A moment."""
+    """A moment with a text."""
 
     at: float
     text: str
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """Something to read, with a title."""
+    """A text with a title."""
 
     title: str
     text: str
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that took its time: a model call, a tool, a wait, a run."""
+    """A model call, a tool, a wait, or a run."""
 
     kind: SpanKind
     title: str
-    #: What it is about, in a few words, such as a tool's arguments.
+    #: A few words beside the title, such as a tool's arguments.
     hint: str = ""
     begin: float
     end: float
-    #: How many runs and tools it is inside of.
+    #: The number of runs and tools around it.
     depth: int = 0
     segments: tuple[Segment, ...] = ()
-    #: How it ended, in a word; nothing if that goes without saying.
+    #: How it ended, in a word; empty for an ordinary end.
     outcome: str = ""
-    #: Where it ran.
+    #: The name of its thread.
     thread: str = ""
     in_process: bool = False
-    #: Was that another thread than its run's?
+    #: True if that is not the thread of its run.
     is_elsewhere: bool = False
-    #: How long it took to end after the cancel, if it was there then.
+    #: Seconds from the cancel to its end, if it was running then.
     after_cancel: float | None = None
-    #: Had it not ended when the recording did?
+    #: True if it had not ended when the recording did.
     is_open: bool = False
     marks: tuple[Mark, ...] = ()
     details: tuple[Detail, ...] = ()
 
     @property
     def seconds(self) -> float:
-        """How long."""
+        """Duration in seconds."""
         return self.end - self.begin
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What to know about the whole first."""
+    """The key facts of a timeline."""
 
     run_id: str
     model: str
     #: ``running`` if the recording ends before the run.
     stop_reason: str
-    #: The wall clock at its begin.
+    #: The wall-clock time of its start.
     started: str
     seconds: float
     turns: int = 0
@@ -89,23 +97,23 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float | None = None
     error: str = ""
-    #: How it was cancelled, as a sentence.
+    #: How it was cancelled, in words.
     cancellation: str = ""
     prompt: str = ""
     text: str = ""
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, as it was recorded."""
+    """The timeline of a recording."""
 
     summary: Summary
     rows: tuple[Row, ...]
-    #: When it was cancelled, if it was.
+    #: The cancels.
     cancels: tuple[Mark, ...] = ()
-    #: What is missing of it, or else is to be known about the recording.
+    #: Remarks about the recording, such as missing lines.
     notes: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
-        """How long all of it took."""
+        """Duration of the whole in seconds."""
         return max((row.end for row in self.rows), default=0.0)

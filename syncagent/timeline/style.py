@@ -1,4 +1,4 @@
-"""How the page of a timeline looks."""
+"""The style sheet of the page."""
 
 from __future__ import annotations
 

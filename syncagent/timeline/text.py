@@ -1,19 +1,20 @@
-"""A timeline in the terminal: bars of characters, fitted to its width."""
+"""Draw a timeline as text: bars of characters, fitted to the width of a terminal."""
 
 from __future__ import annotations
 
 import textwrap
 import unicodedata
+from itertools import groupby
 from typing import Final
 
-from . import words
-from .look import clean, facts, is_fine, look_of, ticks
+from . import formatting
+from .drawing import clean, facts, is_fine, look_of, ticks
 from .spans import Row, Timeline
 
 __all__ = ["render_text"]
 
-#: Narrower than this nothing can be seen.
-_NARROWEST: Final = 40
+#: The smallest width that can show anything.
+_MIN_WIDTH: Final = 40
 
 _BLOCKS: Final = {
     "run": "─",
@@ -64,7 +65,7 @@ _COLOURS: Final = {
     "good": "1;32",
     "title": "1",
 }
-#: What is said in other characters where there are none of these.
+#: ASCII characters in place of others.
 _PLAIN: Final = str.maketrans({"µ": "u", "≈": "~", "·": "-", "…": "~"})
 
 
@@ -77,9 +78,9 @@ def render_text(
 ) -> str:
     """Return *timeline* as lines of text.
 
-    :param width: how many columns there are.
-    :param colour: with the escape sequences of a terminal?
-    :param ascii_only: without any other character?
+    :param width: number of columns.
+    :param colour: True to colour it with the escape sequences of a terminal.
+    :param ascii_only: True to use ASCII characters only.
     """
     return _Drawing(timeline, width, colour, ascii_only).draw()
 
@@ -92,7 +93,7 @@ class _Drawing:
         self._colour = colour
         self._is_ascii = ascii_only
         self._signs = _ASCII if ascii_only else _BLOCKS
-        width = max(width, _NARROWEST)
+        width = max(width, _MIN_WIDTH)
         titles = [_size(self._title(row)) for row in timeline.rows]
         self._left = max(8, min(max(titles, default=8), width // 3))
         ends = [_size(self._ending(row)) for row in timeline.rows]
@@ -120,8 +121,8 @@ class _Drawing:
         )
         name = self._paint(f"run {summary.run_id[:8]}", "title")
         model = f"  {clean(summary.model)}" if summary.model else ""
-        told = ", ".join(f"{name} {value}" for name, value in facts(self._timeline))
-        lines = [f"{name}{model}  {stop}", *self._wrap(told)]
+        figures = ", ".join(f"{name} {value}" for name, value in facts(self._timeline))
+        lines = [f"{name}{model}  {stop}", *self._wrap(figures)]
         if summary.cancellation:
             lines += self._wrap(f"cancelled {summary.cancellation}")
         lines += self._wrap(summary.error)
@@ -129,7 +130,7 @@ class _Drawing:
             lines.append(self._cut(f"> {summary.prompt}", self._width))
         return lines
 
-    # -- the picture ---------------------------------------------------------------
+    # -- the drawing ---------------------------------------------------------------
 
     def _axis(self) -> list[str]:
         marks, names = [" "] * self._middle, [" "] * self._middle
@@ -155,16 +156,6 @@ class _Drawing:
         cells: list[tuple[str, str]] = [(" ", "")] * self._middle
         for cancel in self._timeline.cancels:
             cells[self._place(cancel.at)] = (self._signs["cancel"], "cancel")
-        self._fill(cells, row)
-        ending = self._ending(row)
-        is_well = row.outcome in ("", "done") or is_fine(row.outcome)
-        look = "" if is_well and row.after_cancel is None else "stopped"
-        return (
-            f"{self._pad(self._title(row), self._left)} {self._bars(cells)} "
-            f"{self._paint(self._cut(ending, self._right), look)}"
-        )
-
-    def _fill(self, cells: list[tuple[str, str]], row: Row) -> None:
         segments = [(look_of(row, part), part.begin, part.end) for part in row.segments]
         for look, begin, end in segments or [(row.kind, row.begin, row.end)]:
             first, last = self._place(begin), self._place(end)
@@ -172,15 +163,17 @@ class _Drawing:
                 cells[place] = (self._signs[look], look)
         if row.after_cancel is not None:
             cells[self._place(row.end)] = (self._signs["late"], "late")
-
-    def _bars(self, cells: list[tuple[str, str]]) -> str:
-        parts, run, look = [], "", ""
-        for sign, of in [*cells, ("", "end")]:
-            if of != look:
-                parts.append(self._paint(run, look))
-                run, look = "", of
-            run += sign
-        return "".join(parts)
+        bars = "".join(
+            self._paint("".join(sign for sign, _ in group), look)
+            for look, group in groupby(cells, key=lambda cell: cell[1])
+        )
+        ending = self._ending(row)
+        is_fine_row = row.outcome in ("", "done") or is_fine(row.outcome)
+        look = "" if is_fine_row and row.after_cancel is None else "stopped"
+        return (
+            f"{self._pad(self._title(row), self._left)} {bars} "
+            f"{self._paint(self._cut(ending, self._right), look)}"
+        )
 
     def _place(self, at: float) -> int:
         return min(max(int(at * self._scale), 0), self._middle - 1)
@@ -191,21 +184,21 @@ class _Drawing:
         return clean("  " * row.depth + row.title + where + hint)
 
     def _ending(self, row: Row) -> str:
-        told = [words.duration(row.seconds)]
+        parts = [formatting.duration(row.seconds)]
         if row.is_open:
-            told.append("still running")
+            parts.append("still running")
         elif row.outcome not in ("", "done"):
-            told.append(row.outcome)
-        return "  ".join(told)
+            parts.append(row.outcome)
+        return "  ".join(parts)
 
     def _after_cancel(self) -> list[str]:
         late = [row for row in self._timeline.rows if row.after_cancel is not None]
         if not late:
             return []
-        lines = ["", "How long each part took to end after the cancel:"]
+        lines = ["", "Time from the cancel to the end of each part:"]
         for row in late:
             title = self._pad(self._title(row), self._left)
-            took = words.duration(row.after_cancel or 0.0)
+            took = formatting.duration(row.after_cancel or 0.0)
             where = clean(row.thread)
             lines.append(f"{title} {took:>9}  {row.outcome:<12} {where}")
         return lines
@@ -234,7 +227,7 @@ class _Drawing:
 
 
 def _size(text: str) -> int:
-    """Return how many columns *text* takes."""
+    """Return the number of columns that *text* takes."""
     if text.isascii():
         return len(text)
     return sum(

@@ -1,4 +1,4 @@
-"""The ledger of tools that are still running, though their run has ended."""
+"""The list of tools that are still running although their run has ended."""
 
 from __future__ import annotations
 
@@ -11,53 +11,52 @@ import msgspec
 
 from ..cancel import clock
 
-__all__ = ["AbandonedTool", "abandoned", "note_abandoned", "strike_out"]
+__all__ = ["AbandonedTool", "abandoned", "add_abandoned", "remove_abandoned"]
 
 _log = logging.getLogger("syncagent.tools")
 
 
 class AbandonedTool(msgspec.Struct, frozen=True):
-    """A tool that nobody waits for any more, and that nobody could stop."""
+    """A tool that could not be stopped, and that its run no longer waits for."""
 
     name: str
     call_id: str
     run_id: str
-    #: The name of the thread that it runs on.
+    #: The name of its thread.
     thread: str
     #: Monotonic time at which it was abandoned.
     since: float
 
 
-#: By the identity of whatever runs. Steps on a dict are atomic.
-_ledger: Final[dict[int, AbandonedTool]] = {}
+#: By the id of the work. There is no lock: single operations on a dict are atomic.
+_entries: Final[dict[int, AbandonedTool]] = {}
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_ledger.clear)  # their threads are not here
+    os.register_at_fork(after_in_child=_entries.clear)  # a child has no such threads
 
 
 def abandoned() -> tuple[AbandonedTool, ...]:
     """Return the tools, and handlers, that outlive their runs, oldest first.
 
-    They run on daemon threads, which do not keep the interpreter from exiting. What
-    they return is dropped.
+    They run on daemon threads, which do not keep the interpreter from exiting. Their
+    results are dropped.
     """
-    return tuple(_ledger.copy().values())  # one step, whoever changes it meanwhile
+    return tuple(_entries.copy().values())  # copy() is atomic
 
 
-def note_abandoned(
+def add_abandoned(
     key: int, name: str, call_id: str, run_id: str, thread: threading.Thread
 ) -> None:
-    """Enter one."""
-    entry = AbandonedTool(name, call_id, run_id, thread.name, clock.now())
-    _ledger[key] = entry
+    """Add an entry."""
+    _entries[key] = AbandonedTool(name, call_id, run_id, thread.name, clock.now())
 
 
-def strike_out(key: int, *, is_silent: bool = False) -> None:
-    """Strike one out, which has ended after all."""
-    entry = _ledger.pop(key, None)
+def remove_abandoned(key: int, *, is_silent: bool = False) -> None:
+    """Remove the entry of a tool that has ended after all."""
+    entry = _entries.pop(key, None)
     if entry is not None and not is_silent:
         _log.info(
-            "run %s: %s, which was left behind, has ended after %.1f s; its result is "
+            "run %s: %s, which was left behind, ended after %.1f s; its result is "
             "dropped",
             *(entry.run_id, entry.name, clock.now() - entry.since),
         )

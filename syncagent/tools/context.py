@@ -1,10 +1,10 @@
-"""What a tool knows about the run that called it, and how it stops in time."""
+"""The context of a tool call: how a tool stops in time and talks to its run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .._closeable import Closeable
 from ..cancel import CancelToken, Registration
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from ..transport import CancellableSession
     from .processes.program import ProcessResult
 
-__all__ = ["Asked", "ToolContext"]
+__all__ = ["Asked", "RunServices", "ToolContext"]
 
 
 class Asked(BaseException):
-    """Unwind a tool that asks what nobody can answer now.
+    """Unwind a tool whose question cannot be answered in place.
 
-    It is called again with the answer. A :class:`BaseException`, so that ``except
-    Exception`` in the tool does not swallow the question.
+    The tool is called again with the answer. A :class:`BaseException`, so that
+    ``except Exception`` in the tool does not swallow the question.
 
-    :param number: how many questions before it were answered.
+    :param number: how many earlier questions of the tool were answered.
     """
 
     def __init__(self, question: str, number: int) -> None:
@@ -32,43 +32,82 @@ class Asked(BaseException):
         self.number = number
 
 
-class ToolContext(Closeable):
-    """What a tool knows about its run; a parameter with this type is filled in.
+class RunServices(Protocol):
+    """The services of a run for its tools, which may be on any thread.
 
-    The model does not see that parameter. Everything here that waits ends with the run,
-    by raising :exc:`~syncagent.exceptions.Cancelled`; a tool that lets it through ends
-    with it, and counts as interrupted.
+    The methods are given the invocation they are for; in a worker process that is
+    ``None``.
+    """
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+
+    @property
+    def forced(self) -> CancelToken:
+        """Cancelled by ``cancel(force=True)``."""
+
+    @property
+    def helpers(self) -> set[int]:
+        """The ids of the threads that work for the run."""
+
+    @property
+    def can_ask(self) -> bool:
+        """True if a tool can wait for an answer in place."""
+
+    @property
+    def watch(self) -> Callable[..., object] | None:
+        """Called on the tool's thread when a call starts and when it has ended."""
+
+    def report_progress(self, invocation: Any, value: Any) -> None:
+        """Pass on a progress report; drop it if the call has ended."""
+
+    def ask(self, invocation: Any, token: CancelToken, question: str) -> str:
+        """Ask the user, and wait for the answer."""
+
+    def run_agent(
+        self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]
+    ) -> Any:
+        """Run a sub-agent, and return its result."""
+
+
+class ToolContext(Closeable):
+    """The run as a tool sees it; a parameter with this type is filled in.
+
+    The model does not see that parameter. Every wait in this class ends with the run by
+    raising :exc:`~syncagent.exceptions.Cancelled`. A tool that does not catch it ends
+    with the run, and its outcome is ``interrupted``.
     """
 
     def __init__(
         self,
-        *,
+        services: RunServices,
         token: CancelToken,
-        run_id: str,
+        *,
         call_id: str,
         tool_name: str,
         idempotency_key: str,
         grace: float,
-        emit: Callable[[Any], None],
-        ask: Callable[[str], str] | None = None,
-        run_agent: Callable[..., Any] | None = None,
-        forced: CancelToken | None = None,
         credentials: Any = None,
+        invocation: Any = None,
+        answers: Sequence[tuple[str, str | None]] | None = None,
     ) -> None:
         #: Cancelled with the run, or when the tool's timeout has passed.
         self.token = token
-        self.run_id = run_id
+        self.run_id = services.run_id
         self.call_id = call_id
         self.tool_name = tool_name
-        #: The same whenever this very call is made again: after a retry or a restart.
+        #: The same when this call is made again, after a retry or a restart.
         self.idempotency_key = idempotency_key
-        #: What ``requires_auth`` has asked for.
+        #: The credentials that ``requires_auth`` asked for.
         self.credentials = credentials
         self._grace = grace
-        self._emit = emit
-        self._ask = ask
-        self._run_agent = run_agent
-        self._forced = forced
+        self._services = services
+        self._invocation = invocation
+        # Questions answered in earlier attempts of this call, with their answers, and
+        # how many of them this attempt has repeated. None: the tool may not ask.
+        self._answers = answers
+        self._repeated = 0
         self._session: CancellableSession | None = None
         self._registrations: list[Registration] = []
 
@@ -76,7 +115,7 @@ class ToolContext(Closeable):
 
     @property
     def cancelled(self) -> bool:
-        """Should the tool stop?"""
+        """True if the tool should stop."""
         return self.token.cancelled
 
     def checkpoint(self) -> None:
@@ -96,16 +135,17 @@ class ToolContext(Closeable):
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the run is cancelled, at most *timeout* seconds.
 
-        Cancellation: this is what it waits for.
+        Cancellation: ends the wait.
 
-        :return: whether it was.
+        :return: true if the run is cancelled.
         """
         return self.token.wait(timeout)
 
     def on_cancel(self, callback: Callable[[], object]) -> Registration:
-        """Have *callback* called when the run is cancelled while the tool runs.
+        """Call *callback* if the run is cancelled while the tool runs.
 
-        It runs on another thread: good for ``connection.interrupt`` and the like.
+        The callback runs on another thread; it is meant for ``connection.interrupt``
+        and the like.
         """
         registration = self.token.on_cancel(callback)
         self._registrations.append(registration)
@@ -123,13 +163,13 @@ class ToolContext(Closeable):
         timeout: float | None = None,
         grace: float | None = None,
     ) -> ProcessResult:
-        """Run a program, in a process group of its own.
+        """Run a program in its own process group.
 
-        Cancellation: the group is told to end (SIGTERM), killed after *grace* seconds,
-        and then :exc:`~syncagent.exceptions.Cancelled` is raised. What the program had
-        said is in its ``partial``, and in the tool's result.
+        Cancellation: the group gets SIGTERM, SIGKILL after *grace* seconds, and then
+        :exc:`~syncagent.exceptions.Cancelled` is raised. The output until then is in
+        the exception's ``partial``, and in the tool's result.
 
-        :param command: the program and its arguments; no shell looks at them.
+        :param command: the program and its arguments; no shell is involved.
         :param grace: by default the tool's own.
         """
         from .processes.program import run_process
@@ -137,7 +177,7 @@ class ToolContext(Closeable):
         return run_process(
             command,
             token=self.token,
-            forced=self._forced,
+            forced=self._services.forced,
             grace=self._grace if grace is None else grace,
             input=input,
             cwd=cwd,
@@ -147,7 +187,7 @@ class ToolContext(Closeable):
 
     @property
     def http(self) -> CancellableSession:
-        """A session of :mod:`requests` whose calls end with the run."""
+        """A :mod:`requests` session whose calls end with the run."""
         if self._session is None:
             from ..transport import CancellableSession
 
@@ -157,49 +197,58 @@ class ToolContext(Closeable):
     def agent(self, agent: Any, prompt: Any, **settings: Any) -> Any:
         """Run another agent as a part of this run, and return its result.
 
-        Cancellation: it ends with this run.
+        Cancellation: the sub-agent ends with this run.
 
-        :param settings: as for its ``run()``. What it uses counts for this run.
-        :raises Cancelled: this run was cancelled meanwhile.
+        :param settings: as for its ``run()``. Its usage counts towards this run.
+        :raises Cancelled: this run was cancelled.
         """
-        if self._run_agent is None:
-            raise ToolError(
-                f"{self.tool_name} runs in a process of its own, from which no agent "
-                "can be run; leave isolation= away"
-            )
-        return self._run_agent(self, agent, prompt, settings)
+        return self._services.run_agent(self, agent, prompt, settings)
 
     # -- talking -------------------------------------------------------------------
 
     def ask(self, question: str) -> str:
         """Ask the user, and return the answer.
 
-        With an ``ask=`` of the agent, or in a handle, the tool waits for it. Otherwise
-        the run waits for the answer without the tool, which is then called again and
-        gets it here: whatever comes before the question happens twice.
+        With an ``ask=`` handler of the agent, or in a handle, the tool waits for the
+        answer. Otherwise the run pauses without the tool, which is later called again
+        and gets the answer here: code before the question runs twice.
 
         Cancellation: ends at once.
 
-        :raises ToolError: nobody can be asked here, or nobody has answered in time.
+        :raises ToolError: no one can be asked here, or the user did not answer.
         """
-        asked: Any = question
-        if not isinstance(asked, str) or not asked.strip():
-            raise ToolError(f"ctx.ask() takes a question in words; got {asked!r:.80}")
-        if self._ask is None:
-            raise ToolError("there is nobody who could be asked")
-        answer = self._ask(question)
-        self.checkpoint()  # an answer that comes after a cancel is none
+        value: Any = question
+        if not isinstance(value, str) or not value.strip():
+            raise ToolError(f"ctx.ask() takes a non-empty string; got {value!r:.80}")
+        answers = self._answers
+        if answers is None:
+            raise ToolError("ctx.ask() cannot be used here: there is no one to ask")
+        known = answers[self._repeated] if self._repeated < len(answers) else None
+        answer: str | None
+        if known is not None and known[0] == question:
+            self._repeated += 1
+            answer = known[1]
+            if answer is None:
+                raise ToolError("the user did not answer")
+        elif self._services.can_ask:
+            # The tool has left the path of its earlier attempt: the remaining answers
+            # belong to other questions.
+            self._repeated = len(answers)
+            answer = self._services.ask(self._invocation, self.token, question)
+        else:
+            raise Asked(question, self._repeated)
+        self.checkpoint()  # an answer after a cancel does not count
         return answer
 
     def progress(self, value: Any) -> None:
-        """Tell whoever follows the run how far the tool is."""
-        self._emit(value)
+        """Report progress to the subscribers of the run."""
+        self._services.report_progress(self._invocation, value)
 
-    # -- its end -------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of everything; done when the tool has ended."""
-        self._ask = None  # it knows this object
+        """Release everything; called when the tool has ended."""
+        self._answers = None
         while self._registrations:
             registration = self._registrations.pop()
             registration.__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""Somebody's code on a daemon thread, which can be left behind."""
+"""User code on a daemon thread that can be left behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from ..cancel.once import Once, start_thread
-from .abandoned import note_abandoned, strike_out
+from .abandoned import add_abandoned, remove_abandoned
 
 __all__ = ["DetachableWork"]
 
@@ -17,6 +17,8 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger("syncagent.tools")
 
+# The two decisions about a piece of work: does it begin, and does anyone wait for its
+# end? Each is made once; the first thread to claim it wins.
 _BEGUN: Final = "begun"
 _WITHDRAWN: Final = "withdrawn"
 _ENDED: Final = "ended"
@@ -24,13 +26,13 @@ _LEFT: Final = "left behind"
 
 
 class DetachableWork(Generic[_T]):
-    """One piece of work on a thread of its own, with the caller's context variables.
+    """A piece of work on its own thread, with the caller's context variables.
 
-    Either it ends while somebody waits for it, or it is left behind: the first of the
-    two counts, whatever the other thread does.
+    It either ends or is left behind, whichever comes first.
 
     :param work: must not raise.
-    :param when_done: given, on that thread, what came of it, unless it is left behind.
+    :param when_done: called on that thread with the result of *work*, unless the work
+        was left behind.
     """
 
     def __init__(
@@ -44,54 +46,54 @@ class DetachableWork(Generic[_T]):
         self._names = (name, call_id, run_id)
         self._work = work
         self._when_done = when_done
-        #: What came of it, if it has ended.
-        self.done: _T | None = None
-        self._begin: Once[str] = Once()
-        self._fate: Once[str] = Once()
+        #: The result of *work*, once it has ended.
+        self.result: _T | None = None
+        self._beginning: Once[str] = Once()
+        self._end: Once[str] = Once()
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
-            args=(self._do,),
+            args=(self._run,),
             name=f"syncagent-{name}",
             daemon=True,
         )
 
     def start(self) -> None:
-        """Begin.
+        """Start the thread.
 
-        :raises RuntimeError: there is no thread to be had.
+        :raises RuntimeError: the system refuses another thread.
         """
         start_thread(self._thread)
 
     def withdraw(self) -> bool:
-        """Have it never begin, unless it has; tell whether that was so.
+        """Prevent the work from beginning; false if it has begun.
 
-        A signal handler may have raised while the thread was started: nobody else
-        knows whether it ever will be.
+        A signal handler may raise while the thread is started, and then it is unknown
+        whether the thread will ever run.
         """
-        return self._begin.claim(_WITHDRAWN) is _WITHDRAWN
+        return self._beginning.claim(_WITHDRAWN) is _WITHDRAWN
 
-    def _do(self) -> None:
-        if self._begin.claim(_BEGUN) is not _BEGUN:
+    def _run(self) -> None:
+        if self._beginning.claim(_BEGUN) is not _BEGUN:
             return
-        done = self.done = self._work()
-        if self._fate.claim(_ENDED) is _ENDED:
-            self._when_done(done)
+        result = self.result = self._work()
+        if self._end.claim(_ENDED) is _ENDED:
+            self._when_done(result)
         else:
-            strike_out(id(self))
+            remove_abandoned(id(self))
 
     def leave(self, level: int = logging.WARNING) -> bool:
-        """Leave it behind, unless it has ended; tell whether that was so.
+        """Leave the work behind; false if it has ended.
 
-        May be done again, as a signal handler may have raised in the middle of it.
+        May be called again if a signal handler raised in the middle of it.
 
-        :param level: how loudly to log it.
+        :param level: of the log record.
         """
-        if self._fate:
-            return self._fate.value is _LEFT
-        # Entered first, so that whoever ends after the decision finds the entry.
-        note_abandoned(id(self), *self._names, self._thread)
-        if self._fate.claim(_LEFT) is not _LEFT:
-            strike_out(id(self), is_silent=True)
+        if self._end:
+            return self._end.value is _LEFT
+        # Listed first: work that ends right after the decision removes the entry.
+        add_abandoned(id(self), *self._names, self._thread)
+        if self._end.claim(_LEFT) is not _LEFT:
+            remove_abandoned(id(self), is_silent=True)
             return False
         name, _, run_id = self._names
         _log.log(

@@ -8,44 +8,44 @@ from typing import Final
 from ..cancel import CancelToken, Mailbox, clock
 from ..events import BackgroundRequested, RunEvent
 from ..exceptions import Cancelled
+from .context import RunServices
 from .detachable import DetachableWork
-from .invocation import Ending, Host, Invocation
+from .invocation import Ending, Invocation
 
 __all__ = ["Executor"]
 
-#: How long a tool that is told to stop by its timeout has to do so, in seconds, before
-#: it is left behind. On a busy machine, a thread that wakes may need some of it.
+#: Seconds that a tool has to stop after its timeout before it is left behind. On a busy
+#: machine the thread needs some of them only to wake up.
 _UNWINDING: Final = 0.25
-#: How long a process that force has killed may take to be gone, in seconds, before
-#: nobody waits for it any more. It takes a moment.
+#: Seconds to wait for the end of a process that ``force`` has killed.
 _DYING: Final = 2.0
 
-#: What a call has come to, or what happens meanwhile.
+#: The end of a call, or an event to pass on.
 _Mail = tuple[Invocation, Ending] | RunEvent
 
 
 class Executor:
-    """Run calls on the run's own thread, on others, or in processes, as they want.
+    """Runs calls on the run's own thread, on other threads, or in processes.
 
-    Nothing that it has started is there when it has ended, but for what is left behind
-    on purpose; and that is noted.
+    When :meth:`run` has ended, every call that it started has ended too, or was left
+    behind and is listed in :func:`syncagent.abandoned`.
 
     :param token: the run's.
-    :param width: how many may run at once.
-    :param after: looks at a call that has ended; returns whether to make it again.
-    :param leaving: cancelled when whoever drives this wants an event, to leave.
+    :param width: how many calls may run at once.
+    :param after: given a call that has ended; returns true to make it again.
+    :param leaving: cancelled to request a :class:`BackgroundRequested` event.
     """
 
     def __init__(
         self,
-        host: Host,
+        services: RunServices,
         token: CancelToken,
         *,
         width: int,
         after: Callable[[Invocation], bool],
         leaving: CancelToken | None = None,
     ) -> None:
-        self._host = host
+        self._services = services
         self._token = token
         #: Cancelled with the run, and when anything else ends the round.
         self._stop = token.child()
@@ -53,19 +53,19 @@ class Executor:
         self._after = after
         self._mail: Mailbox[_Mail] = Mailbox()
         self._leaving = leaving
-        #: What ends a wait; also a wish for the background, until that is passed on.
+        #: Ends a wait: *token*, and *leaving* until its event was yielded.
         self._wake: CancelToken | None = None
         self._running: dict[Invocation, tuple[DetachableWork[Ending], CancelToken]] = {}
-        self._is_alone = True
+        self._is_sequential = True
 
     def run(self, invocations: Sequence[Invocation]) -> Generator[RunEvent, None, None]:
-        """Make the calls, and yield what happens.
+        """Make the calls, and yield their events.
 
-        Cancellation: no further one begins; those that run are ended by their policies.
+        Cancellation: no further call starts; running ones end by their policies.
 
-        :raises Cancelled: the run was cancelled; all calls that had begun are settled.
+        :raises Cancelled: the run was cancelled; every call that started is settled.
         """
-        self._is_alone = self._width == 1 or len(invocations) == 1
+        self._is_sequential = self._width == 1 or len(invocations) == 1
         try:
             for invocation in invocations:
                 while not self._has_room(invocation):
@@ -81,7 +81,7 @@ class Executor:
             raise
 
     def post(self, event: RunEvent) -> None:
-        """Take what is to be passed on, from any thread."""
+        """Add an event to those of :meth:`run`; called on any thread."""
         self._mail.put(event)
 
     def _has_room(self, invocation: Invocation) -> bool:
@@ -99,20 +99,20 @@ class Executor:
         self._token.checkpoint()
         yield invocation.started()
         self._token.checkpoint()
-        if tool.needs_thread or not (self._is_alone or not tool.parallel):
+        if tool.needs_thread or (tool.parallel and not self._is_sequential):
             self._start(invocation)
             return
         while True:
             token = self._stop.child(tool.timeout)
             try:
-                invocation.end(invocation.perform(self._host, token))
-            except BaseException:  # a signal handler's, just before or after the tool
+                invocation.end(invocation.perform(self._services, token))
+            except BaseException:  # from a signal handler, right before or after
                 invocation.lose()
                 raise
             while (event := self._mail.take()) is not None:
                 assert not isinstance(event, tuple)
                 yield event
-            if invocation.is_open:  # it asks: it is made again with the answer
+            if invocation.is_open:  # it asked, and is called again with the answer
                 return
             if not self._wants_again(invocation):
                 yield invocation.finished()
@@ -120,46 +120,53 @@ class Executor:
             yield from self._begin_again(invocation)
 
     def _wants_again(self, invocation: Invocation) -> bool:
-        """Look at a call that has ended, and tell whether it is made again."""
+        """Show an ended call to the hooks; true to make it again."""
         ending = invocation.ending
         if ending is not None and ending.raised is not None:
             raise ending.raised
         return self._after(invocation) and not self._token.cancelled
 
     def _begin_again(self, invocation: Invocation) -> Iterator[RunEvent]:
-        """Announce that a call is made again; until then it has ended as it has."""
+        """Announce another attempt; the last one counts until then."""
         yield invocation.started()
         self._token.checkpoint()
         invocation.begin_again()
 
     def _start(self, invocation: Invocation) -> None:
-        """Begin a call on a thread of its own."""
+        """Start a call on a thread of its own."""
         assert invocation.tool is not None
         token = self._stop.child(invocation.tool.timeout)
-        call, mail, host = invocation.call, self._mail, self._host
-        errand = DetachableWork(
-            *(call.name, call.call_id, host.run_id),
-            lambda: invocation.perform(host, token),
+        call, mail, services = invocation.call, self._mail, self._services
+        work = DetachableWork(
+            *(call.name, call.call_id, services.run_id),
+            lambda: invocation.perform(services, token),
             lambda ending: mail.put((invocation, ending)),
         )
-        self._running[invocation] = (errand, token)
+        self._running[invocation] = (work, token)
         try:
-            errand.start()
-        except RuntimeError as error:  # no thread to be had
-            words = f"there is no thread for it: {error}"
-            mail.put((invocation, Ending.badly("failed", words)))
+            work.start()
+        except RuntimeError as error:
+            message = f"no thread could be started for this call: {error}"
+            mail.put((invocation, Ending.with_message("failed", message)))
 
     def _receive(self) -> Iterator[RunEvent]:
-        """Wait until something happens, and yield it."""
+        """Wait for the next event or the end of a call, and yield what follows."""
         limits = [at for call in self._running if (at := self._late_at(call))]
-        item = self._mail.get(self._waking(), min(limits, default=None))
+        if self._wake is None:
+            leaving = self._leaving
+            self._wake = (
+                self._token
+                if leaving is None
+                else CancelToken.any_of(self._token, leaving)
+            )
+        item = self._mail.get(self._wake, min(limits, default=None))
         if item is None:
             self._token.checkpoint()
             if self._leaving is not None and self._leaving.cancelled:
                 self._leaving, self._wake = None, self._token
                 yield BackgroundRequested()
             for invocation in list(self._running):
-                # Unless it has just ended: then its mail is on the way.
+                # _leave() is false if it has just ended: its mail is on the way.
                 if _is_past(self._late_at(invocation)) and self._leave(
                     invocation, timed_out=True
                 ):
@@ -170,18 +177,9 @@ class Executor:
         else:
             yield item
 
-    def _waking(self) -> CancelToken:
-        """Return what ends the wait for tools on other threads."""
-        if self._wake is None:
-            token, leaving = self._token, self._leaving
-            self._wake = (
-                token if leaving is None else CancelToken.any_of(token, leaving)
-            )
-        return self._wake
-
     def _take(self, item: tuple[Invocation, Ending]) -> None:
         invocation, ending = item
-        invocation.end(ending)  # first, as what a signal handler raises may come next
+        invocation.end(ending)  # first: a signal handler may raise after this line
         self._running.pop(invocation, None)
 
     def _ended(self, invocation: Invocation) -> Iterator[RunEvent]:
@@ -194,7 +192,7 @@ class Executor:
         self._start(invocation)
 
     def _late_at(self, invocation: Invocation) -> float | None:
-        """Return when a call on a thread is left behind for being late."""
+        """Return when a call on a thread is left behind because of its timeout."""
         tool, (_, token) = invocation.tool, self._running[invocation]
         assert tool is not None
         deadline = token.deadline
@@ -203,9 +201,9 @@ class Executor:
         return deadline + _UNWINDING
 
     def _leave(self, invocation: Invocation, *, timed_out: bool = False) -> bool:
-        """Leave a call behind, unless it has ended."""
-        errand, _ = self._running[invocation]
-        if not errand.leave():
+        """Leave a call behind; false if it has ended."""
+        work, _ = self._running[invocation]
+        if not work.leave():
             return False
         invocation.leave(timed_out=timed_out)
         self._running.pop(invocation)
@@ -214,9 +212,9 @@ class Executor:
     # -- the end -------------------------------------------------------------------
 
     def _wind_down(self) -> BaseException | None:
-        """Wait for what runs as its policy says, and leave the rest behind.
+        """Wait for running calls as their policies say, and leave the rest behind.
 
-        :return: what a tool has raised meanwhile that has to go up.
+        :return: the exception of a tool that ends the run, if there is one.
         """
         ended: list[Invocation] = []
         try:
@@ -230,17 +228,20 @@ class Executor:
                 elif item is None:
                     self._leave_late(since)
         finally:
-            self._let_go()
+            self._collect()
+            for invocation in list(self._running):
+                if not self._leave(invocation):
+                    invocation.lose()
         for invocation in ended:
             if not invocation.is_open:
-                self._after(invocation)  # to look at; it is not made again
+                self._after(invocation)  # for the hooks; no call is made again
         endings = [call.ending for call in ended if call.ending is not None]
         return next((each.raised for each in endings if each.raised is not None), None)
 
     def _wait_for_end(self, since: float) -> _Mail | None:
-        forced = self._host.forced
+        forced = self._services.forced
         limits = [at for call in self._running if (at := self._left_at(call, since))]
-        # Nothing but the end of what it has killed can follow force.
+        # After force only the ends of the killed processes are awaited.
         token = CancelToken() if forced.cancelled else forced
         return self._mail.get(token, min(limits, default=None))
 
@@ -251,10 +252,10 @@ class Executor:
                 self._leave(invocation, timed_out=timed_out)
 
     def _left_at(self, invocation: Invocation, since: float) -> float | None:
-        """Return when a call is left behind that was told to stop at *since*."""
+        """Return when a call that was told to stop at *since* is left behind."""
         tool = invocation.tool
         assert tool is not None
-        forced = self._host.forced.reason
+        forced = self._services.forced.reason
         if forced is not None:
             return forced.at + (_DYING if tool.runs_in_process else 0.0)
         limits = [since + tool.grace] if tool.on_cancel == "abandon" else []
@@ -264,26 +265,19 @@ class Executor:
         return min(limits, default=None)
 
     def _collect(self) -> list[Invocation]:
-        """Take what has ended, and take back what has not begun.
+        """Settle calls that have ended, and withdraw those that have not begun.
 
-        A signal handler may have raised between two steps of ours: then the thread was
-        never started, or its mail was taken out of the box and is lost.
+        A signal handler may have raised between two steps of the executor: then a
+        thread was never started, or its mail was taken out of the mailbox and lost.
         """
         ended: list[Invocation] = []
-        for invocation, (errand, _) in list(self._running.items()):
-            if errand.withdraw():
+        for invocation, (work, _) in list(self._running.items()):
+            if work.withdraw():
                 self._running.pop(invocation)
-            elif errand.done is not None:
-                self._take((invocation, errand.done))
+            elif work.result is not None:
+                self._take((invocation, work.result))
                 ended.append(invocation)
         return ended
-
-    def _let_go(self) -> None:
-        """Settle what is left when nobody can wait any more."""
-        self._collect()
-        for invocation in list(self._running):
-            if not self._leave(invocation):
-                invocation.lose()
 
 
 def _is_past(at: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""Tools whose parameters are given as a JSON schema."""
+"""Signatures of tools whose parameters are given as a JSON schema."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 class RawSignature:
-    """What a JSON schema says about the arguments.
+    """A signature given by a JSON schema.
 
-    Names and top-level types are checked; what is inside is left to the function.
+    Names and top-level types are checked; nested values are left to the function.
 
-    :raises ConfigurationError: it is no schema of an object.
+    :raises ConfigurationError: it is not the schema of an object.
     """
 
     def __init__(
@@ -39,20 +39,20 @@ class RawSignature:
     ) -> None:
         if inspect.iscoroutinefunction(function):
             raise ConfigurationError(
-                f"{function!r} is asynchronous, and syncagent is synchronous: write it "
-                "with def, or call asyncio.run() in a function that is"
+                f"{function!r} is asynchronous, and tools are synchronous: define it "
+                "with def, or call asyncio.run() in a function defined with def"
             )
         self.parameters: dict[str, Any] = {
             "type": "object",
             "properties": {},
-            **_checked(schema),
+            **_plain_schema(schema),
         }
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self.description = read_docstring(getattr(function, "__doc__", None)).summary
         self.context_name = _find_context(function, context_type)
 
     def bind(self, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return what to call the function with.
+        """Return the positional and keyword arguments for the function.
 
         :raises ShapeError: an argument is missing, unknown or of the wrong type.
         """
@@ -66,48 +66,50 @@ class RawSignature:
                     known = ", ".join(properties) or "none"
                     raise ShapeError("$", f"arguments {known}", repr(name))
                 continue
-            _check_type(name, value, properties[name])
+            hint = properties[name]
+            kinds = hint.get("type") if isinstance(hint, dict) else None
+            if isinstance(kinds, str):
+                kinds = [kinds]
+            if isinstance(kinds, list) and not _is_of_type(value, kinds):
+                got = f"{type(value).__name__} ({value!r:.60})"
+                raise ShapeError(f"$.{name}", " or ".join(map(str, kinds)), got)
         return [], dict(arguments)
 
 
-def _checked(schema: Any) -> dict[str, Any]:
-    """Return a copy of *schema*, as JSON has it."""
+def _plain_schema(schema: Any) -> dict[str, Any]:
+    """Return a copy of *schema* made of JSON values."""
     try:
         copy = msgspec.json.decode(msgspec.json.encode(schema))
     except (TypeError, ValueError, RecursionError) as error:
-        raise _refusal(f"it is no JSON: {error}") from None
+        raise _refusal(f"it cannot be encoded as JSON: {error}") from None
     if not isinstance(copy, dict):
         raise _refusal(f"got {schema!r:.80}")
     if copy.get("type", "object") != "object":
         raise _refusal(f"got {copy['type']!r}")
     if not isinstance(copy.get("properties", {}), dict):
-        raise _refusal(f"properties is an object; got {copy['properties']!r:.80}")
+        raise _refusal(f"properties must be an object; got {copy['properties']!r:.80}")
     required = copy.get("required", [])
     are_names = isinstance(required, list) and all(
         isinstance(name, str) for name in required
     )
     if not are_names:
-        raise _refusal(f"required is a list of names; got {required!r:.80}")
+        raise _refusal(f"required must be a list of names; got {required!r:.80}")
     return copy
 
 
 def _refusal(why: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the parameters of a tool are a JSON schema of type object; {why}"
+        f"the parameters of a tool must be a JSON schema of type object; {why}"
     )
 
 
-def _check_type(name: str, value: Any, schema: Any) -> None:
-    said = schema.get("type") if isinstance(schema, dict) else None
-    kinds = [said] if isinstance(said, str) else said
-    if not isinstance(kinds, list):
-        return
+def _is_of_type(value: Any, kinds: list[Any]) -> bool:
     for kind in kinds:
+        # A bool is an int in Python, but not in JSON.
         is_bool = isinstance(value, bool) and kind in ("integer", "number")
         if isinstance(value, _TYPES.get(kind, (object,))) and not is_bool:
-            return
-    expected = " or ".join(map(str, kinds))
-    raise ShapeError(f"$.{name}", expected, f"{type(value).__name__} ({value!r:.60})")
+            return True
+    return False
 
 
 def _find_context(function: Callable[..., Any], context_type: type) -> str | None:
@@ -119,7 +121,7 @@ def _find_context(function: Callable[..., Any], context_type: type) -> str | Non
         hint = parameter.annotation
         if hint is parameter.empty:
             is_context = parameter.name == "ctx"
-        else:  # perhaps in words, perhaps one of several
+        else:  # it may be a string, or part of a union
             is_context = bool(re.search(rf"\b{context_type.__name__}\b", str(hint)))
         if is_context:
             return parameter.name

@@ -1,4 +1,4 @@
-"""What a tool returns, as the model gets to read it."""
+"""The return values and errors of tools, as the model reads them."""
 
 from __future__ import annotations
 
@@ -13,48 +13,43 @@ import msgspec
 from ..exceptions import Cancelled, ToolError
 from ..messages import File, Image, Json, ResultBlock, Text
 
-__all__ = ["RESULT_LIMIT", "content_of", "cut", "json_of", "words_for"]
+__all__ = ["RESULT_LIMIT", "content_of", "cut", "error_text", "json_of"]
 
-#: How many characters of a result the model is given.
+#: Characters of a result that the model gets.
 RESULT_LIMIT: Final = 100_000
-#: How many of an error's message.
+#: Characters of an error message that the model gets.
 _ERROR_LIMIT: Final = 4_000
 _BLOCKS: Final = (Text, Json, Image, File)
-_NO_NUMBERS: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
+_INFINITIES: Final = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 def content_of(value: Any, limit: int = RESULT_LIMIT) -> tuple[ResultBlock, ...]:
-    """Return what *value*, of a tool, is in a conversation.
+    """Return the result blocks for *value*, which a tool has returned.
 
-    Words are words, blocks stay blocks, also several; of everything else JSON is made.
+    A string becomes text, blocks and lists of blocks stay as they are, and anything
+    else becomes JSON.
 
-    :param limit: how many characters are given; the middle of more is left out.
-    :raises ToolError: no JSON can be made of it.
+    :param limit: the number of characters; the middle of a longer text is left out.
+    :raises ToolError: *value* cannot be represented in JSON.
     """
     if value is None:
         return (Text("(no result)"),)
+    is_list = isinstance(value, (list, tuple))
     try:
-        return tuple(_blocks(_parts(value), limit))
+        has_blocks = is_list and any(isinstance(part, _BLOCKS) for part in value)
+        return tuple(_blocks(value if has_blocks else (value,), limit))
     except ToolError:
         raise
-    except Exception as error:  # whatever somebody's class does
+    except Exception as error:  # a user's class may raise anything
         raise ToolError(
             f"the tool has run, but its result, of type {type(value).__name__}, cannot "
-            f"be said in JSON ({words_for(error)}); it should return text, numbers, "
-            "lists, dicts or dataclasses"
+            f"be converted to JSON ({error_text(error)}); it should return text, "
+            "numbers, lists, dicts or dataclasses"
         ) from None
 
 
-def _parts(value: Any) -> Iterable[Any]:
-    is_list = isinstance(value, (list, tuple))
-    if is_list and any(isinstance(part, _BLOCKS) for part in value):
-        parts: Iterable[Any] = value
-        return parts
-    return (value,)
-
-
 def _blocks(parts: Iterable[Any], limit: int) -> Iterator[ResultBlock]:
-    """Yield blocks, whose words are together not longer than *limit*."""
+    """Yield the blocks of *parts*, with at most *limit* characters of text in all."""
     left_out = 0
     for part in parts:
         block = _block(part, limit)
@@ -75,40 +70,36 @@ def _block(value: Any, limit: int) -> str | Json | Image | File:
     if isinstance(value, Text):
         return value.text
     if isinstance(value, str):
-        return str.__str__(value)  # not what a class that is more says about itself
+        return str.__str__(value)  # a subclass may have its own __str__
     if isinstance(value, (bytes, bytearray)):
         raise ToolError(
-            "the tool has run, but returned bytes; it should return text, or "
+            "the tool has run, but returned bytes; it should return text, "
             "Image(data=...) or File(data=...)"
         )
-    return _json(value.value if isinstance(value, Json) else value, limit)
+    encoded = json_of(value.value if isinstance(value, Json) else value)
+    if len(encoded) > limit:
+        return encoded.decode()
+    # Decoded again: the block must equal what is sent, and share nothing with the tool.
+    plain = msgspec.json.decode(encoded)
+    return plain if isinstance(plain, str) else Json(plain)  # an enum, a date
 
 
 def json_of(value: Any) -> bytes:
-    """Return what *value* is in JSON, as a model can read it.
+    """Return *value* as JSON that a model can read.
 
-    :raises Exception: it is nothing; somebody's class may raise whatever it likes.
+    :raises Exception: JSON cannot represent it, or a user's class raised.
     """
     encoded = msgspec.json.encode(value, enc_hook=_builtins)
-    if b"null" in encoded:  # that may have been no number, for which JSON has no word
+    if b"null" in encoded:  # it may stand for NaN, which JSON does not have
         plain = msgspec.to_builtins(value, enc_hook=_builtins, str_keys=True)
         encoded = msgspec.json.encode(_without_nan(plain))
     return encoded
 
 
-def _json(value: Any, limit: int) -> str | Json:
-    encoded = json_of(value)
-    if len(encoded) > limit:
-        return encoded.decode()
-    # Decoded again, so that it is what is sent, and nobody else can change it.
-    plain = msgspec.json.decode(encoded)
-    return plain if isinstance(plain, str) else Json(plain)  # an enum, a date
-
-
 def _without_nan(value: Any) -> Any:
-    """Return plain data with words in place of what is no number."""
+    """Return plain data with strings in place of NaN and the infinities."""
     if isinstance(value, float) and not math.isfinite(value):
-        return _NO_NUMBERS.get(value, "NaN")
+        return _INFINITIES.get(value, "NaN")
     if isinstance(value, dict):
         return {key: _without_nan(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -117,7 +108,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def _builtins(value: Any) -> Any:
-    """Make something of what msgspec does not know."""
+    """Convert a value that msgspec does not support."""
     dump = getattr(value, "model_dump", None)  # pydantic's
     if callable(dump):
         return dump(mode="json")
@@ -133,12 +124,13 @@ def _builtins(value: Any) -> Any:
         keys = getattr(value, "keys", None)  # of a mapping, or of a row of sqlite3
         is_mapping = callable(keys)
         return dict(value) if is_mapping else list(value)
-    raise TypeError(f"no JSON is known for {type(value).__name__}")
+    raise TypeError(f"{type(value).__name__} has no JSON representation")
 
 
 def cut(text: str, limit: int) -> str:
-    """Return *text* without its middle if it is too long, and fit to be sent."""
-    text = _sendable(text)
+    """Return *text* without its middle if it is too long, and without surrogates."""
+    if not text.isascii():  # JSON cannot hold half a surrogate pair
+        text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) <= limit:
         return text
     head, tail = -(-limit * 3 // 4), limit // 4
@@ -147,22 +139,15 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:head]}\n[... {left_out} characters left out ...]\n{end}"
 
 
-def _sendable(text: str) -> str:
-    """Return *text* without halves of characters, which no JSON can hold."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def words_for(error: BaseException) -> str:
-    """Say what went wrong in a tool, for the model."""
+def error_text(error: BaseException) -> str:
+    """Return the message of a tool's error, for the model."""
     try:
-        said = str(error)
-    except Exception:  # somebody's __str__
-        said = ""
+        message = str(error)
+    except Exception:  # a user's __str__ may raise anything
+        message = ""
     name = type(error).__name__
     if isinstance(error, (ToolError, Cancelled)):
-        words = said or name
+        text = message or name
     else:
-        words = f"{name}: {said}" if said else name
-    return cut(words, _ERROR_LIMIT)
+        text = f"{name}: {message}" if message else name
+    return cut(text, _ERROR_LIMIT)

@@ -1,15 +1,15 @@
-"""How a tool is to be called."""
+"""The settings of a tool."""
 
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from .._checks import check_number
 from ..exceptions import ConfigurationError
 from .context import ToolContext
 from .results import RESULT_LIMIT
@@ -18,18 +18,18 @@ __all__ = ["Isolation", "NeedsApproval", "OnCancel", "ToolSettings", "checked_na
 
 OnCancel = Literal["wait", "abandon", "kill"]
 Isolation = Literal["thread", "process"]
-#: Is it to be approved? Given the arguments and the context, or known beforehand. Words
-#: are a yes, and tell whoever is asked why.
+#: Whether a call needs approval: a boolean, or a function of the arguments and the
+#: context. A string means yes, and is the reason shown in the question.
 NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], bool | str]
 
-#: What every provider takes for the name of a tool.
+#: The names of tools that every provider accepts.
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
 
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tool is to be called; :func:`syncagent.tool` says what each of it means.
+    """The settings of a tool; :func:`syncagent.tool` documents them.
 
-    :raises ConfigurationError: something of it cannot be.
+    :raises ConfigurationError: a setting has an invalid value.
     """
 
     name: str | None = None
@@ -52,7 +52,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise _wrong("isolation", "None, 'thread' or 'process'", self.isolation)
         if self.on_cancel == "kill" and self.isolation == "thread":
             raise ConfigurationError(
-                "a thread cannot be killed; use isolation='process', or "
+                "on_cancel='kill' cannot stop a thread; use isolation='process', or "
                 "on_cancel='abandon'"
             )
         for name in ("name", "description", "requires_auth"):
@@ -62,51 +62,42 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("parallel", "idempotent"):
             if not isinstance(getattr(self, name), bool):
                 raise _wrong(name, "True or False", getattr(self, name))
-        self._check_numbers()
+        check_number("grace", self.grace, unit="seconds")
+        check_number(
+            "timeout", self.timeout, is_positive=True, allow_none=True, unit="seconds"
+        )
+        check_number(
+            "result_limit", self.result_limit, is_integer=True, unit="characters"
+        )
         _check_approval(self.requires_approval)
-
-    def _check_numbers(self) -> None:
-        timeout, limit = self.timeout, self.result_limit
-        if not (_is_number(self.grace) and self.grace >= 0):
-            raise _wrong("grace", "a number of seconds, 0 for none", self.grace)
-        if timeout is not None and not (_is_number(timeout) and timeout > 0):
-            what = "a number of seconds above 0, or None for no limit"
-            raise _wrong("timeout", what, timeout)
-        if not (_is_number(limit) and isinstance(limit, int)) or limit < 0:
-            raise _wrong("result_limit", "a number of characters", limit)
 
 
 def checked_name(name: str) -> str:
-    """Return *name*, if providers take it for that of a tool.
+    """Return *name* if every provider accepts it as the name of a tool.
 
-    :raises ConfigurationError: they do not.
+    :raises ConfigurationError: it is not accepted.
     """
     if not _NAME.match(name):
         raise ConfigurationError(
-            f"no provider takes {name!r} for the name of a tool; use letters, digits, "
-            "_ and -, at most 64, for example with name='...'"
+            f"{name!r} is not a valid name for a tool; use at most 64 letters, digits, "
+            "_ and -, for example with name='...'"
         )
     return name
 
 
-def _check_approval(needs: Any) -> None:
-    if isinstance(needs, bool):
+def _check_approval(policy: Any) -> None:
+    if isinstance(policy, bool):
         return
-    if not callable(needs):
-        raise _wrong("requires_approval", "True, False or a function", needs)
+    if not callable(policy):
+        raise _wrong("requires_approval", "True, False or a function", policy)
     try:
-        inspect.signature(needs).bind({}, None)
+        inspect.signature(policy).bind({}, None)
     except TypeError:
-        what = "a function of the arguments and the context"
-        raise _wrong("requires_approval", what, needs) from None
-    except ValueError:  # a builtin: nobody knows
+        kind = "a function of the arguments and the context"
+        raise _wrong("requires_approval", kind, policy) from None
+    except ValueError:  # a builtin without a signature
         pass
 
 
-def _wrong(name: str, what: str, value: object) -> ConfigurationError:
-    return ConfigurationError(f"{name} is {what}; got {value!r:.80}")
-
-
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
+def _wrong(name: str, kind: str, value: object) -> ConfigurationError:
+    return ConfigurationError(f"{name} must be {kind}; got {value!r:.80}")

@@ -1,4 +1,4 @@
-"""A tool: a plain function, and how it is to be called."""
+"""Tools: plain functions with their settings."""
 
 from __future__ import annotations
 
@@ -20,45 +20,47 @@ __all__ = ["AnyTool", "Tool", "as_tool", "tool"]
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-#: Where a function keeps the tool that was made of it.
-_KEPT: Final = "__syncagent_tool__"
+#: The attribute of a function that holds the tool made of it.
+_ATTRIBUTE: Final = "__syncagent_tool__"
 
 
 class Tool(Generic[_P, _R]):
-    """A function that a model may call; see :func:`tool` for what all of it means.
+    """A function that a model may call; :func:`tool` documents the settings.
 
-    It can still be called like the function that it was made of.
+    It can still be called like the function it was made of.
 
     :param settings: those of :func:`tool`.
     """
 
     def __init__(self, function: Callable[_P, _R], **settings: Any) -> None:
         if not callable(function):
-            raise ConfigurationError(f"a tool is made of a function; got {function!r}")
-        given = self._settings = ToolSettings(**settings)
+            raise ConfigurationError(
+                f"a tool must be made of a function; got {function!r}"
+            )
+        options = self._settings = ToolSettings(**settings)
         self.function = function
-        self.isolation = given.isolation
-        self.on_cancel: OnCancel = given.on_cancel or (
-            "kill" if given.isolation == "process" else "wait"
+        self.isolation = options.isolation
+        self.on_cancel: OnCancel = options.on_cancel or (
+            "kill" if options.isolation == "process" else "wait"
         )
-        self.grace = given.grace
-        self.timeout = given.timeout
-        self.requires_approval = given.requires_approval
-        self.requires_auth = given.requires_auth
-        self.parallel = given.parallel
-        self.idempotent = given.idempotent
-        self.result_limit = given.result_limit
+        self.grace = options.grace
+        self.timeout = options.timeout
+        self.requires_approval = options.requires_approval
+        self.requires_auth = options.requires_auth
+        self.parallel = options.parallel
+        self.idempotent = options.idempotent
+        self.result_limit = options.result_limit
         self.__doc__ = getattr(function, "__doc__", None)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__wrapped__ = function
         self._signature: Signature | RawSignature | None = None
         self._spec: ToolSpec | None = None
-        if not _is_method_to_be(function):  # that is bound, and read, later
-            self.spec  # noqa: B018 - what is wrong with it is said at once
+        if not _is_unbound_method(function):  # that one is read when it is bound
+            self.spec  # noqa: B018 - raises errors here rather than at the first run
 
     @property
     def signature(self) -> Signature | RawSignature:
-        """Its parameters, as the model and as Python see them."""
+        """The parameters, as JSON schema and as Python arguments."""
         if self._signature is None:
             raw = self._settings.parameters
             if raw is None:
@@ -71,38 +73,37 @@ class Tool(Generic[_P, _R]):
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told about it."""
+        """Its description for the model."""
         if self._spec is None:
-            signature = self.signature
-            given = self._settings
+            signature, options = self.signature, self._settings
             self._spec = ToolSpec(
-                checked_name(given.name or signature.name),
-                given.description or signature.description,
+                checked_name(options.name or signature.name),
+                options.description or signature.description,
                 signature.parameters,
             )
             if self.runs_in_process:
                 from .processes.call import find_target
 
-                find_target(self.function)  # what cannot be found is said at once
+                find_target(self.function)  # raises if a worker cannot import it
         return self._spec
 
     @property
     def name(self) -> str:
-        """What the model calls it."""
+        """Its name for the model."""
         return self.spec.name
 
     @property
     def runs_in_process(self) -> bool:
-        """Does it run in a process of its own?"""
+        """True if it runs in a worker process."""
         return self.isolation == "process" or self.on_cancel == "kill"
 
     @property
     def needs_thread(self) -> bool:
-        """Can it not run on the run's own thread, even if nothing else runs?"""
+        """True if it cannot run on the run's own thread, even alone."""
         if self.runs_in_process:
             return self.on_cancel == "abandon"
-        is_left = self.on_cancel == "abandon" or self.timeout is not None
-        return is_left or self.isolation == "thread"
+        can_be_left = self.on_cancel == "abandon" or self.timeout is not None
+        return can_be_left or self.isolation == "thread"
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""
@@ -147,73 +148,76 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """Make a tool of a function: ``@tool``, or ``@tool(timeout=10)``.
 
-    Name, description and JSON schema come from its name, signature, type hints and
-    docstring (Google, NumPy or ``:param:`` style).
+    Name, description and JSON schema come from the name, the signature, the type hints
+    and the docstring (Google, NumPy or ``:param:`` style).
 
-    :param name: in place of the function's.
-    :param description: in place of the docstring's.
-    :param parameters: a JSON schema in place of what the hints say; the function is
-        then called with whatever the model gives, by name.
-    :param on_cancel: ``wait``: let it finish; it may look at its
+    :param name: replaces the function's.
+    :param description: replaces the docstring's.
+    :param parameters: a JSON schema that replaces the type hints; the function is then
+        called with the model's arguments, by name.
+    :param on_cancel: ``wait``: let it finish; it may check its
         :class:`~syncagent.tools.context.ToolContext` and stop by itself. ``abandon``:
         leave it behind on its thread after *grace* seconds. ``kill``: run it in a
-        process of its own, and kill that with all that it has started.
+        worker process, and kill that with everything it has started.
     :param grace: seconds between being told to stop and being left behind.
-    :param timeout: seconds after which the run goes on without it. Unless it is in a
-        process of its own it then runs on a thread of its own.
-    :param isolation: run it on a ``thread`` or in a ``process`` of its own.
+    :param timeout: seconds after which the run continues without it. A tool with a
+        timeout runs on its own thread, unless it runs in a process.
+    :param isolation: run it on its own ``thread`` or in a ``process``.
     :param requires_approval: ask before it is called; or a function of the arguments
-        and the context that says whether to, with words if there is a reason to tell.
-    :param requires_auth: whose credentials it needs, in ``ctx.credentials``. They are
-        asked for once, and again if the tool raises
-        :exc:`~syncagent.exceptions.AuthenticationFailed`.
-    :param parallel: may others run at the same time?
-    :param idempotent: is it the same to call it twice as once? Then a call that was
-        running when its process ended is made again by :meth:`syncagent.Agent.load`.
-    :param result_limit: how many characters of its result the model is given.
-    :raises ConfigurationError: no tool can be made of it; the message says why.
+        and the context that returns whether to ask, or the reason as a string.
+    :param requires_auth: the provider whose credentials it needs, in
+        ``ctx.credentials``. The user is asked for them once, and again if the tool
+        raises :exc:`~syncagent.exceptions.AuthenticationFailed`.
+    :param parallel: true if other tools may run at the same time.
+    :param idempotent: true if calling it twice has the same effect as once. Then a
+        call that was running when its process ended is made again by
+        :meth:`syncagent.Agent.load`.
+    :param result_limit: the number of characters of its result that the model gets.
+    :raises ConfigurationError: the function or a setting is invalid.
     """
     if function is not None:
         return Tool(function, **settings)
-    return lambda given: Tool(given, **settings)
+    return lambda decorated: Tool(decorated, **settings)
 
 
-def as_tool(given: Any) -> AnyTool:
-    """Return the tool that *given* is, or the one that is made of it, always the same.
+def as_tool(candidate: Any) -> AnyTool:
+    """Return *candidate*, a tool, a function or an agent, as a tool.
 
-    :raises ConfigurationError: none can be.
+    The same function always gives the same tool.
+
+    :raises ConfigurationError: it is none of these.
     """
-    if isinstance(given, Tool):
-        given.spec  # noqa: B018 - a method that was never bound is no tool
-        return given
-    inner = getattr(given, "__func__", None)
+    if isinstance(candidate, Tool):
+        candidate.spec  # noqa: B018 - raises for a method that was never bound
+        return candidate
+    inner = getattr(candidate, "__func__", None)
     if isinstance(inner, Tool):  # a class method, since Python 3.13
-        return as_tool(inner.__get__(given.__self__, None))
-    make = getattr(given, "as_tool", None)
+        return as_tool(inner.__get__(candidate.__self__, None))
+    make = getattr(candidate, "as_tool", None)
     if callable(make):
         made: AnyTool = make()
         return made
-    if not callable(given):
+    if not callable(candidate):
         raise ConfigurationError(
-            f"tools are functions, Tool objects or agents; got {given!r:.80}"
+            f"tools must be functions, Tool objects or agents; got {candidate!r:.80}"
         )
-    kept = getattr(given, "__dict__", {}).get(_KEPT)
-    if isinstance(kept, Tool) and kept.function is given:
-        return kept
-    tool: AnyTool = Tool(given)
+    existing = getattr(candidate, "__dict__", {}).get(_ATTRIBUTE)
+    if isinstance(existing, Tool) and existing.function is candidate:
+        return existing
+    tool: AnyTool = Tool(candidate)
     try:
-        setattr(given, _KEPT, tool)
+        setattr(candidate, _ATTRIBUTE, tool)
     except AttributeError:  # a bound method, a builtin
         pass
     return tool
 
 
-def _is_method_to_be(function: Any) -> bool:
-    """Is it a function in the body of a class, not bound to ``self`` or ``cls`` yet?"""
+def _is_unbound_method(function: Any) -> bool:
+    """True for a function in a class body that takes ``self`` or ``cls``."""
     code = getattr(function, "__code__", None)
     name = getattr(function, "__qualname__", "")
-    before, _, _ = name.rpartition(".")
-    in_class = bool(before) and not before.endswith("<locals>")
+    scope, _, _ = name.rpartition(".")
+    in_class = bool(scope) and not scope.endswith("<locals>")
     names: tuple[str, ...] = () if code is None else code.co_varnames
     is_bound = hasattr(function, "__self__")
     return in_class and not is_bound and names[:1] in (("self",), ("cls",))

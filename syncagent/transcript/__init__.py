@@ -1,4 +1,11 @@
-"""The transcript of an agent: messages, made valid to send."""
+"""The transcript of an agent: its messages, made valid to send.
+
+=======================  ===============================================================
+:mod:`~.transcript`      the messages, and how dialects have encoded them
+:mod:`~.turns`           messages as alternating turns that every provider accepts
+:mod:`~.repair`          messages in a valid order, each call with one result
+=======================  ===============================================================
+"""
 
 from .repair import NO_RESULT, SILENCE, repaired
 from .transcript import Piece, Transcript

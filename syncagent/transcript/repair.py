@@ -1,7 +1,8 @@
-"""Make messages valid to send: deterministic, and the same when done twice.
+"""Repair messages, so that they are valid to send.
 
-What is right: a user first; then user and assistant in turns; for every tool call
-exactly one result, in the message right after it; nothing that is empty.
+Valid messages begin with the user's; user and assistant alternate; every tool call has
+exactly one result, in the message right after it; nothing is empty. A repair is
+deterministic, and changes nothing in valid messages.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from ..messages import (
 
 __all__ = ["NO_RESULT", "SILENCE", "repaired"]
 
-#: What stands for a result that is not there.
+#: The text of a missing result.
 NO_RESULT: Final = "Interrupted: this call has no result."
-#: What stands for a user who has not said anything.
+#: The text of a missing user message.
 SILENCE: Final = "(continue)"
 
 _Note = Callable[[str], object]
@@ -37,20 +38,20 @@ _Note = Callable[[str], object]
 def repaired(
     messages: Sequence[Message], begin: int = 0, *, note: _Note = lambda problem: None
 ) -> list[Message]:
-    """Return *messages* from number *begin* on, as they should be.
+    """Return *messages*, starting with number *begin*, repaired.
 
-    :param begin: the number of an answer, or 0: what is before is taken to be right.
-    :param note: called with what is wrong, in words, for each thing that is changed.
+    :param begin: the number of an assistant message, or 0; those before are valid.
+    :param note: called with a description of each problem.
     """
     made: list[Message] = []
     number = begin
     while number < len(messages):
         message = messages[number]
         if isinstance(message, AssistantMessage):
-            answer = _answer(message, number, note)
+            assistant = _cleaned(message, number, note)
             number += 1
         else:
-            answer = None
+            assistant = None
         rest: list[Message] = []
         first = number
         while number < len(messages):
@@ -59,17 +60,17 @@ def repaired(
                 break
             rest.append(following)
             number += 1
-        if answer is not None:
-            _add_answer(made, answer, number, note, is_begin=begin == 0)
-        calls = () if answer is None else answer.tool_calls
+        if assistant is not None:
+            _add_assistant(made, assistant, number, note, is_begin=begin == 0)
+        calls = () if assistant is None else assistant.tool_calls
         _add_rest(made, rest, calls, first, note)
     return made
 
 
-def _answer(
+def _cleaned(
     message: AssistantMessage, number: int, note: _Note
 ) -> AssistantMessage | None:
-    """Return an answer without what is empty, or there twice; None if that is all."""
+    """Return a message without empty blocks and repeated calls, or None if empty."""
     seen: set[str] = set()
     kept: list[AssistantBlock] = []
     for block in message.content:
@@ -95,9 +96,9 @@ def _is_empty(block: object) -> bool:
     return not block.text.strip() and not block.signature
 
 
-def _add_answer(
+def _add_assistant(
     made: list[Message],
-    answer: AssistantMessage,
+    message: AssistantMessage,
     number: int,
     note: _Note,
     *,
@@ -106,22 +107,20 @@ def _add_answer(
     before = made[-1] if made else None
     if before is None:
         if is_begin:
-            note("the user does not come first")
+            note("the first message is not the user's")
             made.append(UserMessage((Text(SILENCE),)))
-        made.append(answer)
+        made.append(message)
     elif isinstance(before, AssistantMessage):
-        note(f"message {number - 1} is a second answer in a row")
-        made[-1] = _joined(before, answer)
+        note(f"message {number - 1} is a second assistant message in a row")
+        # Signatures go back to their provider only, so both must be of the same.
+        is_same = before.provider == message.provider
+        made[-1] = msgspec.structs.replace(
+            message,
+            content=(*before.content, *message.content),
+            provider=message.provider if is_same else "",
+        )
     else:
-        made.append(answer)
-
-
-def _joined(first: AssistantMessage, second: AssistantMessage) -> AssistantMessage:
-    # What providers want back unchanged goes back only if all of it is of one.
-    provider = first.provider if first.provider == second.provider else ""
-    return msgspec.structs.replace(
-        second, content=(*first.content, *second.content), provider=provider
-    )
+        made.append(message)
 
 
 def _add_rest(
@@ -131,55 +130,48 @@ def _add_rest(
     first: int,
     note: _Note,
 ) -> None:
-    """Add what follows an answer: one result for each of its calls, and words."""
-    should: list[Message] = []
-    wanted = {call.call_id: call for call in calls}
-    given = _results(rest, wanted, note)
-    if wanted:
-        results = tuple(
-            given.get(call_id) or _no_result(call) for call_id, call in wanted.items()
-        )
-        should.append(ToolMessage(results))
-    words = _words(rest)
+    """Add the rest of a turn: one result for each call, and the user's blocks."""
+    valid: list[Message] = []
+    open_calls = {call.call_id: call for call in calls}
+    results = _results(rest, open_calls, note)
+    if open_calls:
+        valid.append(ToolMessage(tuple(results.values())))
+    content: list[UserBlock] = []
+    for message in rest:
+        if isinstance(message, UserMessage):
+            content += [block for block in message.content if not _is_empty(block)]
     before = made[-1] if made else None
-    if words and not should and isinstance(before, UserMessage):
-        # The answer between them was empty, and is gone.
-        made[-1] = UserMessage((*before.content, *words))
-    elif words:
-        should.append(UserMessage(words))
-    if should == list(rest):
+    if content and not valid and isinstance(before, UserMessage):
+        # The assistant message between them was empty, and is dropped.
+        made[-1] = UserMessage((*before.content, *content))
+    elif content:
+        valid.append(UserMessage(tuple(content)))
+    if valid == list(rest):
         made += rest
     else:
         if rest:
-            note(f"message {first} and those after it come in no order to be sent in")
-        made += should
+            note(f"message {first} and those after it are not in a valid order")
+        made += valid
 
 
 def _results(
-    rest: Iterable[Message], wanted: dict[str, ToolCall], note: _Note
+    rest: Iterable[Message], calls: dict[str, ToolCall], note: _Note
 ) -> dict[str, ToolResult]:
-    given: dict[str, ToolResult] = {}
+    """Return one result for each of the *calls*, in their order."""
+    found: dict[str, ToolResult] = {}
     for message in rest:
         for result in message.content if isinstance(message, ToolMessage) else ():
-            if result.call_id not in wanted:
-                note(f"there is a result of {result.call_id!r}, which nobody called")
-            elif result.call_id in given:
+            if result.call_id not in calls:
+                note(f"the result of {result.call_id!r} has no call")
+            elif result.call_id in found:
                 note(f"there are two results of {result.call_id!r}")
             else:
-                given[result.call_id] = result
-    for call_id in wanted:
-        if call_id not in given:
+                found[result.call_id] = result
+    results: dict[str, ToolResult] = {}
+    for call_id, call in calls.items():
+        if call_id not in found:
             note(f"the call {call_id!r} has no result")
-    return given
-
-
-def _words(rest: Iterable[Message]) -> tuple[UserBlock, ...]:
-    said: list[UserBlock] = []
-    for message in rest:
-        if isinstance(message, UserMessage):
-            said += [block for block in message.content if not _is_empty(block)]
-    return tuple(said)
-
-
-def _no_result(call: ToolCall) -> ToolResult:
-    return ToolResult(call.call_id, (Text(NO_RESULT),), is_error=True, name=call.name)
+        results[call_id] = found.get(call_id) or ToolResult(
+            call.call_id, (Text(NO_RESULT),), is_error=True, name=call.name
+        )
+    return results

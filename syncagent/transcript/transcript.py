@@ -1,9 +1,7 @@
-"""The transcript of an agent, encoded once per message.
+"""The messages of an agent, which dialects encode once each.
 
-Providers want a user first, user and assistant in turns, and for every tool call an id
-of its own and one result, right after it. :func:`turns` makes that of any messages
-whatever, also of those that a crash, a cancel, another provider or somebody's editor
-has left. It changes nothing that is right.
+A conversation only grows at its end, so the encoded form of its beginning is kept for
+every dialect: a turn costs as much as the messages that are new.
 """
 
 from __future__ import annotations
@@ -21,33 +19,33 @@ __all__ = [
     "Transcript",
 ]
 
-#: A part of what is sent.
+#: A part of an encoded conversation.
 Piece = bytes | bytearray
 
 
 def _checked(message: object) -> Message:
     if not isinstance(message, (UserMessage, AssistantMessage, ToolMessage)):
         raise ConfigurationError(
-            f"{message!r:.80} is no message; say UserMessage.of('...'), or make some "
-            "of JSON with syncagent.messages.decode_messages()"
+            f"{message!r:.80} is not a message; write UserMessage.of('...'), or decode "
+            "JSON with syncagent.messages.decode_messages()"
         )
     return message
 
 
 class _Memo:
-    """What one dialect has made of a transcript so far."""
+    """The encoded form of a transcript in one dialect."""
 
     def __init__(self) -> None:
-        #: How many messages are in :attr:`settled`; what follows is an answer.
+        #: The number of messages in :attr:`settled`; the next is the assistant's.
         self.count = 0
         self.settled = bytearray()
         #: The ids of tool calls in there.
         self.ids: set[str] = set()
-        #: The turns behind those, which may still grow, and what they were made into.
+        #: The turns after those, which may still grow, and their encoded form.
         self.open: dict[int, tuple[Turn, bytes]] = {}
 
     def copy(self) -> _Memo:
-        """Return one of its own."""
+        """Return an independent copy."""
         other = _Memo()
         other.count, other.settled = self.count, self.settled.copy()
         other.ids, other.open = self.ids.copy(), self.open.copy()
@@ -57,11 +55,11 @@ class _Memo:
 class Transcript(Sequence[Message]):
     """The messages of a conversation, in order. It belongs to one thread.
 
-    It remembers what dialects have made of its messages, so that a turn costs what is
-    new, and not the whole conversation.
+    It remembers how dialects have encoded its messages, so that a turn costs as much
+    as what is new, and not as the whole conversation.
 
-    :param messages: to begin with; a string is what the user says.
-    :raises ConfigurationError: one of them is none.
+    :param messages: the first messages; a string is a user message.
+    :raises ConfigurationError: one of them is not a message.
     """
 
     def __init__(self, messages: Iterable[Message] | str = ()) -> None:
@@ -69,55 +67,55 @@ class Transcript(Sequence[Message]):
             messages = [UserMessage.of(messages)]
         self._messages = [_checked(message) for message in messages]
         self._memos: dict[str, _Memo] = {}
-        #: What is before this number was found to be right.
-        self._sound = 0
+        #: The messages before this number are known to be valid.
+        self._valid = 0
 
     def append(self, message: Message) -> None:
         """Add a message.
 
-        :raises ConfigurationError: it is none.
+        :raises ConfigurationError: it is not a message.
         """
         self._messages.append(_checked(message))
 
     def truncate(self, length: int) -> None:
-        """Drop all messages but the first so many."""
+        """Drop all messages except the first *length*."""
         del self._messages[length:]
         self._memos.clear()
-        self._sound = 0
+        self._valid = 0
 
     def validate(self) -> list[str]:
-        """Return what keeps it from being sent as it is, in words; nothing is best."""
+        """Return the problems that a repair would cure; empty if it is valid."""
         problems: list[str] = []
         repaired(self._messages, note=problems.append)
         return problems
 
     def repair(self) -> None:
-        """Make it valid to send; changes nothing that is right.
+        """Make it valid to send; valid messages stay as they are.
 
-        It looks only at what is new since the last time.
+        Only messages that are new since the last time are checked.
         """
-        begin = self._sound
-        should = repaired(self._messages, begin)
-        if should != self._messages[begin:]:
-            self._messages[begin:] = should
+        begin = self._valid
+        valid = repaired(self._messages, begin)
+        if valid != self._messages[begin:]:
+            self._messages[begin:] = valid
             self._memos.clear()
-        # What follows the last answer may still change.
+        # Messages after the last assistant message may still change.
         for number in range(len(self._messages) - 1, begin, -1):
             if isinstance(self._messages[number], AssistantMessage):
-                self._sound = number
+                self._valid = number
                 break
 
     def repaired(self) -> list[Message]:
         """Return the messages as :meth:`repair` would make them."""
-        begin = self._sound
+        begin = self._valid
         return self._messages[:begin] + repaired(self._messages, begin)
 
     def copy(self) -> Transcript:
-        """Return one of its own, with the same messages and what is known of them."""
+        """Return an independent copy, with the same messages and encoded forms."""
         other = Transcript()
         other._messages = self._messages.copy()
         other._memos = {name: memo.copy() for name, memo in self._memos.items()}
-        other._sound = self._sound
+        other._valid = self._valid
         return other
 
     def encode(
@@ -126,18 +124,18 @@ class Transcript(Sequence[Message]):
         encode: Callable[[Turn], bytes],
         encode_last: Callable[[Turn], bytes] | None = None,
     ) -> list[Piece]:
-        """Return all turns in the words of *dialect*, with commas between them.
+        """Return all turns encoded for *dialect*, with commas between them.
 
-        Each is encoded once, and again only if it has grown. They come in pieces, so
-        that those of a long conversation are copied once, into the payload.
+        Each turn is encoded once, and again only if it has grown. The result comes in
+        pieces, so that a long conversation is copied once, into the payload.
 
-        :param encode: makes JSON, or several with commas between them, of a turn.
-        :param encode_last: the same for the last one, if that is special.
+        :param encode: encodes a turn, as one JSON value or several with commas.
+        :param encode_last: encodes the last turn, if that is special.
         """
         memo = self._memos.setdefault(dialect, _Memo())
         try:
             return self._encode(memo, encode, encode_last)
-        except BaseException:  # half of what is remembered would be said twice
+        except BaseException:  # a half-updated memo would send turns twice
             self._memos.pop(dialect, None)
             raise
 

@@ -1,9 +1,9 @@
-"""A transcript as turns that every provider accepts.
+"""Messages as alternating turns that every provider accepts.
 
-Providers want a user first, user and assistant in turns, and for every tool call an id
-of its own and one result, right after it. :func:`turns` makes that of any messages
-whatever, also of those that a crash, a cancel, another provider or somebody's editor
-has left. It changes nothing that is right.
+Providers want the user first, user and assistant to alternate, and for every tool call
+an id of its own and one result, right after it. :func:`turns` makes such turns of any
+messages, also of those that a crash, a cancel, another provider or a text editor has
+left. Valid messages stay as they are.
 """
 
 from __future__ import annotations
@@ -34,35 +34,33 @@ __all__ = [
     "turns",
 ]
 
-#: What stands for a user who has not said anything.
+#: The content of a missing user turn.
 _SILENCE: Final = (Text(SILENCE),)
 
 
-#: What not every provider takes in the id of a call; and how long one may be, with a
-#: number behind it.
+#: Characters that some providers reject in the id of a call.
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
-
-
-_LONGEST_ID: Final = 56
+#: Length of an id; a number may follow it.
+_MAX_ID: Final = 56
 
 
 class UserTurn(msgspec.Struct, frozen=True):
-    """What goes to the model: results of all calls before it, then words."""
+    """A turn of the user: the results of all calls before it, then other content."""
 
-    #: The number of the first message that it is made of.
+    #: The number of its first message.
     start: int
     results: tuple[ToolResult, ...] = ()
     content: tuple[UserBlock, ...] = ()
 
 
 class AssistantTurn(msgspec.Struct, frozen=True):
-    """What came from a model, perhaps in several messages."""
+    """A turn of the model, in one message or several."""
 
-    #: The number of the first message that it is made of.
+    #: The number of its first message.
     start: int
     messages: tuple[AssistantMessage, ...] = ()
-    #: The tool calls, by the ids that they have in the messages; their own are fit to
-    #: be sent, and no other call has them.
+    #: The tool calls by their ids in the messages. Their own ids are valid for every
+    #: provider, and unique.
     calls: dict[str, ToolCall] = {}
 
 
@@ -76,15 +74,15 @@ def turns(
     is_beginning: bool = True,
     taken: Collection[str] = (),
 ) -> Iterator[Turn]:
-    """Yield what is to be sent for *messages*, from number *begin* on.
+    """Yield the turns of *messages*, starting with number *begin*.
 
-    :param begin: the number of an answer, or 0.
-    :param is_beginning: has nothing been sent before?
+    :param begin: the number of an assistant message, or 0.
+    :param is_beginning: True if no turn comes before.
     :param taken: ids of tool calls before *begin*.
     """
     ids: set[str] = set()
     pending: AssistantTurn | None = None
-    asked: dict[str, ToolCall] = {}
+    calls: dict[str, ToolCall] = {}
     user: list[Message] = []
     start = begin
     for number in range(begin, len(messages)):
@@ -93,7 +91,7 @@ def turns(
             start = start if user else number
             user.append(message)
             continue
-        turn = _user_turn(start if user else number, user, asked)
+        turn = _user_turn(start if user else number, user, calls)
         if turn is not None or pending is None:
             if pending is not None:
                 yield pending
@@ -104,52 +102,58 @@ def turns(
         else:
             joined = (*pending.messages, message)
             pending = AssistantTurn(pending.start, joined, _calls(message, taken, ids))
-        asked, user = pending.calls, []
+        calls, user = pending.calls, []
     if pending is not None:
         yield pending
-    last = _user_turn(start if user else len(messages), user, asked)
+    last = _user_turn(start if user else len(messages), user, calls)
     yield last or UserTurn(len(messages), (), _SILENCE)
 
 
 def _user_turn(
-    start: int, messages: Iterable[Message], asked: dict[str, ToolCall]
+    start: int, messages: Iterable[Message], calls: dict[str, ToolCall]
 ) -> UserTurn | None:
-    """Return what answers the calls that were *asked*, and what else was said."""
-    given: dict[str, ToolResult] = {}
+    """Return the results of the *calls* and the other content, or None if empty."""
+    found: dict[str, ToolResult] = {}
     content: list[UserBlock] = []
     for message in messages:
         if isinstance(message, ToolMessage):
             for result in message.content:
-                given.setdefault(result.call_id, result)
+                found.setdefault(result.call_id, result)
         elif isinstance(message, UserMessage):
-            content += [block for block in message.content if not _is_empty(block)]
+            content += [
+                block
+                for block in message.content
+                if not isinstance(block, Text) or block.text.strip()
+            ]
     results = tuple(
-        _result(given.get(call_id), call) for call_id, call in asked.items()
+        _result(found.get(call_id), call) for call_id, call in calls.items()
     )
     return UserTurn(start, results, tuple(content)) if results or content else None
 
 
-def _result(given: ToolResult | None, call: ToolCall) -> ToolResult:
-    if given is None:
+def _result(result: ToolResult | None, call: ToolCall) -> ToolResult:
+    """Return *result*, or one that says it is missing, with the id of the call."""
+    if result is None:
         content: tuple[ResultBlock, ...] = (Text(NO_RESULT),)
         return ToolResult(call.call_id, content, is_error=True, name=call.name)
-    if (given.call_id, given.name) == (call.call_id, call.name):
-        return given
-    return ToolResult(call.call_id, given.content, given.is_error, call.name)
+    if (result.call_id, result.name) == (call.call_id, call.name):
+        return result
+    return ToolResult(call.call_id, result.content, result.is_error, call.name)
 
 
 def _calls(
     message: AssistantMessage, taken: Collection[str], ids: set[str]
 ) -> dict[str, ToolCall]:
-    """Return the calls of *message*, each with an id that is not *taken*, and note it.
+    """Return the calls of *message*, each with an id that no other call has.
 
-    :param ids: those that were given since, to which more are added.
+    :param taken: ids of earlier calls.
+    :param ids: more of them; the ids of these calls are added.
     """
     calls: dict[str, ToolCall] = {}
     for call in message.tool_calls:
-        if call.call_id in calls:  # the same twice: once is meant
+        if call.call_id in calls:  # a repeated call counts once
             continue
-        clean = _NOT_IN_IDS.sub("_", call.call_id)[:_LONGEST_ID] or "call"
+        clean = _NOT_IN_IDS.sub("_", call.call_id)[:_MAX_ID] or "call"
         call_id = _free_id(clean, taken, ids)
         ids.add(call_id)
         is_same = call_id == call.call_id
@@ -160,10 +164,10 @@ def _calls(
 
 
 def _free_id(clean: str, taken: Collection[str], ids: Collection[str]) -> str:
-    """Return *clean*, with a number behind it if that is there already.
+    """Return *clean*, with a number after it if it is taken.
 
-    Some models use one id again and again: a search from 2 on would take longer with
-    every turn, so it goes by leaps, and halves the last of them.
+    Some models use the same id again and again. A linear search would take longer with
+    every turn, so the number is doubled until it is free, and then bisected.
     """
     if clean not in taken and clean not in ids:
         return clean
@@ -178,7 +182,3 @@ def _free_id(clean: str, taken: Collection[str], ids: Collection[str]) -> str:
         else:
             free = middle
     return f"{clean}_{free}"
-
-
-def _is_empty(block: object) -> bool:
-    return isinstance(block, Text) and not block.text.strip()

@@ -11,12 +11,12 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from .._redaction import redact
 from ..cancel.once import Once
 from ..exceptions import ConfigurationError
-from .connections import PlainPool, TlsPool, leave_to_parent
+from .connections import PlainPool, TlsPool, close_inherited
 
 _POOLS: Final = {"http": PlainPool, "https": TlsPool}
 
-#: How many connections to one server are kept for the next call. Programs may have
-#: hundreds of threads, and what is not kept must be made again.
+#: How many idle connections to one server are kept. Programs may have hundreds of
+#: threads, and a connection that is not kept must be made again.
 IDLE_CONNECTIONS: Final = 1000
 #: For how many servers connections are kept.
 _SERVERS: Final = 100
@@ -25,12 +25,12 @@ _SERVERS: Final = 100
 class CancellableAdapter(HTTPAdapter):
     """An adapter whose connections work for the exchange of the calling thread.
 
-    Subclass it for TLS settings of your own, as you would subclass the one of
-    :mod:`requests`. Without an exchange it is just like that one.
+    Subclass it for TLS settings of your own, as you would subclass
+    :class:`requests.adapters.HTTPAdapter`. Without an exchange it behaves like that.
 
     :param pool_connections: for how many servers to keep connections.
     :param pool_maxsize: how many to keep for each.
-    :raises ConfigurationError: a setting would make a wait that no cancel ends.
+    :raises ConfigurationError: a setting would cause a wait that no cancel ends.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class CancellableAdapter(HTTPAdapter):
     ) -> None:
         if max_retries != 0:
             raise ConfigurationError(
-                "max_retries must be 0: urllib3 sleeps between retries, which no "
-                "cancel ends. A Transport retries by itself; elsewhere, retry in your "
-                "own code and wait with token.sleep()"
+                "max_retries must be 0: urllib3 sleeps between retries, and no cancel "
+                "ends that sleep. A Transport retries by itself; elsewhere, retry in "
+                "your own code and wait with token.sleep()"
             )
         if pool_block:
             raise ConfigurationError(
@@ -54,7 +54,7 @@ class CancellableAdapter(HTTPAdapter):
         super().__init__(pool_connections, pool_maxsize)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        _adapters.add(self)  # here, as one that is unpickled passes only this way
+        _adapters.add(self)  # not in __init__: an unpickled adapter passes only here
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
@@ -71,7 +71,7 @@ class CancellableAdapter(HTTPAdapter):
         return manager
 
     def close(self) -> None:
-        """Close idle connections now, and those in use as soon as they are not."""
+        """Close idle connections now, and those in use as soon as they are idle."""
         for manager in (self.poolmanager, *self.proxy_manager.values()):
             for key in manager.pools.keys():  # noqa: SIM118 - a copy, it may change
                 pool = manager.pools.get(key)
@@ -80,7 +80,7 @@ class CancellableAdapter(HTTPAdapter):
         super().close()
 
     def start_over(self) -> None:
-        """Forget all connections, and all locks that a thread may have held."""
+        """Forget all connections, and all locks that another thread may have held."""
         self.proxy_manager = {}
         self.init_poolmanager(self._pool_connections, self._pool_maxsize)
 
@@ -90,15 +90,15 @@ _shared: Final[Once[CancellableAdapter]] = Once()
 
 
 def shared_adapter() -> CancellableAdapter:
-    """Return the adapter of this process: one pool for all who need no other."""
+    """Return the adapter of this process: one pool for everything by default."""
     return _shared.value or _shared.claim(CancellableAdapter())
 
 
 def cancellable(adapter: BaseAdapter, where: str) -> CancellableAdapter:
-    """Return *adapter* if a cancel can end its requests, or one that is just like it.
+    """Return *adapter*, or its cancellable equivalent.
 
-    :param where: what it is for.
-    :raises ConfigurationError: there is none that is just like it.
+    :param where: the address or prefix it is for, for the message.
+    :raises ConfigurationError: a cancel could not end its requests.
     """
     if isinstance(adapter, CancellableAdapter):
         return adapter
@@ -109,23 +109,23 @@ def cancellable(adapter: BaseAdapter, where: str) -> CancellableAdapter:
     ):
         return shared_adapter()
     raise ConfigurationError(
-        f"the session sends requests to {where} with {adapter!r}, which a cancel could "
-        "not end; derive it from syncagent.transport.CancellableAdapter, without "
-        "retries: a Transport has its own"
+        f"the session sends requests to {where} with {adapter!r}, and a cancel could "
+        "not end them; derive the adapter from syncagent.transport.CancellableAdapter, "
+        "without retries: a Transport has its own"
     )
 
 
 def close_idle() -> None:
-    """Close the connections of this process that wait for their next request.
+    """Close the idle connections of this process.
 
-    Those in use are not touched. The next requests make new ones.
+    Those in use are not touched. Later requests make new ones.
     """
     for adapter in list(_adapters):
         adapter.close()
 
 
 def _start_over_in_child() -> None:
-    leave_to_parent()
+    close_inherited()
     for adapter in list(_adapters):
         adapter.start_over()
 

@@ -1,4 +1,10 @@
-"""An answer as http.client and urllib3 read it, put right for our purposes."""
+"""A response as http.client and urllib3 read it, adapted to fast streams and cancels.
+
+Guarantees:
+
+- No byte is delivered after a cancel, even if it had left the socket before.
+- ``read1`` blocks only if nothing has arrived, and takes every complete chunk there is.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +27,10 @@ _Pieces = Generator[bytes, None, None]
 
 
 class Response(HTTPResponse):
-    """What urllib3 makes of an answer: nothing of it is given out after a cancel.
+    """A response of urllib3 that delivers nothing after a cancel.
 
-    When one comes, bytes may have left the socket already, and wait here, packed or
-    unpacked.
+    When a cancel comes, bytes may have left the socket already, and wait here,
+    compressed or not.
     """
 
     _token: CancelToken
@@ -32,7 +38,7 @@ class Response(HTTPResponse):
 
     @classmethod
     def adopt(cls, response: Any, token: CancelToken) -> None:
-        """Make one of *response*, for which urllib3 asks for no class."""
+        """Turn *response* into one of these; urllib3 has no setting for the class."""
         response.__class__ = cls
         response._token = token
         response._cancelled = token.flag()
@@ -58,9 +64,9 @@ class Response(HTTPResponse):
 
 
 class Body(http.client.HTTPResponse):
-    """An answer whose ``read1`` takes all chunks that are there, not just the first.
+    """A response whose ``read1`` takes all chunks that have arrived, not only one.
 
-    Models send a chunk per token. To go through the layers above for each of them costs
+    Models send a chunk per token. Going through the layers above for each of them costs
     more than everything else together.
     """
 
@@ -71,8 +77,8 @@ class Body(http.client.HTTPResponse):
         self._reader = source.reader
 
     def _read_status(self) -> tuple[str, int, str]:
-        # Of the answers that announce another one, http.client skips 100 only. Any
-        # other would be taken for the answer, and the answer for that to the next call.
+        # Of the interim responses http.client skips 100 only. Any other would pass for
+        # the response, and the response for that of the next call.
         while True:
             version, status, reason = super()._read_status()  # type: ignore[misc]
             if status in (100, 101) or not 100 <= status < 200:
@@ -82,7 +88,7 @@ class Body(http.client.HTTPResponse):
 
     def begin(self) -> None:
         super().begin()
-        # It wants the very word "chunked", where others are content with less.
+        # http.client wants the very word "chunked"; other clients accept more forms.
         codings = self.headers.get("transfer-encoding", "").lower().split(",")
         named = [coding.strip() for coding in codings if coding.strip() != "identity"]
         if named not in ([], [""], ["chunked"]):
@@ -92,10 +98,10 @@ class Body(http.client.HTTPResponse):
             self.will_close = self._check_close()  # type: ignore[attr-defined]
 
     def flush(self) -> None:
-        """Do nothing: the collector may have closed the file below before this."""
+        """Do nothing: the garbage collector may have closed the file below by now."""
 
     def read1(self, n: int = -1) -> bytes:
-        """Read what is there, at most *n* bytes; block only if nothing is."""
+        """Read what has arrived, at most *n* bytes; block only if nothing has."""
         data = super().read1(n)
         # Zero: at the end of a chunk, of which the line end has not been read yet.
         if data and self.chunk_left == 0:
@@ -104,12 +110,16 @@ class Body(http.client.HTTPResponse):
 
     def _further_chunks(self, limit: int) -> bytes:
         """Take the complete chunks out of the buffer, as many as fit."""
-        ahead = self._buffered()
+        self._reader.is_patient = False  # peek() must not wait for more
+        try:
+            ahead: bytes = self.fp.peek()
+        finally:
+            self._reader.is_patient = True
         chunks, taken = [], 0
         while head := _NEXT_CHUNK.match(ahead, taken):
             begin, size = head.end(), int(head[1], 16)
             limit -= size
-            # The last chunk, and one that is not all there, are for http.client.
+            # The last chunk, and an incomplete one, are left to http.client.
             if size == 0 or begin + size > len(ahead) or limit < 0:
                 break
             taken = begin + size
@@ -117,12 +127,3 @@ class Body(http.client.HTTPResponse):
         if taken:
             self.fp.read(taken)
         return b"".join(chunks)
-
-    def _buffered(self) -> bytes:
-        """Return what has been received and not read, without waiting for more."""
-        self._reader.is_patient = False
-        try:
-            ahead: bytes = self.fp.peek()
-            return ahead
-        finally:
-            self._reader.is_patient = True

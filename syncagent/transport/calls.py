@@ -1,4 +1,18 @@
-"""One call: a request, made again where that is safe, until it is answered."""
+"""One call: a request, sent again where that is safe, until a response is complete.
+
+Guarantees:
+
+- The caller's token is asked before the outcome of an attempt is believed, and again
+  after it was translated: once cancelled, a call raises ``Cancelled`` and nothing else.
+- No attempt starts after a cancel, after the total timeout, or once the caller has seen
+  a part of the response.
+- An attempt leaves nothing behind: its connection is back in the pool or closed, and no
+  exception of it keeps the request, and with it the key, alive.
+
+The model has a second, smaller loop, for errors that a provider reports inside a
+response. It cannot be this one: here a failure after the protocol's own last event is
+ignored on purpose, so a decoder inside an attempt would lose errors in that event.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +29,8 @@ from .._context import run_id
 from ..cancel import CancelToken
 from ..exceptions import Cancelled, ProviderError, SyncAgentError, TransportError
 from .adapter import CancellableAdapter
-from .exchange import Exchange, Outside
-from .failures import Failures, free
+from .exchange import Exchange, UserCodeError
+from .failures import Failures, free_frames
 from .prepared import Request
 from .redactor import Redactor
 from .resolver import Resolver
@@ -30,7 +44,7 @@ _log = logging.getLogger("syncagent.transport")
 class RetriedRequest:
     """Attempts at the same request, one after the other.
 
-    :param url: where to.
+    :param url: the address.
     :param prepare: makes the request anew for each attempt, with fresh credentials.
     :param token: the caller's.
     :param on_phase: called with the name of each phase as it begins.
@@ -56,9 +70,11 @@ class RetriedRequest:
         self.max_bytes: Final = max_bytes
         self.on_phase: Final = on_phase
         self.redactor: Final = Redactor(url)
-        #: The newest answer, for those who want to see its head.
-        self.answer: StreamedResponse | None = None
-        #: What ends it: the caller, whoever stops it, or the total timeout.
+        #: The newest response, for callers who want to see its headers.
+        self.response: StreamedResponse | None = None
+        # Three tokens, each a child of the one before: the caller's; ours, for stop();
+        # and this one, with the total timeout. So the origin of a cancel tells who did
+        # it, and neither stop() nor a timeout reaches the caller's other work.
         self.token = token
         self._caller = token
         self._own = token.child()
@@ -79,11 +95,11 @@ class RetriedRequest:
             self._checkpoint("")
             attempt = Attempt(self)
             yield attempt
-            # Whatever came out of it, and whatever it looks like: a cancel is a cancel,
-            # also one that comes while we look.
-            self._ask()
+            # Before and after: an exception that a cancel caused may look like any
+            # failure, and a cancel may come while we look at it.
+            self._raise_if_cancelled()
             failure = self._failure(attempt)
-            self._ask()
+            self._raise_if_cancelled()
             if failure is None:
                 return
             failures += 1
@@ -91,101 +107,99 @@ class RetriedRequest:
             if delay is None:
                 raise failure
             _log.info(
-                "run %s: attempt %d failed (%s); again in %.2f s",
+                "run %s: attempt %d failed (%s); retrying in %.2f s",
                 *(run_id.get(), failures, type(failure).__name__, delay),
             )
-            self._wait(delay)
+            if self.on_phase is not None:
+                self.on_phase("retry")
+            self.token.wait(delay)
+            self._checkpoint("retry")
 
     def stop(self) -> None:
-        """End it, from any thread: the call, and not what else hangs on the token."""
+        """End this call, and nothing else under the caller's token, from any thread."""
         self._own.cancel("the stream was closed by another thread", "closed")
 
     def _failure(self, attempt: Attempt) -> BaseException | None:
-        """Say in our words how *attempt* failed, if it did and we have words for it."""
+        """Return how *attempt* failed, as an error of this package where possible."""
         error, phase = attempt.error, attempt.exchange.phase
-        if isinstance(error, Outside):
+        if isinstance(error, UserCodeError):
             return error.error
         if attempt.is_complete:
             return None
-        if self._is_over:
+        if self._is_timed_out:
             return self._failures.took_too_long(phase)
         if isinstance(error, SyncAgentError):
-            return self._located(error, phase)
+            # The decoder of events, for one, does not know the address.
+            if isinstance(error, TransportError) and not error.url:
+                error.url, error.phase = self.redactor.url, phase
+            return error
         late = attempt.exchange.late_phase
         if late is not None:
             return self._failures.timed_out(late)
         assert error is not None
         return self._failures.translate(error, phase, attempt.before) or error
 
-    def _located(self, error: SyncAgentError, phase: str) -> SyncAgentError:
-        """Say where *error* happened, if whoever made it did not know."""
-        if isinstance(error, TransportError) and not error.url:
-            error.url, error.phase = self.redactor.url, phase
-        return error
-
     def _delay(
         self, failures: int, failure: BaseException, attempt: Attempt
     ) -> float | None:
+        """Return the seconds to wait before the next attempt, ``None`` for no more."""
         if attempt.has_delivered or not isinstance(
             failure, (TransportError, ProviderError)
         ):
             return None
         delay = self._retries.delay(failures, failure)
-        left = self.token.remaining()
-        # The failure says more than a deadline that would only come later.
-        return None if delay is None or (left is not None and delay >= left) else delay
+        remaining = self.token.remaining()
+        # The failure tells more than the timeout that would end the wait.
+        if delay is None or (remaining is not None and delay >= remaining):
+            return None
+        return delay
 
-    def _wait(self, seconds: float) -> None:
-        if self.on_phase is not None:
-            self.on_phase("retry")
-        self.token.wait(seconds)
-        self._checkpoint("retry")
-
-    def _ask(self) -> None:
-        """Ask the caller's token first: it knows why."""
+    def _raise_if_cancelled(self) -> None:
+        # The caller's token first: its reason and origin are the true ones.
         self._caller.checkpoint()
         self._own.checkpoint()
 
     def _checkpoint(self, phase: str) -> None:
-        self._ask()
-        if self._is_over:
+        self._raise_if_cancelled()
+        if self._is_timed_out:
             raise self._failures.took_too_long(phase)
 
     @property
-    def _is_over(self) -> bool:
-        """Has the total timeout passed? A cancel from above has another origin."""
+    def _is_timed_out(self) -> bool:
+        """True once the total timeout has passed. A cancel has another origin."""
         return self.token.origin == "deadline"
 
 
 class Attempt:
-    """One request and what came of it, to be used in a ``with`` block.
+    """One request and its outcome; use it in a ``with`` block.
 
-    The block's exceptions end there: :meth:`RetriedRequest.attempts` says what they
-    mean. Only
-    those that are not about the call, such as :exc:`KeyboardInterrupt`, go through.
+    The block's exceptions end there: :meth:`RetriedRequest.attempts` interprets them.
+    Only exceptions that are not about the call, such as :exc:`KeyboardInterrupt`,
+    propagate.
     """
 
     def __init__(self, call: RetriedRequest) -> None:
         self._call = call
-        self._response: requests.Response | None = None
-        self._answer: StreamedResponse | None = None
+        self._http_response: requests.Response | None = None
+        self._response: StreamedResponse | None = None
         self.exchange: Final = Exchange(
             call.token,
             timeouts=call.timeouts,
             resolver=call.resolver,
             on_phase=call.on_phase,
         )
-        #: What the caller is handling as it calls us, which is none of our business.
+        #: The exception that the caller is handling as it calls us. Python links ours
+        #: to it, although it has nothing to do with this call.
         self.before = sys.exc_info()[1]
         #: How it failed.
         self.error: BaseException | None = None
-        #: Has the caller been given anything of the answer?
+        #: True once the caller was given a part of the response.
         self.has_delivered = False
-        #: Has the answer been told to be complete?
+        #: True once the response is known to be complete.
         self.is_complete = False
 
     def send(self) -> StreamedResponse:
-        """Send the request and return its answer, of which only the head is there.
+        """Send the request and return its response, of which only the head is there.
 
         Cancellation: ends at once.
 
@@ -197,14 +211,17 @@ class Attempt:
         call.redactor.secrets = request.secrets
         options = {"stream": True, "timeout": None, **request.route}
         with exchange.bound():
-            self._response = call.adapter.send(request.prepared, **options)
-            self._response = _call_hooks(request, self._response, options)
-        call.answer = self._answer = answer = StreamedResponse(
-            self._response, exchange, redactor=call.redactor, max_bytes=call.max_bytes
+            self._http_response = call.adapter.send(request.prepared, **options)
+            self._http_response = _call_hooks(request, self._http_response, options)
+        call.response = self._response = response = StreamedResponse(
+            self._http_response,
+            exchange,
+            redactor=call.redactor,
+            max_bytes=call.max_bytes,
         )
         exchange.token.checkpoint()
-        answer.raise_for_status()
-        return answer
+        response.raise_for_status()
+        return response
 
     def __enter__(self) -> Attempt:
         return self
@@ -216,18 +233,18 @@ class Attempt:
         trace: TracebackType | None,
     ) -> bool:
         try:
-            if self._answer is not None:
-                # An exception from outside is not kept waiting.
+            if self._response is not None:
+                # A KeyboardInterrupt, for one, does not wait for the server.
                 is_fine = error is None or isinstance(error, GeneratorExit)
-                self._answer.close(lingers=self.is_complete and is_fine)
-            elif self._response is not None:
-                self._response.close()
+                self._response.close(lingers=self.is_complete and is_fine)
+            elif self._http_response is not None:
+                self._http_response.close()
         finally:
             self.exchange.close()
-        self._response = None  # it holds the request, and with it the key
+        self._http_response = None  # it holds the request, and with it the key
         self.error = error
-        free(error, self.before)
-        return isinstance(error, (Exception, Cancelled, Outside))
+        free_frames(error, self.before)
+        return isinstance(error, (Exception, Cancelled, UserCodeError))
 
 
 def _call_hooks(
@@ -235,18 +252,16 @@ def _call_hooks(
 ) -> requests.Response:
     """Let hooks see the response, and perhaps put another in its place.
 
-    One may send the request again, as digest authentication does: what goes wrong then
+    A hook may send the request again, as digest authentication does: a failure of that
     is the call's failure. Any other exception is the hook's own.
     """
     try:
         hooks = request.prepared.hooks
-        answered: requests.Response = dispatch_hook(
-            "response", hooks, response, **options
-        )
+        seen: requests.Response = dispatch_hook("response", hooks, response, **options)
     except requests.HTTPError as error:
-        raise Outside(error) from None
+        raise UserCodeError(error) from None
     except requests.RequestException:
         raise
     except Exception as error:
-        raise Outside(error) from None
-    return answered
+        raise UserCodeError(error) from None
+    return seen

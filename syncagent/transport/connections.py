@@ -1,8 +1,16 @@
-"""Connections of urllib3 that know for whom they work, and pools that check on them.
+"""Connections of urllib3 that know their exchange, and pools that check on them.
 
-A connection is *armed* while it works for an exchange: a line to it hangs on the
-exchange's token. It is given back before it goes to the pool, and not after: a cancel
-that came first has ended it, one that comes later must not reach its next user.
+A connection is *armed* while it works for an exchange: a
+:class:`~.sockets.HeldConnection` of it hangs on the exchange's token.
+
+Guarantees:
+
+- A connection is disarmed before it enters the pool, and not after: a cancel that came
+  first has ended it, one that comes later cannot reach its next user.
+- A connection that a cancel has reached, or on which the server has sent something
+  unrequested, is closed and never used again.
+- The pool takes no lock and never waits. After a fork the child only closes what it
+  inherited, and its parent does not notice.
 """
 
 from __future__ import annotations
@@ -14,7 +22,6 @@ import socket
 import ssl
 import sys
 from collections import deque
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
@@ -29,9 +36,9 @@ from urllib3.exceptions import (
 from urllib3.util.connection import allowed_gai_family
 
 from .body import Body, Response
-from .exchange import Exchange, Outside, current
+from .exchange import Exchange, UserCodeError, current
 from .resolver import resolve
-from .sockets import FOREVER, Address, HeldConnection, connect
+from .sockets import FOREVER, HeldConnection, connect
 from .tls import use_shared_context
 
 if TYPE_CHECKING:
@@ -44,15 +51,16 @@ else:
 
 
 class _Armed(_Connection):
-    """What plain and TLS connections have in common."""
+    """The part that plain and TLS connections share."""
 
+    # Both are set while it is armed, and None otherwise.
     _exchange: Exchange | None = None
-    _line: HeldConnection | None = None
+    _held: HeldConnection | None = None
     _timeout: float = FOREVER
 
     @property
     def timeout(self) -> float:
-        """What the socket's own timeout is, or will be: never none."""
+        """The socket's own timeout; never ``None``, see :data:`~.sockets.FOREVER`."""
         return self._timeout
 
     @timeout.setter
@@ -68,37 +76,20 @@ class _Armed(_Connection):
         except socket.gaierror as error:
             raise NameResolutionError(self.host, self, error) from error
         except TimeoutError as error:
-            said = f"Connection to {self.host} timed out."
-            raise ConnectTimeoutError(self, said) from error
+            message = f"Connection to {self.host} timed out."
+            raise ConnectTimeoutError(self, message) from error
         except OSError as error:
-            said = f"Failed to establish a new connection: {error}"
-            raise NewConnectionError(self, said) from error
+            message = f"Failed to establish a new connection: {error}"
+            raise NewConnectionError(self, message) from error
         sys.audit("http.client.connect", self, self.host, self.port)
         exchange.enter("handshake")  # with a proxy, with TLS, with neither
         return sock
 
     def _connect_for(self, exchange: Exchange) -> socket.socket:
         exchange.enter("resolve")
-        found = self._resolve_for(exchange)
-        exchange.enter("connect")
-        sock, line = connect(
-            found,
-            exchange.token,
-            seconds_each=exchange.seconds_to_connect(len(found), self.timeout),
-            source_address=self.source_address,
-            # urllib3 has none for proxies. But Nagle's algorithm holds the body of a
-            # request back until its head is acknowledged, which may take 40 ms.
-            options=self.socket_options or self.default_socket_options,
-        )
-        exchange.take(line)
-        self._exchange, self._line = exchange, line
-        sock.settimeout(self.timeout)
-        return sock
-
-    def _resolve_for(self, exchange: Exchange) -> Sequence[Address]:
         host = self._dns_host.strip("[]")
         try:
-            return resolve(
+            addresses = resolve(
                 host,
                 self.port,
                 exchange.token,
@@ -106,12 +97,26 @@ class _Armed(_Connection):
                 resolver=exchange.resolver,
             )
         except UnicodeError:
-            said = f"{host!r}, label empty or too long"
-            raise LocationParseError(said) from None
+            message = f"{host!r}, label empty or too long"
+            raise LocationParseError(message) from None
         except OSError:
             raise
-        except Exception as error:  # only a resolver of somebody's raises others
-            raise Outside(error) from None
+        except Exception as error:  # only a user's resolver raises others
+            raise UserCodeError(error) from None
+        exchange.enter("connect")
+        sock, held = connect(
+            addresses,
+            exchange.token,
+            seconds_each=exchange.seconds_to_connect(len(addresses), self.timeout),
+            source_address=self.source_address,
+            # urllib3 sets none for proxies. Without TCP_NODELAY Nagle's algorithm holds
+            # the body of a request back until its head is acknowledged: up to 40 ms.
+            options=self.socket_options or self.default_socket_options,
+        )
+        exchange.adopt(held)
+        self._exchange, self._held = exchange, held
+        sock.settimeout(self.timeout)
+        return sock
 
     def connect(self) -> None:
         super().connect()
@@ -120,14 +125,14 @@ class _Armed(_Connection):
 
     def request(self, *args: Any, **kwargs: Any) -> None:
         exchange = current()
-        if exchange is not None and self._line is None and self.sock is not None:
-            self._exchange, self._line = exchange, exchange.hold(self.sock)
+        if exchange is not None and self._held is None and self.sock is not None:
+            self._exchange, self._held = exchange, exchange.hold(self.sock)
             exchange.enter("send")
         try:
             super().request(*args, **kwargs)
         except ssl.SSLEOFError as error:
-            # The server reads no more. In clear this is the pipe that is broken, upon
-            # which urllib3 still reads what the server has to say about it.
+            # The server has stopped reading. Without TLS this is a broken pipe, and
+            # then urllib3 still reads the server's response.
             raise BrokenPipeError(errno.EPIPE, str(error)) from error
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]
@@ -139,20 +144,20 @@ class _Armed(_Connection):
         Response.adopt(response, exchange.token)
         return response
 
-    # Where http.client has a class we have a method: it knows the exchange.
+    # http.client expects a class here. A method serves as well, and knows the exchange.
     def response_class(  # type: ignore[override]
         self, sock: socket.socket, *args: Any, **kwargs: Any
     ) -> http.client.HTTPResponse:
-        """Return the answer that :mod:`http.client` is to read from *sock*."""
+        """Return the response that :mod:`http.client` reads from *sock*."""
         if self._exchange is None:
             return HTTPConnection.response_class(sock, *args, **kwargs)
         return Body(self._exchange.readable(sock), *args, **kwargs)
 
     def disarm(self) -> bool:
-        """Leave the exchange; false if a cancel has ended the connection."""
-        exchange, line = self._exchange, self._line
-        self._exchange = self._line = None
-        return exchange is None or line is None or exchange.give_back(line)
+        """Leave the exchange; false if a cancel has reached the connection."""
+        exchange, held = self._exchange, self._held
+        self._exchange = self._held = None
+        return exchange is None or held is None or exchange.release(held)
 
 
 class PlainConnection(_Armed, HTTPConnection):
@@ -168,13 +173,13 @@ class TlsConnection(_Armed, HTTPSConnection):
 
 
 class IdleConnections:
-    """What a pool keeps its idle connections in: a stack without a lock.
+    """The idle connections of a pool: a stack without a lock.
 
     No thread waits for it, no signal handler can deadlock on it, and a forked child
-    finds it whole, whatever other threads of the parent were doing.
+    finds it intact, whatever other threads of the parent were doing.
     """
 
-    #: All there are, for :func:`leave_to_parent`.
+    #: All stacks of the process, for :func:`close_inherited`.
     stacks: ClassVar[WeakSet[IdleConnections]] = WeakSet()
 
     def __init__(self, maxsize: int) -> None:
@@ -183,7 +188,7 @@ class IdleConnections:
         self.stacks.add(self)
 
     def get(self, block: bool = False, timeout: float | None = None) -> Any:
-        """Return what was put last; never waits."""
+        """Return the connection that was put last; never waits."""
         try:
             return self._stack.pop()
         except IndexError:
@@ -196,14 +201,14 @@ class IdleConnections:
         self._stack.append(item)
 
     def qsize(self) -> int:
-        """Return how many places are taken."""
+        """Return the number of connections, and of places for new ones."""
         return len(self._stack)
 
 
-def leave_to_parent() -> None:
+def close_inherited() -> None:
     """Close, in a forked child, the idle connections that it has inherited.
 
-    They are only closed: the parent, which has them too, does not notice.
+    They are closed, not shut down: the parent's copies stay usable.
     """
     for idle in list(IdleConnections.stacks):
         while idle.qsize():
@@ -213,23 +218,20 @@ def leave_to_parent() -> None:
 
 
 class _Checking(_Pool):
-    """What plain and TLS pools have in common."""
+    """The part that plain and TLS pools share."""
 
     QueueCls = IdleConnections  # type: ignore[assignment]
 
     def _put_conn(self, conn: Any) -> None:
-        if conn is not None and not (conn.disarm() and _is_quiet(conn.sock)):
+        # Bytes beyond the response would pass for the response to the next request.
+        # pending() counts those that TLS has decoded; urllib3 finds the others when it
+        # takes the connection out of the pool again.
+        if conn is not None and (
+            not conn.disarm()
+            or (isinstance(conn.sock, ssl.SSLSocket) and conn.sock.pending())
+        ):
             conn.close()
         super()._put_conn(conn)
-
-
-def _is_quiet(sock: Any) -> bool:
-    """Has the server said nothing beyond the answer, as far as TLS has decoded it?
-
-    What it says unasked would be the answer to the next request. Where it has not been
-    decoded yet, urllib3 finds it when it takes the connection out of the pool again.
-    """
-    return not (isinstance(sock, ssl.SSLSocket) and sock.pending())
 
 
 class PlainPool(_Checking, HTTPConnectionPool):

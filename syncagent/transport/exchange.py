@@ -1,4 +1,14 @@
-"""One attempt at one request: its token, its clock, and the connection it holds."""
+"""One attempt at one request: its token, its clock, and the connection it holds.
+
+Guarantees:
+
+- Whatever blocks for an attempt hangs on the attempt's own token, a child of the
+  caller's. A timeout cancels that child: it ends the attempt by the same means as a
+  cancel, and nothing else.
+- A connection belongs to at most one exchange. ``release()`` says whether it may be
+  used again.
+- After ``close()`` the exchange holds nothing, whatever has happened before.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +27,7 @@ T = TypeVar("T")
 
 _bound = threading.local()
 
-#: What a call does, in order, and which timeout it does it under.
+#: The phases of a call, in order, and the timeout of each.
 TIMEOUT_OF: Final = {
     "resolve": "connect",
     "connect": "connect",
@@ -30,10 +40,11 @@ TIMEOUT_OF: Final = {
 }
 
 
-class Outside(BaseException):
-    """An exception of somebody's callback, on its way out to whoever gave us that.
+class UserCodeError(BaseException):
+    """Carries an exception of a user's callback out to the caller.
 
-    None of the libraries that it passes, nor we, may take it for a failure of the call.
+    A :class:`BaseException`, so that neither the libraries that it passes nor we take
+    it for a failure of the call.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -41,33 +52,30 @@ class Outside(BaseException):
         self.error = error
 
 
-def call_outside(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call somebody's *function*.
+def call_user_code(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call a user's *function*.
 
-    :raises Outside: it raised an exception.
+    :raises UserCodeError: it raised an exception.
     """
     try:
         return function(*args, **kwargs)
     except Exception as error:
-        raise Outside(error) from None
+        raise UserCodeError(error) from None
 
 
 def current() -> Exchange | None:
     """Return the exchange that this thread is in the middle of, if any.
 
-    All that :mod:`urllib3` does before an answer begins it does on the calling thread;
-    this is how our connections learn for whom.
+    Until a response begins, :mod:`urllib3` does all its work on the calling thread;
+    this is how our connections learn which exchange they work for.
     """
     exchange: Exchange | None = getattr(_bound, "exchange", None)
-    # A signal handler that raises may have left one here whose call is over.
+    # A signal handler that raised inside bound() may have left one that is over.
     return None if exchange is None or exchange.is_over else exchange
 
 
 class Exchange:
-    """What a connection needs to know about the call that it works for.
-
-    Everything that can block hangs on :attr:`token`, a child of the caller's, so that
-    a timeout can end the attempt by the same means as a cancel, and nothing else.
+    """The call that a connection works for, as far as the connection needs it.
 
     :param token: the caller's token.
     :param timeouts: seconds for each phase; without them the socket's own count.
@@ -92,11 +100,12 @@ class Exchange:
         self._alarm = Alarm(self.token)
         self._timeout = ""
         self._nap = nap_of_this_thread()
-        self._lines: list[HeldConnection] = []
+        #: Connections under the token; those released already may be among them.
+        self._held: list[HeldConnection] = []
 
     @contextmanager
     def bound(self) -> Iterator[None]:
-        """Make it the exchange of this thread for the length of the block."""
+        """Make this the exchange of the current thread for the length of the block."""
         before = current()
         try:
             _bound.exchange = self
@@ -109,7 +118,7 @@ class Exchange:
         if phase != self.phase:
             self.phase = phase
             if self._on_phase is not None:
-                call_outside(self._on_phase, phase)
+                call_user_code(self._on_phase, phase)
         timeout = TIMEOUT_OF.get(phase, "")
         if timeout == self._timeout:
             return
@@ -121,65 +130,67 @@ class Exchange:
             self._alarm.set(seconds, phase)
 
     def stop_clock(self) -> None:
-        """Wait for nobody, until the next phase begins or this one goes on."""
+        """Stop the timeout until the next :meth:`enter`, even of the same phase."""
         self._timeout = ""
         self._alarm.stop()
 
     def limit(self, seconds: float) -> None:
-        """Give what follows so many seconds, whatever the timeouts say."""
+        """Allow *seconds* for the rest of the phase, whatever the timeouts say."""
         self._timeout = ""
         self._alarm.set(seconds, self.phase)
 
     @property
     def late_phase(self) -> str | None:
-        """The phase that took too long, if one did."""
+        """The phase whose timeout has passed, if one has."""
         late = self.token.reason
         if late is None or late.origin != "deadline":
             return None
-        # It may have been noticed in the next one; but a connection has several.
+        # The reason names the phase that set the alarm. Phases that share a timeout do
+        # not set it anew: then the current phase is the late one.
         is_same = TIMEOUT_OF.get(self.phase) == TIMEOUT_OF.get(late)
         return self.phase if is_same else str(late)
 
     def seconds_to_connect(self, addresses: int, seconds: float | None) -> float | None:
-        """Return how long to wait for each of several addresses.
+        """Return how long to try each of several addresses, in seconds.
 
         :param seconds: the socket's own timeout, for an exchange without timeouts.
         """
         if self.timeouts is None:
             return seconds
         whole = self.timeouts.connect
-        # A share for each: an address that is never answered leaves time for the rest.
+        # A share for each: an address that stays silent leaves time for the others. A
+        # single one needs no limit of its own: the phase has one.
         return None if whole is None or addresses < 2 else whole / addresses
 
-    def take(self, line: HeldConnection) -> None:
-        """Become the owner of *line*, which hangs on the token."""
-        self._lines.append(line)
+    def adopt(self, held: HeldConnection) -> None:
+        """Take over *held*, which is attached to the token."""
+        self._held.append(held)
 
     def hold(self, sock: socket.socket) -> HeldConnection:
-        """Have a cancel end the connection of *sock*.
+        """Let a cancel end the connection of *sock*.
 
-        :raises Cancelled: there was one already.
+        :raises Cancelled: the token is cancelled already.
         """
-        line = HeldConnection(sock)
-        self.token.attach(line)
-        self.take(line)
+        held = HeldConnection(sock)
+        self.token.attach(held)
+        self.adopt(held)
         self.token.checkpoint()
-        return line
+        return held
 
-    def give_back(self, line: HeldConnection) -> bool:
-        """Let go of *line*; false if a cancel came first: never use it again."""
-        is_mine = self.token.detach(line)
-        if is_mine:
-            line.close()
-        return is_mine
+    def release(self, held: HeldConnection) -> bool:
+        """Release *held*; false if a cancel came first: never use it again."""
+        is_ours = self.token.detach(held)
+        if is_ours:
+            held.close()
+        return is_ours
 
     def readable(self, sock: socket.socket) -> ReadableSocket:
         """Return *sock* for reading under the token."""
         return ReadableSocket(sock, self.token, self._nap)
 
     def close(self) -> None:
-        """Let go of whatever is still held."""
+        """Release every connection that is still held. Safe to repeat."""
         self.is_over = True
         self._alarm.stop()
-        while self._lines:
-            self.give_back(self._lines.pop())
+        while self._held:
+            self.release(self._held.pop())

@@ -1,4 +1,4 @@
-"""What went wrong, in the words of this package: the one place of translation.
+"""Errors of the libraries below as errors of this package: the one translation.
 
 Nothing here decides whether a call was cancelled: the token was asked before.
 
@@ -45,21 +45,21 @@ _TIMEOUTS: Final[dict[str, type[RequestTimeout]]] = {
     "first_event": FirstEventTimeout,
     "stall": StallTimeout,
 }
-#: What did not come in time, by phase.
+#: The thing that was late, by phase.
 _AWAITED: Final = {
     "resolve": "answer of the name server",
     "connect": "connection",
     "handshake": "answer of the proxy, or end of the TLS handshake,",
     "send": "room for the request",
-    "headers": "answer",
+    "headers": "response",
     "first event": "first event",
     "stream": "further event",
-    "body": "further part of the answer",
+    "body": "further part of the response",
 }
 
 #: Phases in which the request may still be at fault.
 _BEFORE_SENDING: Final = frozenset({"", "resolve", "connect", "handshake", "send"})
-_BEFORE_AN_ANSWER: Final = _BEFORE_SENDING | {"headers"}
+_BEFORE_A_RESPONSE: Final = _BEFORE_SENDING | {"headers"}
 
 _BAD_ADDRESS: Final = (
     requests.exceptions.InvalidProxyURL,
@@ -76,15 +76,15 @@ _DECODING: Final = (
 )
 _PROXY: Final = (requests.exceptions.ProxyError, urllib3_errors.ProxyError)
 
-#: What http.client says when a proxy does not let us through.
+#: The message of http.client if a proxy refuses the tunnel.
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d+)")
 
 
 class Failures:
     """Make errors about one call.
 
-    :param redactor: what makes them fit to be seen.
-    :param timeouts: those of the call.
+    :param redactor: masks credentials in their messages.
+    :param timeouts: the timeouts of the call.
     """
 
     def __init__(self, redactor: Redactor, timeouts: Timeouts) -> None:
@@ -93,22 +93,22 @@ class Failures:
         self._timeouts = timeouts
 
     def timed_out(self, phase: str) -> RequestTimeout:
-        """Return the error for a phase that has taken longer than it may."""
+        """Return the error for a phase that has exceeded its timeout."""
         name = TIMEOUT_OF[phase]
         return _TIMEOUTS[name](
             f"{self._url}: no {_AWAITED[phase]} within "
-            f"{getattr(self._timeouts, name):g} s (phase: {phase}); if it may take "
-            f"longer, raise timeout {name}",
+            f"{getattr(self._timeouts, name):g} s (phase: {phase}); to allow more "
+            f"time, raise timeout {name}",
             phase=phase,
             url=self._url,
             retryable=True,
         )
 
     def took_too_long(self, phase: str) -> TotalTimeout:
-        """Return the error for a call that has taken longer than it may as a whole."""
+        """Return the error for a call that has exceeded its total timeout."""
         return TotalTimeout(
             f"{self._url}: the call took more than {self._timeouts.total:g} s with all "
-            f"its retries (phase: {phase or 'none yet'}); if it may take longer, raise "
+            f"its retries (phase: {phase or 'none yet'}); to allow more time, raise "
             "timeout total",
             phase=phase,
             url=self._url,
@@ -117,10 +117,10 @@ class Failures:
     def translate(
         self, error: BaseException, phase: str, before: BaseException | None = None
     ) -> SyncAgentError | None:
-        """Return our error for one of the libraries below; ``None`` if it is none.
+        """Return our error for *error*, or ``None`` if no library below raised it.
 
-        :param before: what the caller was handling when the call began: it has nothing
-            to do with it, although Python links the two.
+        :param before: the exception that the caller was handling when the call began:
+            Python links the two, although they have nothing to do with each other.
         """
         never_sent = _why_never_sent(error, phase)
         if never_sent is not None:
@@ -128,9 +128,14 @@ class Failures:
         if not isinstance(error, (*_LIBRARY, *_SYSTEM)):
             return None
         chain = list(_chain(error, before))
-        cause = _system_error(chain)
+        system_errors = [
+            link
+            for link in chain
+            if isinstance(link, _SYSTEM) and not isinstance(link, _LIBRARY)
+        ]
+        cause = system_errors[-1] if system_errors else None  # the innermost
         failure = self._failure(chain, cause, phase)
-        # Others, such as http.client's, repeat what the server has said.
+        # Only the system's: others, such as http.client's, quote the server.
         if isinstance(cause, OSError) and cause.errno is not None:
             failure.__cause__ = cause.with_traceback(None)
             cause.__context__ = cause.__cause__ = None
@@ -140,27 +145,39 @@ class Failures:
         self, chain: list[BaseException], cause: BaseException | None, phase: str
     ) -> ConnectionFailed | StreamBroken | ConnectTimeout:
         why, retryable = _explain(cause)
-        said = f"{self._url}: {_where(chain, phase)}: {self._redactor.quote(why)}"
+        is_connecting = TIMEOUT_OF.get(phase) == "connect"
         kind: type[ConnectionFailed | StreamBroken | ConnectTimeout]
-        if any(isinstance(link, _DECODING) for link in chain):
-            kind = StreamBroken
-            said = f"{self._url}: the answer is not in the encoding that it claims"
-        elif TIMEOUT_OF.get(phase) == "connect" and isinstance(cause, TimeoutError):
+        if is_connecting and isinstance(cause, TimeoutError):
             kind = ConnectTimeout
-        elif phase in _BEFORE_AN_ANSWER:
+        elif phase in _BEFORE_A_RESPONSE:
             kind = ConnectionFailed
         else:
             kind = StreamBroken
-        return kind(said, phase=phase, url=self._url, retryable=retryable)
+        if any(isinstance(link, _PROXY) for link in chain):
+            event = "the proxy could not be used"
+        elif is_connecting:
+            event = "could not connect"
+        elif phase in _BEFORE_A_RESPONSE:
+            event = "the connection broke before a response came"
+        else:
+            event = "the connection broke in the middle of the response"
+        message = f"{event}: {self._redactor.quote(why)}"
+        if any(isinstance(link, _DECODING) for link in chain):
+            kind = StreamBroken
+            message = "the response is not in the encoding that it claims"
+        return kind(
+            f"{self._url}: {message}", phase=phase, url=self._url, retryable=retryable
+        )
 
 
-def free(error: BaseException | None, before: BaseException | None) -> None:
-    """Free what the frames below *error* hold, if it is a library's, and not ours.
+def free_frames(error: BaseException | None, before: BaseException | None) -> None:
+    """Clear the frames below *error*, if a library raised it.
 
-    The libraries' exceptions refer to frames which refer to the exceptions, so that
-    only the collector would ever close a socket, or forget a key, that is in there.
+    The libraries' exceptions refer to frames that refer to the exceptions: only the
+    garbage collector would ever close a socket, or forget a key, in there.
 
-    :param before: what the caller was handling when the call began: it stays whole.
+    :param before: the exception that the caller was handling when the call began: it
+        stays intact.
     """
     if isinstance(error, (*_LIBRARY, *_SYSTEM)):
         for link in _chain(error, before):
@@ -168,79 +185,66 @@ def free(error: BaseException | None, before: BaseException | None) -> None:
 
 
 def _why_never_sent(error: BaseException, phase: str) -> str | None:
-    """Say why the request cannot be sent at all, if that is what *error* says."""
+    """Return why the request could never be sent, if that is the meaning of *error*."""
     if phase not in _BEFORE_SENDING:
         return None
     if isinstance(error, _BAD_ADDRESS):
         return "the request cannot be sent to this address, or through this proxy"
-    # The texts of the following would show the header, which may be the key.
+    # Without the text of the following errors: it would show the header, perhaps a key.
     if isinstance(error, UnicodeError):
         return (
-            "the request has a header that cannot be sent, with a character beyond "
-            "Latin-1; was a key pasted with something else?"
+            "a header has a character beyond Latin-1 and cannot be sent; was a key "
+            "pasted with something else?"
         )
     if isinstance(error, requests.exceptions.InvalidHeader) or (
         # http.client's, for what requests lets pass.
         isinstance(error, ValueError) and str(error).startswith("Invalid header ")
     ):
         return (
-            "the request has a header that cannot be sent: names and values are "
-            "strings, without line breaks or space at the beginning"
+            "a header cannot be sent: names and values must be strings without line "
+            "breaks, and without a space at the beginning"
         )
     if phase == "" and isinstance(error, OSError) and not isinstance(error, _LIBRARY):
         return str(error)  # there is no such file with certificates
     return None
 
 
-def _where(chain: list[BaseException], phase: str) -> str:
-    if any(isinstance(link, _PROXY) for link in chain):
-        return "the proxy could not be used"
-    if TIMEOUT_OF.get(phase) == "connect":
-        return "could not connect"
-    if phase in _BEFORE_AN_ANSWER:
-        return "the connection broke before an answer came"
-    return "the connection broke in the middle of the answer"
-
-
 def _explain(cause: BaseException | None) -> tuple[str, bool]:
-    """Say what *cause* means, and whether it may pass."""
+    """Return the meaning of *cause*, and whether a later attempt may succeed."""
     if isinstance(cause, socket.gaierror):
-        said = f"the name cannot be looked up ({cause.strerror or cause})"
-        return said, cause.errno == socket.EAI_AGAIN
+        message = f"the name cannot be looked up ({cause.strerror or cause})"
+        return message, cause.errno == socket.EAI_AGAIN
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({cause.verify_message}); pass the "
+            "authority's certificate as verify= or in REQUESTS_CA_BUNDLE"
+        ), False
     if isinstance(cause, ssl.SSLError):
-        return _explain_tls(cause)
+        if "CERTIFICATE_REQUIRED" in str(cause.reason):
+            return "it requires a client certificate; pass it as cert=", False
+        is_cut = isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
+        return f"TLS failed ({cause.reason or cause}); is this an https server?", is_cut
     if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
-        return f"{cause.strerror}; raise the limit (ulimit -n), or close more", False
+        advice = "raise the limit (ulimit -n), or close files and connections"
+        return f"{cause.strerror}; {advice}", False
     tunnel = _TUNNEL.match(str(cause))
     if tunnel is not None:
         status = int(tunnel[1])
-        advice = "; give it credentials: http://user:password@..." * (status == 407)
+        advice = "; add credentials: http://user:password@..." * (status == 407)
         return f"{cause}{advice}", status in (408, 429) or status >= 500
     if isinstance(cause, http.client.UnknownProtocol):
-        return f"the server speaks {cause}, and not HTTP/1", False
+        return f"the server speaks {cause}, not HTTP/1", False
     if isinstance(cause, http.client.BadStatusLine) and not isinstance(cause, OSError):
-        return f"the server does not speak HTTP, but says {cause}", True
+        return f"the server does not speak HTTP; it sent {cause}", True
     if cause is None:
         return "it ended too early", True
     return str(cause) or type(cause).__name__, True
 
 
-def _explain_tls(cause: ssl.SSLError) -> tuple[str, bool]:
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return (
-            f"its certificate is not trusted ({cause.verify_message}); give the "
-            "authority's certificate as verify= or in REQUESTS_CA_BUNDLE"
-        ), False
-    if "CERTIFICATE_REQUIRED" in str(cause.reason):
-        return "it wants a certificate of the client; give it as cert=", False
-    is_cut = isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
-    return f"TLS failed ({cause.reason or cause}); is this an https server?", is_cut
-
-
 def _chain(
     error: BaseException, before: BaseException | None
 ) -> Iterator[BaseException]:
-    """Yield *error* and those that it was made from, the outermost first."""
+    """Yield *error* and the errors behind it, the outermost first."""
     seen: list[object] = [before]
     found: list[object] = [error]
     while found:
@@ -250,13 +254,3 @@ def _chain(
             found += [link.__context__, link.__cause__, *link.args]
             found.append(getattr(link, "reason", None))
             yield link
-
-
-def _system_error(chain: list[BaseException]) -> BaseException | None:
-    """Return the innermost error that is the system's, not a library's."""
-    inner = [
-        link
-        for link in chain
-        if isinstance(link, _SYSTEM) and not isinstance(link, _LIBRARY)
-    ]
-    return inner[-1] if inner else None

@@ -1,4 +1,4 @@
-"""What may be shown of a call: nothing that its credentials have put into it."""
+"""Text about a call that is safe to show: without what its credentials have added."""
 
 from __future__ import annotations
 
@@ -8,50 +8,45 @@ from typing import Final
 
 from .._redaction import mask, redact, without_half
 
-#: How much of something that a server has said a message shows, in characters.
+#: How much of a server's text a message quotes, in characters.
 _SHORT: Final = 300
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)?(.*)", re.DOTALL)
-#: ``me:secret/with/slashes@host``: what stands before the path is no host and port.
+#: ``me:secret/with/slashes@host``: the part before the path is not a host and a port.
 _ODD_CREDENTIALS: Final = re.compile(r"[^/?#@\[]*:(?!\d+(?:[/?#]|$))[^@]*@")
 
 
-def shown(url: str) -> str:
-    """Return *url* without what may be secret: credentials, query and fragment."""
+def public_url(url: str) -> str:
+    """Return *url* without credentials, query and fragment, which may be secret."""
     scheme, rest = _URL.fullmatch(url).groups("")  # type: ignore[union-attr]
-    if "@" in rest and _ODD_CREDENTIALS.match(rest):  # without one it takes for ever
+    if "@" in rest and _ODD_CREDENTIALS.match(rest):  # slow on a long text without "@"
         rest = rest.rpartition("@")[2]
     host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
     return f"{scheme}{host.rpartition('@')[2]}{slash}{path}"
 
 
-def no_secrets() -> Iterable[str]:
-    """Return none."""
-    return ()
-
-
 class Redactor:
-    """Make what is said about one call fit to be seen.
+    """Mask the credentials of one call in text about it.
 
-    :param url: where the call goes to.
+    :param url: the address of the call.
     """
 
     def __init__(self, url: str) -> None:
-        #: The same without what may be secret.
-        self.url = shown(url)
+        #: The address, without the parts that may be secret.
+        self.url = public_url(url)
         #: Returns the credentials in the newest request.
-        self.secrets: Callable[[], Iterable[str]] = no_secrets
+        self.secrets: Callable[[], Iterable[str]] = tuple
 
     def clean(self, text: str) -> str:
-        """Return *text*, which somebody else has written, without any credential."""
+        """Return a server's *text* with all credentials masked."""
         return redact(mask(text, self.secrets()))
 
     def clean_cut(self, text: str) -> str:
-        """The same for *text* that was cut off, perhaps in the middle of one."""
+        """Do the same for *text* that was cut off, perhaps inside a credential."""
         return self.clean(without_half(text, self.secrets()))
 
     def quote(self, text: str) -> str:
-        """Return it as part of a message: clean, short, on one line."""
+        """Return *text* for use in a message: clean, short, on one line."""
         line = " ".join(self.clean(text)[:_SHORT].split())
         return "".join(
             character if character.isprintable() else repr(character)[1:-1]

@@ -1,9 +1,17 @@
-"""Looking names up without being stuck when the name server is silent.
+"""Name look-ups that a cancel abandons, even if the name server is silent.
 
 ``getaddrinfo`` cannot be interrupted, not even by Ctrl+C. So it runs on a short-lived
-thread of its own, and whoever waits for it can leave. The thread ends when the resolver
-gives up; others who ask for the same name and port meanwhile wait for the same look-up,
-so a silent name server costs one thread for each, however often calls are cancelled.
+thread of its own, and the calls that wait for it can leave.
+
+Guarantees:
+
+- A wait for a look-up ends at once with its token; the look-up itself is left behind,
+  and its thread ends when the resolver gives up.
+- Calls for the same name and port share one look-up, so a silent name server costs one
+  thread per name, however often calls are cancelled.
+- No call waits for a look-up that never began: one whose thread could not start, or was
+  interrupted before that, ends with a temporary error.
+- No lock is taken. Results and waiters are published first, then looked for.
 """
 
 from __future__ import annotations
@@ -21,7 +29,7 @@ from .sockets import Address
 
 __all__ = ["Resolver", "resolve"]
 
-#: Anything that is called, and answers, like :func:`socket.getaddrinfo`.
+#: A function with the arguments and the result of :func:`socket.getaddrinfo`.
 Resolver = Callable[[str, int, int, int], Sequence[Address]]
 
 
@@ -37,29 +45,23 @@ def resolve(
 
     Cancellation: ends at once; the look-up itself is left behind.
 
-    :param resolver: what to ask in place of :func:`socket.getaddrinfo`.
+    :param resolver: used in place of :func:`socket.getaddrinfo`.
     :raises Cancelled: the token was cancelled.
-    :raises OSError: what the resolver raised.
+    :raises OSError: the look-up failed.
     """
     token.checkpoint()
-    numeric = _resolve_numeric(host, port, family) if resolver is None else None
-    if numeric is not None:
-        return numeric
+    if resolver is None:
+        try:  # a numeric address needs no name server, and no thread
+            return socket.getaddrinfo(
+                host, port, family, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST
+            )
+        except (OSError, UnicodeError):  # a name, or the real look-up tells what else
+            pass
     return _join(host, port, family, resolver or socket.getaddrinfo).wait(token)
 
 
-def _resolve_numeric(host: str, port: int, family: int) -> Sequence[Address] | None:
-    """Return the address that *host* is, ``None`` if it is a name."""
-    try:
-        return socket.getaddrinfo(
-            host, port, family, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST
-        )
-    except (OSError, UnicodeError):  # the real look-up will say what is wrong with it
-        return None
-
-
 _Key = tuple[Any, ...]
-#: Look-ups that run, by what they look for.
+#: Running look-ups, by host, port, family and resolver.
 _running: Final[dict[_Key, _Lookup]] = {}
 
 if hasattr(os, "register_at_fork"):
@@ -67,21 +69,22 @@ if hasattr(os, "register_at_fork"):
 
 
 def _join(host: str, port: int, family: int, resolver: Resolver) -> _Lookup:
-    """Return the look-up that runs, or a new one."""
+    """Return the running look-up of this name, or start one."""
     key = (host, port, family, resolver)
-    mine = _Lookup(key)
+    new = _Lookup(key)
     try:
-        lookup = _running.setdefault(key, mine)
-        if lookup is mine:
-            mine.start()
-    except BaseException:  # a signal handler's: nobody may wait for what never began
-        finish_despite_signals(mine.give_up)
+        lookup = _running.setdefault(key, new)
+        if lookup is new:
+            new.start()
+    except BaseException:
+        # A signal handler's. Other calls may wait for this look-up already.
+        finish_despite_signals(new.give_up)
         raise
     return lookup
 
 
 class _Doorbell(Killable):
-    """Rung by the end of a look-up, or by a cancel."""
+    """Rings at the end of a look-up, or at a cancel."""
 
     __slots__ = ("_bell",)
 
@@ -97,13 +100,13 @@ class _Doorbell(Killable):
 
 
 class _Lookup:
-    """One name on its way through the resolver, and those who wait for it."""
+    """One look-up, and the calls that wait for it."""
 
     def __init__(self, key: _Key) -> None:
         self._key = key
         self._outcome: Sequence[Address] | BaseException | None = None
         self._waiting: dict[_Doorbell, None] = {}
-        #: Its own, with the context variables of whoever asks first.
+        # With the context variables of the first call that needs it.
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
             args=(self._run,),
@@ -112,14 +115,14 @@ class _Lookup:
         )
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         try:
             start_thread(self._thread)
-        except RuntimeError as error:  # no thread to be had
+        except RuntimeError as error:  # the system refuses another thread
             self._end(_try_again(f"a name look-up needs a thread: {error}"))
 
     def give_up(self) -> None:
-        """End it, unless it has really begun; those who wait may try again."""
+        """End it unless its thread has started; the waiting calls may try again."""
         if self._thread.ident is None:
             self._end(_try_again("the look-up was interrupted before it began"))
 
@@ -127,18 +130,19 @@ class _Lookup:
         host, port, family, resolver = self._key
         try:
             self._end(list(resolver(host, port, family, socket.SOCK_STREAM)))
-        except BaseException as error:  # for whoever waits
+        except BaseException as error:  # wait() raises it
             self._end(error)
 
     def _end(self, outcome: Sequence[Address] | BaseException) -> None:
         self._outcome = outcome  # publish first, then look
+        # Off the list before anyone is woken: a retry must start a new look-up.
         if _running.get(self._key) is self:
             _running.pop(self._key, None)
         for doorbell in list(self._waiting):
             doorbell.fire()
 
     def wait(self, token: CancelToken) -> Sequence[Address]:
-        """Block until it is over, or *token* is cancelled."""
+        """Block until the look-up is over, or *token* is cancelled."""
         doorbell = _Doorbell()
         self._waiting[doorbell] = None  # publish first, then look
         try:
@@ -152,9 +156,10 @@ class _Lookup:
         outcome = self._outcome
         assert outcome is not None
         if isinstance(outcome, BaseException):
+            # Several calls may raise the same object: without the frames of another.
             raise outcome.with_traceback(None)
         return outcome
 
 
-def _try_again(said: str) -> socket.gaierror:
-    return socket.gaierror(socket.EAI_AGAIN, said)
+def _try_again(message: str) -> socket.gaierror:
+    return socket.gaierror(socket.EAI_AGAIN, message)

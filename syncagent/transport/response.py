@@ -1,4 +1,4 @@
-"""What a server answers: read under its exchange, and refused if it is an error."""
+"""A server's response: read under its exchange, and refused if it is an error."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ..exceptions import (
     StreamBroken,
 )
 from .exchange import Exchange
-from .redactor import Redactor, shown
+from .redactor import Redactor, public_url
 from .retries import parse_retry_after
 
-#: How much is asked of a body at once, in bytes; what comes is what is there.
+#: How much of a body is requested at once, in bytes; a read returns what has arrived.
 _PIECE: Final = 64 * 1024
-#: How much of what a server says about an error is kept, in characters.
+#: How much of the body of an error is kept, in characters.
 _EXCERPT: Final = 4000
-#: How long to wait for it, in seconds: the status is worth more.
+#: How long to wait for it, in seconds: the status matters more.
 _EXCERPT_SECONDS: Final = 5.0
-#: How long to wait for the formal end of an answer that is complete, in seconds, so
-#: that its connection can be used again.
+#: How long to wait for the formal end of a complete response, in seconds, so that its
+#: connection can be reused.
 _LINGER: Final = 0.2
 
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-amzn-requestid", "cf-ray")
@@ -43,30 +43,31 @@ _Error = TypeVar("_Error", bound=ProviderError)
 
 
 class WholeResponse(msgspec.Struct, frozen=True):
-    """A complete answer that is no stream."""
+    """A complete response that is not a stream."""
 
-    #: Where it came from, without query and credentials.
+    #: The address, without query and credentials.
     url: str
     status: int
-    #: Names in any case, as :mod:`requests` has it.
+    #: Case-insensitive, as in :mod:`requests`.
     headers: Mapping[str, str]
     body: bytes
     #: The server's own name for the request, for its support.
     request_id: str | None = None
 
     def json(self) -> Any:
-        """Return what the body means as JSON.
+        """Return the body, decoded from JSON.
 
-        :raises ProtocolError: it is none.
+        :raises ProtocolError: it is not JSON.
         """
         try:
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            said = str(error)
-        # What the body says may repeat the key, which nobody knows any more here.
+            problem = str(error)
+        # Without the body: it may repeat the key, which is unknown here and so could
+        # not be masked. Outside the "except": the decoder's error is not linked.
         raise ProtocolError(
-            f"{self.url}: the server answered {self.status} with something that is "
-            f"not JSON ({said}); is the address right?",
+            f"{self.url}: the server answered {self.status} with a body that is not "
+            f"JSON ({problem}); is the address right?",
             status=self.status,
             url=self.url,
             request_id=self.request_id,
@@ -74,12 +75,12 @@ class WholeResponse(msgspec.Struct, frozen=True):
 
 
 class StreamedResponse:
-    """An answer that has begun: its head is there, its body comes bit by bit.
+    """A response that has begun: its head is there, its body arrives in pieces.
 
-    :param response: as :mod:`requests` has it.
-    :param exchange: what it came for.
-    :param redactor: what makes that which the server says fit to be seen.
-    :param max_bytes: the size of the body above which it is an error.
+    :param response: the same as an object of :mod:`requests`.
+    :param exchange: the attempt it belongs to.
+    :param redactor: masks credentials in the server's text.
+    :param max_bytes: the largest body allowed.
     """
 
     def __init__(
@@ -96,87 +97,86 @@ class StreamedResponse:
         self._exchange = exchange
         self._redactor = redactor
         self._url = redactor.url
-        self._left = max_bytes
+        self._remaining = max_bytes
         self._max_bytes = max_bytes
-        # By a hook.
+        # A hook may have read the body already.
         self._read_before = response.content if response._content_consumed else b""
-        #: Does HTTP itself say where the body ends?
+        #: True if HTTP itself says where the body ends. Without it, a connection that
+        #: a cancel or a proxy has cut looks like the end of the body.
         self.is_framed = self._raw.chunked or self._raw.length_remaining is not None
 
     @property
     def request_id(self) -> str | None:
         """The server's own name for the request."""
-        found = (self.headers.get(name) for name in _REQUEST_IDS)
-        name = next((name for name in found if name), None)
-        return None if name is None else self._redactor.quote(name)
+        values = (self.headers.get(name) for name in _REQUEST_IDS)
+        request_id = next((value for value in values if value), None)
+        return None if request_id is None else self._redactor.quote(request_id)
 
     @property
     def kind(self) -> str:
-        """What it says that it is, such as ``application/json``."""
+        """The media type, such as ``application/json``."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
     def is_event_stream(self) -> bool:
-        """Does it say that it is one?"""
+        """True if its media type is that of an event stream."""
         return self.kind == "text/event-stream"
 
     def read(self) -> bytes:
-        """Return what has come of the body, at least a byte; nothing at its end.
+        """Return the next piece of the body, at least a byte; empty at its end.
 
         Cancellation: ends at once.
 
-        :raises ResponseTooLarge: there is more of it than may be.
+        :raises ResponseTooLarge: the body is larger than allowed.
         """
         piece, self._read_before = self._read_before, b""
         piece = piece or self._raw.read1(_PIECE, decode_content=True) or b""
-        self._left -= len(piece)
-        if self._left < 0:
+        self._remaining -= len(piece)
+        if self._remaining < 0:
             raise ResponseTooLarge(
-                f"{self._url}: the answer has more than {self._max_bytes} bytes; raise "
-                "max_response_bytes if that is right",
+                f"{self._url}: the response has more than {self._max_bytes} bytes; if "
+                "that is expected, raise max_response_bytes",
                 phase=self._exchange.phase,
                 url=self._url,
             )
         return piece
 
-    def reply(self) -> WholeResponse:
-        """Return it whole.
+    def read_whole(self) -> WholeResponse:
+        """Read the body to its end and return the complete response.
 
         Cancellation: ends at once.
         """
-        return WholeResponse(
-            self._url,
-            self.status,
-            self.headers,
-            self._read_all(),
-            self.request_id,
-        )
-
-    def _read_all(self) -> bytes:
         self._exchange.enter("body")
         pieces = []
         while piece := self.read():
             pieces.append(piece)
+            # The stall timeout counts anew for each piece.
             self._exchange.stop_clock()
             self._exchange.enter("body")
         body = b"".join(pieces)
         if not self.is_framed and self.kind == "application/json" and _is_cut(body):
             raise self.broken("before it was complete")
-        return body
+        return WholeResponse(
+            self._url, self.status, self.headers, body, self.request_id
+        )
 
     def raise_for_status(self) -> None:
-        """Raise what the status means, unless it is that of success."""
+        """Raise the error that the status means, unless it is that of success."""
         if 200 <= self.status < 300:
             return
         if 300 <= self.status < 400 and "location" in self.headers:
             raise self._redirected(self.headers["location"])
-        if self.status < 200:  # no answer follows, or none that could be read
+        if self.status < 200:  # no response follows, or none that could be read
             raise self._error(ProtocolError, f"answered {self.status}", body="")
-        said = f"answered {self.status} {_name(self.status)}".rstrip()
-        raise self._error(_error_for(self.status), said, body=self._excerpt(b""))
+        try:
+            phrase = HTTPStatus(self.status).phrase
+        except ValueError:  # providers have their own, such as 529
+            phrase = ""
+        outcome = f"answered {self.status} {phrase}".rstrip()
+        raise self._error(_error_for(self.status), outcome, body=self._excerpt(b""))
 
     def not_a_stream(self, beginning: bytes) -> ProtocolError:
-        """Return the error for an answer that begins like something else."""
+        """Return the error for a response that is not a stream of events."""
         kind = self._redactor.quote(self.headers.get("content-type", "something else"))
         return self._error(
             ProtocolError,
@@ -186,51 +186,55 @@ class StreamedResponse:
         )
 
     def broken(self, when: str) -> StreamBroken:
-        """Return the error for an answer that has ended before its end."""
+        """Return the error for a response that has ended too early."""
         return StreamBroken(
-            f"{self._url}: the answer ended {when}; it was cut off by the server, or "
-            "on the way",
+            f"{self._url}: the response ended {when}; the server or the network cut it "
+            "off",
             phase=self._exchange.phase,
             url=self._url,
             retryable=True,
         )
 
     def _redirected(self, location: str) -> RedirectRefused:
-        host = self._redactor.quote(_host(self._url, location))
-        target = self._redactor.quote(shown(location))
+        try:
+            target_host = urlsplit(urljoin(self._url, location)).hostname or "nowhere"
+        except ValueError:
+            target_host = "an unreadable address"
+        host = self._redactor.quote(target_host)
+        target = self._redactor.quote(public_url(location))
         return RedirectRefused(
             f"{self._url}: the server answered {self.status} and points to {host} "
-            f"({target}); keys and prompts are not sent there unasked. If it is right, "
-            "use that address",
+            f"({target}); redirects are not followed, to keep keys and prompts at the "
+            "configured address. If the new one is right, configure it",
             location=host,
             phase=self._exchange.phase,
             url=self._url,
         )
 
-    def _error(self, kind: type[_Error], said: str, *, body: str) -> _Error:
+    def _error(self, kind: type[_Error], outcome: str, *, body: str) -> _Error:
+        """Return an error of *kind* with the data that the headers carry."""
         identity = f" (request {self.request_id})" if self.request_id else ""
         retry_after = parse_retry_after(self.headers)
         wait = "" if retry_after is None else f"; it asks to wait {retry_after:.10g} s"
-        short = self._redactor.quote(body)
+        excerpt = self._redactor.quote(body)
+        advice = self.headers.get("x-should-retry", "").strip().lower()
+        if advice in ("true", "false"):  # the server knows best
+            is_retryable = advice == "true"
+        else:
+            is_retryable = self.status in _RETRYABLE or self.status >= 500
         return kind(
-            f"{self._url}: the server {said}{identity}{wait}"
-            + (f": {short}" if short else ""),
+            f"{self._url}: the server {outcome}{identity}{wait}"
+            + (f": {excerpt}" if excerpt else ""),
             status=self.status,
             url=self._url,
             request_id=self.request_id,
             retry_after=retry_after,
             body=body,
-            retryable=self._is_retryable(),
+            retryable=is_retryable,
         )
 
-    def _is_retryable(self) -> bool:
-        said = self.headers.get("x-should-retry", "").strip().lower()
-        if said in ("true", "false"):  # the server knows best
-            return said == "true"
-        return self.status in _RETRYABLE or self.status >= 500
-
     def _excerpt(self, beginning: bytes) -> str:
-        """Return the beginning of the body, as far as it comes, without secrets."""
+        """Return the beginning of the body, as far as it arrives, without secrets."""
         self._exchange.enter("error body")
         self._exchange.limit(_EXCERPT_SECONDS)
         text, is_whole = bytearray(beginning), False
@@ -240,15 +244,17 @@ class StreamedResponse:
                 text += piece
                 is_whole = not piece
         except (Exception, Cancelled):
-            pass  # whoever waits for this attempt asks the token; else: what has come
-        said = text[: 4 * _EXCERPT].decode("utf-8", "replace")
+            # A cancel is not lost: attempts() asks the token. After any other trouble
+            # the part that has arrived will do.
+            pass
+        decoded = text[: 4 * _EXCERPT].decode("utf-8", "replace")
         clean = self._redactor.clean if is_whole else self._redactor.clean_cut
-        return clean(said)[:_EXCERPT]
+        return clean(decoded)[:_EXCERPT]
 
     def close(self, *, lingers: bool) -> None:
-        """Give the connection back if the body is read to its end, else close it.
+        """Return the connection to the pool if the body was read, else close it.
 
-        :param lingers: read to the end, if that is near.
+        :param lingers: read on to the end of the body, if it is near.
         """
         if lingers and self.is_framed and not self._raw.isclosed():
             self._exchange.limit(_LINGER)
@@ -257,25 +263,18 @@ class StreamedResponse:
                     if not self.read():
                         break
             except (Exception, Cancelled):
-                pass  # then not
+                pass  # the connection is closed instead
         self._raw.close()
         self._raw.release_conn()
 
 
 def _is_cut(body: bytes) -> bool:
+    """Return whether *body* is not a complete JSON document."""
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except msgspec.DecodeError:
         return True
     return False
-
-
-def _host(url: str, location: str) -> str:
-    """Return the host that *location*, seen from *url*, is at."""
-    try:
-        return urlsplit(urljoin(url, location)).hostname or "nowhere"
-    except ValueError:
-        return "an address that nobody can read"
 
 
 def _error_for(status: int) -> type[ProviderError]:
@@ -286,10 +285,3 @@ def _error_for(status: int) -> type[ProviderError]:
     if status in _RETRYABLE or status >= 500:
         return ProviderUnavailable
     return RequestRejected
-
-
-def _name(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:  # providers have their own, such as 529
-        return ""

@@ -1,4 +1,4 @@
-"""When a request is made again, and after how long."""
+"""When a request is sent again, and after how long."""
 
 from __future__ import annotations
 
@@ -11,43 +11,38 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from ..exceptions import ConfigurationError, ProviderError, TransportError
+from .._checks import check_number
+from ..exceptions import ProviderError, TransportError
 
 __all__ = ["Retries", "parse_retry_after"]
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
-    """How often to try again, and how long to wait before.
+    """How often to retry, and how long to wait before each attempt.
 
-    Only what may succeed later is tried again: see ``retryable`` of the errors. A
-    request is never made again once an event of its answer was delivered, or after a
-    cancel.
+    Only failures that may pass are retried: see ``retryable`` of the errors. A request
+    is never sent again once an event of its response was delivered, or after a cancel.
 
-    :raises ConfigurationError: a number is negative.
+    :raises ConfigurationError: a number is negative or infinite.
     """
 
-    #: How many times at most, after the first.
+    #: The most attempts after the first.
     limit: int = 2
-    #: The wait is random, up to this many seconds at first and twice as many each time.
+    #: The wait is random, at most this many seconds at first, twice as many each time.
     first_delay: float = 0.5
-    #: But never up to more than this.
+    #: The most seconds of a random wait.
     max_delay: float = 8.0
-    #: A server that asks for a longer wait than this many seconds is not asked again.
+    #: If the server asks for a wait of more seconds than this, there is no retry.
     max_retry_after: float = 120.0
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            kinds = int if name == "limit" else (int, float)
-            is_number = isinstance(value, kinds) and not isinstance(value, bool)
-            if not is_number or not 0 <= value < math.inf:
-                raise ConfigurationError(
-                    f"retries: {name} must be a number, zero or more; got {value!r}"
-                )
+            check_number(f"retries: {name}", value, is_integer=name == "limit")
 
     @classmethod
     def of(cls, retries: int | Retries) -> Retries:
-        """Return what ``retries=`` means: a number, or all of it."""
+        """Return the value of a ``retries=`` argument: a number, or Retries."""
         return retries if isinstance(retries, Retries) else cls(limit=retries)
 
     def delay(
@@ -58,20 +53,21 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     ) -> float | None:
         """Return the seconds to wait before the next attempt.
 
-        :param failures: how many attempts have failed, this one included.
+        :param failures: how many attempts have failed, the last one included.
         :param failure: how the last one failed.
-        :return: ``None`` if there is to be no other.
+        :param randomly: returns a random number from 0 to 1.
+        :return: ``None`` if there is no next attempt.
         """
         if failures > self.limit or not failure.retryable:
             return None
         # Full jitter: clients that failed together do not come back together.
         ceiling = min(self.max_delay, self.first_delay * 2.0 ** min(failures - 1, 60))
         jitter = randomly() * ceiling
-        asked: float | None = getattr(failure, "retry_after", None)
-        if asked is None:
+        retry_after: float | None = getattr(failure, "retry_after", None)
+        if retry_after is None:
             return jitter
-        # To ask earlier than it wants would be in vain; how late is for us to choose.
-        return None if asked > self.max_retry_after else asked + jitter
+        # Never earlier than the server wants, and not all clients at the same moment.
+        return None if retry_after > self.max_retry_after else retry_after + jitter
 
 
 def parse_retry_after(
@@ -79,20 +75,21 @@ def parse_retry_after(
 ) -> float | None:
     """Return the seconds that a server asks to wait, if it does.
 
-    :param headers: of its answer; ``retry-after-ms`` counts before ``Retry-After``,
+    :param headers: of its response; ``retry-after-ms`` counts before ``Retry-After``,
         which may be seconds or a date.
+    :param now: returns the current time, in seconds since the epoch.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    asked = headers.get("retry-after")
-    seconds = _seconds(asked)
-    if seconds is not None or asked is None:
+    value = headers.get("retry-after")
+    seconds = _seconds(value)
+    if seconds is not None or value is None:
         return seconds
-    until = _date(asked)
+    until = _date(value)
     if until is None:
         return None
-    # By the server's own clock, if it says what time it has.
+    # By the server's own clock, if it sends its time: ours may differ.
     begin = _date(headers.get("date", ""))
     return max(0.0, until - (now() if begin is None else begin))
 
@@ -108,7 +105,7 @@ def _seconds(text: str | None) -> float | None:
 def _date(text: str) -> float | None:
     try:
         date = parsedate_to_datetime(text)
-        if date.tzinfo is None:  # HTTP knows no other zone, even where none is named
+        if date.tzinfo is None:  # dates in HTTP are in UTC, even if they do not say so
             date = date.replace(tzinfo=timezone.utc)
         return date.timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):

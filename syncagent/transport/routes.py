@@ -1,8 +1,8 @@
-"""Which way a request goes: proxies, certificates, and whether that way is safe.
+"""The route of a request: proxies, certificates, and whether that is safe.
 
 :mod:`requests` goes through all environment variables twice for every request, which
-takes longer than all that this package adds. So its answer is kept, for as long as none
-of the variables that it depends on changes.
+takes longer than everything that this package adds. So its result is cached, for as
+long as none of the variables that it depends on changes.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ import requests
 from requests.utils import select_proxy
 
 from ..exceptions import ConfigurationError
-from .redactor import shown
+from .redactor import public_url
 
 _VARIABLES: Final = (
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "REQUEST_METHOD"),
 )
-#: Elsewhere the system's own settings count, too, and cannot be watched so easily.
+#: Elsewhere the system's own settings count, too, and their changes go unnoticed.
 _ONLY_VARIABLES: Final = sys.platform not in ("darwin", "win32")
-#: How many answers are kept; a program talks to a handful of servers.
+#: How many routes are cached; a program talks to a handful of servers.
 _KEPT: Final = 100
 
-#: What an adapter needs to know: verify, cert and proxies.
+#: The settings that an adapter needs: verify, cert and proxies.
 Route = dict[str, Any]
 
 
 class Routes:
-    """Ways to servers, as a session and the environment have them.
+    """Routes to servers, by the settings of a session and the environment.
 
-    :param session: where the settings come from.
-    :param is_private: will nobody else change them?
-    :param allow_insecure: may keys and prompts go in clear, or to a server that nobody
-        has verified, beyond this machine?
+    :param session: the source of the settings.
+    :param is_private: true if only this package has the session, so that its settings
+        cannot change.
+    :param allow_insecure: true to let keys and prompts leave this machine unencrypted,
+        or go to an unverified server.
     """
 
     def __init__(
@@ -52,9 +53,9 @@ class Routes:
         self._kept: dict[object, Route] = {}
 
     def find(self, url: str) -> Route:
-        """Return the way to *url*.
+        """Return the route to *url*.
 
-        :raises ConfigurationError: it is not safe.
+        :raises ConfigurationError: the route is not safe.
         """
         if not self._keeps:
             return self._find_safe(url)
@@ -69,42 +70,42 @@ class Routes:
 
     def _find_safe(self, url: str) -> Route:
         session = self._session
-        # As if they were arguments of the request, so that the environment does not
-        # count more than what was asked for.
+        # The session's own settings are passed as if they were arguments of the
+        # request: requests lets the environment override the session, not arguments.
         route = session.merge_environment_settings(
-            url, dict(session.proxies), True, _checked(session.verify), session.cert
+            url, dict(session.proxies), True, _verify(session.verify), session.cert
         )
         del route["stream"]
         if not self._allow_insecure:
-            _check(url, route)
+            _check_safe(url, route)
         return route
 
 
-def _check(url: str, route: Mapping[str, Any]) -> None:
+def _check_safe(url: str, route: Mapping[str, Any]) -> None:
     if route["verify"] is False:
         raise ConfigurationError(
-            "verify=False lets anybody answer in the server's place, and read the "
-            "key; give the path of a CA bundle, or say allow_insecure=True"
+            "verify=False lets any host pose as the server and read the key; pass the "
+            "path of a CA bundle, or allow_insecure=True"
         )
     if urlsplit(url).scheme == "https":
         return
+    if not _is_local(url):
+        raise ConfigurationError(
+            f"key and prompt would go to {public_url(url)} in clear; use https://, or "
+            "pass allow_insecure=True"
+        )
     # Even with TLS: requests does not look at the certificate of such a proxy.
     proxy = select_proxy(url, route["proxies"])
-    if not _is_here(url):
+    if proxy is not None and not _is_local(proxy):
         raise ConfigurationError(
-            f"to {shown(url)} key and prompt would go in clear; use https://, or say "
-            "allow_insecure=True"
-        )
-    if proxy is not None and not _is_here(proxy):
-        raise ConfigurationError(
-            f"on the way to {shown(url)} the proxy {shown(proxy)} would read key and "
-            "prompt; set NO_PROXY for this server, use https://, or say "
+            f"on the way to {public_url(url)} the proxy {public_url(proxy)} would read "
+            "key and prompt; set NO_PROXY for this server, use https://, or pass "
             "allow_insecure=True"
         )
 
 
-def _checked(verify: Any) -> bool | str:
-    """Return what *verify* means; nothing that is false by accident means no check."""
+def _verify(verify: Any) -> bool | str:
+    """Return *verify* as requests takes it; only ``False`` itself turns checks off."""
     if verify is None or verify is True:
         return True
     if verify is False:
@@ -118,8 +119,8 @@ def _checked(verify: Any) -> bool | str:
     return path
 
 
-def _is_here(url: str) -> bool:
-    """Is it on this machine?"""
+def _is_local(url: str) -> bool:
+    """Return whether the host of *url* is this machine."""
     try:
         host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
         if host == "localhost" or host.endswith(".localhost"):

@@ -1,4 +1,4 @@
-"""A session of :mod:`requests` whose every call ends with a token."""
+"""A session of :mod:`requests` whose calls end with a token."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..cancel import CancelToken
 from ..exceptions import Cancelled
 from .adapter import CancellableAdapter, cancellable, shared_adapter
 from .exchange import Exchange
-from .failures import free
+from .failures import free_frames
 
 
 class CancellableSession(requests.Session):
-    """Do what :class:`requests.Session` does, until the token is cancelled.
+    """A :class:`requests.Session` that works until its token is cancelled.
 
-    A call that is under way then ends at once, and no other begins: each raises
+    A call in progress then ends at once, and no other starts: each raises
     :exc:`~syncagent.exceptions.Cancelled`. A streamed body raises it while it is read.
-    Connections are those of the process, shared with everybody else.
+    Connections come from the shared pool of the process.
 
-    :param token: what ends the calls.
+    :param token: ends the calls.
     """
 
-    __attrs__ = [*requests.Session.__attrs__, "token"]  # noqa: RUF012 - as there
+    __attrs__ = [*requests.Session.__attrs__, "token"]  # noqa: RUF012 - as in requests
 
     def __init__(self, token: CancelToken) -> None:
         if not isinstance(token, CancelToken):
@@ -45,14 +45,14 @@ class CancellableSession(requests.Session):
     def send(
         self, request: requests.PreparedRequest, **kwargs: Any
     ) -> requests.Response:
-        """Send *request*, if the token is not cancelled.
+        """Send *request*, unless the token is cancelled.
 
         Cancellation: ends at once.
         """
         self.token.checkpoint()
         response = super().send(request, **kwargs)
         try:
-            self.token.checkpoint()  # perhaps a hook has cancelled it
+            self.token.checkpoint()  # a hook may have cancelled it
         except BaseException:
             response.close()
             raise
@@ -60,7 +60,7 @@ class CancellableSession(requests.Session):
 
 
 class _Cancelling(BaseAdapter):
-    """An adapter for one token; what it sends with belongs to others, too."""
+    """An adapter for one token, on top of one that others use, too."""
 
     def __init__(self, adapter: CancellableAdapter, token: CancelToken) -> None:
         super().__init__()
@@ -84,14 +84,15 @@ class _Cancelling(BaseAdapter):
                 )
         except BaseException as error:
             exchange.close()
+            # By the token, not by the type: a cancel may surface as any exception.
             if isinstance(error, (Exception, Cancelled)) and self._token.cancelled:
-                free(error, before)
+                free_frames(error, before)
                 self._token.checkpoint()
             raise
         response.connection = self  # type: ignore[assignment]  # it may send again
         return response
 
     def close(self) -> None:
-        """Close idle connections, unless they are shared with everybody else."""
+        """Close idle connections, unless the pool is that of the process."""
         if self._adapter is not shared_adapter():
             self._adapter.close()

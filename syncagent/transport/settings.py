@@ -1,4 +1,4 @@
-"""How requests are made: with which headers and credentials, and which way."""
+"""Headers, credentials and routes of the requests of a transport."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from requests.auth import AuthBase
 from ..__version__ import __version__
 from ..exceptions import ConfigurationError
 from .adapter import CancellableAdapter, cancellable
-from .exchange import call_outside
+from .exchange import call_user_code
 from .prepared import Request
-from .redactor import shown
+from .redactor import public_url
 from .routes import Routes
 from .session import CancellableSession
 
 #: Credentials as :mod:`requests` takes them.
 Auth = AuthBase | tuple[str, str] | Callable[..., Any] | None
 
-#: How many addresses are kept as requests without content.
+#: For how many addresses an empty request is cached.
 _KEPT: Final = 100
 
 
 class TransportSettings:
-    """What all requests of a transport have in common.
+    """The settings that all requests of a transport share.
 
-    :param session: where headers, credentials, certificates and proxies come from.
-    :param is_private: will nobody else change it?
-    :param adapter: what to send with; by default whatever the session would use, as
-        long as a cancel can end it.
-    :param allow_insecure: may keys and prompts go in clear, or to a server that nobody
-        has verified, beyond this machine?
+    :param session: the source of headers, credentials, certificates and proxies.
+    :param is_private: true if only this package has the session, so that its settings
+        cannot change.
+    :param adapter: sends the requests; by default the one that the session would use,
+        if a cancel can end it.
+    :param allow_insecure: true to let keys and prompts leave this machine unencrypted,
+        or go to an unverified server.
     """
 
     def __init__(
@@ -45,8 +46,8 @@ class TransportSettings:
     ) -> None:
         if isinstance(session, CancellableSession):
             raise ConfigurationError(
-                "a CancellableSession has a token of its own; give a transport a plain "
-                "requests.Session, and the token to each call"
+                "a CancellableSession has a token of its own; pass a plain "
+                "requests.Session to the transport, and the token to each call"
             )
         self._session = session
         self._is_private = is_private
@@ -57,18 +58,18 @@ class TransportSettings:
         self._blanks: dict[str, requests.PreparedRequest] = {}
 
     def adapter_for(self, url: str) -> CancellableAdapter:
-        """Return what to send a request to *url* with.
+        """Return the adapter for requests to *url*.
 
-        :raises ConfigurationError: the session would use something uncancellable.
+        :raises ConfigurationError: a cancel could not end the session's own one.
         """
         if not url.lower().startswith(("http://", "https://")):
             raise ConfigurationError(
-                f"{shown(url)!r} is no address of a server: it begins with https://, "
-                "or on this machine with http://"
+                f"{public_url(url)!r} is not the address of a server; it must begin "
+                "with https://, or on this machine with http://"
             )
         if self._adapter is not None:
             return self._adapter
-        return cancellable(self._session.get_adapter(url), shown(url))
+        return cancellable(self._session.get_adapter(url), public_url(url))
 
     def prepare(
         self, url: str, data: bytes, headers: Mapping[str, str], auth: Auth
@@ -83,7 +84,7 @@ class TransportSettings:
         prepared.prepare_headers({**prepared.headers, **headers})
         prepared.prepare_body(data, None)
         open_headers = dict(prepared.headers)
-        call_outside(prepared.prepare_auth, auth or self._session.auth, open_url)
+        call_user_code(prepared.prepare_auth, auth or self._session.auth, open_url)
         return Request(
             prepared,
             self._routes.find(prepared.url or ""),
@@ -92,11 +93,11 @@ class TransportSettings:
         )
 
     def _blank(self, url: str) -> requests.PreparedRequest:
-        """Return a request with all that does not change from call to call."""
+        """Return a request with the parts that are the same for every call."""
         blank = self._blanks.get(url)
         if blank is None:
-            # With credentials of some kind .netrc is not asked, which would put its
-            # own in the place of a key.
+            # With any auth object requests does not consult .netrc, whose credentials
+            # would replace a key.
             request = requests.Request("POST", url, auth=_NoAuth())
             blank = self._session.prepare_request(request)
             if not self._is_private:
@@ -105,7 +106,7 @@ class TransportSettings:
                 self._blanks.clear()
             self._blanks[url] = blank
         copy = blank.copy()
-        # Of its hooks requests makes no copy; credentials may add to them.
+        # copy() shares the hooks, and auth objects may add to them.
         copy.hooks = {event: list(hooks) for event, hooks in blank.hooks.items()}
         return copy
 
@@ -122,7 +123,7 @@ def new_session(
     cert: str | tuple[str, str] | None = None,
     trust_env: bool = True,
 ) -> requests.Session:
-    """Return a session with these settings, as users of :mod:`requests` know them."""
+    """Return a session with these settings, which are those of :mod:`requests`."""
     session = requests.Session()
     session.headers["User-Agent"] = f"syncagent/{__version__}"
     session.proxies.update(proxies or {})

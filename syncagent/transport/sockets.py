@@ -1,15 +1,15 @@
 """Sockets that a cancel ends: connecting them, reading them, and shutting them down.
 
 A blocked call on a socket ends when the connection is shut down, and by nothing else
-that is safe. Three rules, each paid for by somebody:
+that is safe. Three rules, each learned the hard way:
 
-- Only a *duplicate* of the descriptor is shut down, as a plain socket. To shut an
+- Only a *duplicate* of the descriptor is shut down, as a plain socket. Shutting an
   ``SSLSocket`` down makes it forget its TLS: the next request would go out in clear.
-- Whoever owns a duplicate, by the fate of its :class:`~syncagent.cancel.Killable`,
-  closes it, and nobody else touches it: a number that is closed may be a stranger's
-  next moment.
-- What a shutdown ends, ends somehow: an error, or an end that looks clean. So whatever
-  a read says, the token is asked before it is believed.
+- The owner of a duplicate, decided by the fate of its
+  :class:`~syncagent.cancel.Killable`, closes it, and no other thread touches it: a
+  closed descriptor number may belong to a stranger the next moment.
+- A read that a shutdown ends may fail, or return an end of file that looks clean. So
+  the token is asked after every read, before its result is believed.
 """
 
 from __future__ import annotations
@@ -38,44 +38,45 @@ __all__ = [
     "nap_of_this_thread",
 ]
 
-#: One answer of :func:`socket.getaddrinfo`.
+#: One item of the list that :func:`socket.getaddrinfo` returns.
 Address = tuple[Any, Any, Any, str, Any]
 
 #: How long the main thread may block before it looks for signals, in seconds. Python
-#: overlooks one that arrives in the instant before a call blocks; so a Ctrl+C is late
-#: then, and not lost.
+#: overlooks a signal that arrives in the instant before a call blocks; with this, a
+#: Ctrl+C is late then, but not lost.
 _NAP: Final = 1.0
 
-#: A timeout that means none, in seconds. A socket with a timeout waits in ``poll``, and
-#: a signal ends that. One without may wait in a call that OpenSSL simply makes again,
-#: and the handler that is to cancel it never runs.
+#: A timeout that means none, in seconds. A socket with a timeout waits in ``poll``,
+#: which a signal ends. One without may wait in a call that OpenSSL simply repeats, and
+#: the signal handler that would cancel it never runs.
 FOREVER: Final = 2_000_000.0
 
 #: Enough for many small chunks at once, in bytes; each open stream has one.
 _BUFFER: Final = 12 * 1024
 
-#: Does a shutdown end the wait for a connection that is not made yet? Where nobody has
-#: found out, that wait looks at its token every so many seconds.
+#: True where a shutdown is known to end the wait for a connection that is not made yet.
+#: Elsewhere that wait polls its token, at this interval in seconds.
 _SHUTDOWN_WAKES: Final = sys.platform == "linux"
-_LOOK_AROUND: Final = 0.05
+_POLL_INTERVAL: Final = 0.05
 
+#: ``struct linger`` for closing at once: on, zero seconds.
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
 def nap_of_this_thread() -> float | None:
-    """Return how long a call on this thread may block at most; ``None`` for ever."""
+    """Return how long a call on this thread may block at most; ``None``: no limit."""
     is_main = threading.get_ident() == threading.main_thread().ident
     return _NAP if is_main else None
 
 
 class _QuietSocket(socket.socket):
-    """A socket that the collector closes without a warning.
+    """A socket that the garbage collector closes without a warning.
 
-    Whoever drops an answer without closing it should hear no more of it than from
-    :mod:`requests`, and nothing about what we had beside it.
+    A caller who drops a response without closing it should see no more warnings than
+    from :mod:`requests`, and none about our duplicate.
     """
 
-    # The method in C: a signal handler that raises cannot get into it.
+    # The method in C: a signal handler that raises cannot interrupt it.
     __del__ = socket.SocketType.close
 
 
@@ -90,14 +91,15 @@ class HeldConnection(Killable):
     def __init__(self, sock: socket.socket) -> None:
         super().__init__()
         self._number = sock.fileno()
-        # A number that nobody owns yet would be lost if a signal handler raised now.
+        # Not os.dup(): if a signal handler raised before an object owned the new
+        # descriptor, it would leak. Here the object exists first.
         self._duplicate = _QuietSocket(socket.AF_UNIX)
         os.dup2(self._number, self._duplicate.fileno(), inheritable=False)
 
     def fire(self) -> None:
         try:
-            # What is left to send is dropped when the last descriptor is closed, so
-            # that a server which does not read it still sees that we are gone.
+            # Drop unsent data when the last descriptor is closed, so that a server that
+            # does not read still sees the connection end.
             self._duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             self._duplicate.shutdown(socket.SHUT_RDWR)
         except OSError:  # the peer was faster
@@ -106,8 +108,8 @@ class HeldConnection(Killable):
 
     def let_go(self) -> None:
         # In a forked child: leave the connection to the parent, without a byte or a
-        # FIN. Objects here still believe that the number is theirs, so it is kept, for
-        # something that has ended.
+        # FIN. Objects here still hold the descriptor number, so it stays taken, by a
+        # socket that has ended.
         try:
             if os.path.sameopenfile(self._number, self._duplicate.fileno()):
                 ended, other = socket.socketpair()
@@ -118,10 +120,10 @@ class HeldConnection(Killable):
             self.close()
 
     def close(self) -> None:
-        """Close the duplicate; only for whoever owns it."""
+        """Close the duplicate; only its owner may call this."""
         try:
             self._duplicate.close()
-        except OSError:  # it is gone, whatever the system thinks of how
+        except OSError:  # the descriptor is free even so
             pass
 
 
@@ -133,13 +135,13 @@ def connect(
     source_address: tuple[str, int] | None = None,
     options: Sequence[tuple[int, int, int | bytes]] | None = None,
 ) -> tuple[socket.socket, HeldConnection]:
-    """Connect to the first of *addresses* that answers.
+    """Connect to the first of *addresses* that accepts.
 
     Cancellation: ends at once.
 
-    :return: the socket, and its line, which hangs on *token*.
+    :return: the socket, and the same as held by *token*.
     :raises Cancelled: the token was cancelled.
-    :raises OSError: no address answered; it is the last one's error.
+    :raises OSError: no address accepts; it is the last one's error.
     """
     refusal: OSError | None = None
     for family, kind, protocol, _, address in addresses:
@@ -166,51 +168,51 @@ def _connect_one(
     sock: socket.socket, address: Any, token: CancelToken, seconds: float | None
 ) -> HeldConnection:
     sock.setblocking(False)
-    begun = sock.connect_ex(address)
-    if begun not in (0, errno.EINPROGRESS):
-        raise OSError(begun, os.strerror(begun))
-    line = HeldConnection(sock)
+    status = sock.connect_ex(address)
+    if status not in (0, errno.EINPROGRESS):
+        raise OSError(status, os.strerror(status))
+    held = HeldConnection(sock)
     try:
-        token.attach(line)
+        token.attach(held)
         token.checkpoint()
-        if begun != 0:
+        if status != 0:
             _wait_connected(sock, token, seconds)
-        # On a socket that was not connected yet a shutdown may have done nothing.
+        # A shutdown of a socket that was not connected yet may have had no effect.
         token.checkpoint()
     except BaseException:
-        if token.detach(line):
-            line.close()
+        if token.detach(held):
+            held.close()
         raise
-    return line
+    return held
 
 
 def _wait_connected(
     sock: socket.socket, token: CancelToken, seconds: float | None
 ) -> None:
-    """Block until the connection is made, or ended by its line."""
+    """Block until the connection is made, or shut down by a cancel."""
     until = math.inf if seconds is None else clock.now() + seconds
-    nap = nap_of_this_thread() if _SHUTDOWN_WAKES else _LOOK_AROUND
+    nap = nap_of_this_thread() if _SHUTDOWN_WAKES else _POLL_INTERVAL
     poller = select.poll()
     poller.register(sock, select.POLLOUT)
     ready: list[tuple[int, int]] = []
     while not ready:
-        left = until - clock.now()
-        if left <= 0:
+        remaining = until - clock.now()
+        if remaining <= 0:
             raise TimeoutError(errno.ETIMEDOUT, "connecting took too long")
-        wait = left if nap is None else min(left, nap)
+        wait = remaining if nap is None else min(remaining, nap)
         ready = poller.poll(None if wait == math.inf else wait * 1000)
         token.checkpoint()
-    trouble = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if trouble:
-        raise OSError(trouble, os.strerror(trouble))
+    status = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if status:
+        raise OSError(status, os.strerror(status))
 
 
 class ReadableSocket:
     """A socket as :mod:`http.client` reads from it, with every read under a token.
 
     :param sock: the socket, TLS included.
-    :param token: asked after every read, before its answer is believed.
-    :param nap: how long a read may block before it looks for signals.
+    :param token: asked after every read, before its result is believed.
+    :param nap: how long a read may block before it looks for signals, in seconds.
     """
 
     def __init__(
@@ -219,7 +221,7 @@ class ReadableSocket:
         self.reader = _Reader(sock, token, nap)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """Return it as a file; the socket stays open until that is closed, too."""
+        """Return the socket as a file; it stays open until the file is closed, too."""
         assert mode == "rb"
         return io.BufferedReader(self.reader, _BUFFER)
 
@@ -233,13 +235,13 @@ class _Reader(io.RawIOBase):
         self._sock = sock
         self._token = token
         self._cancelled = token.flag()
-        # It counts as a user of the socket, which is not closed before its last one.
+        # A file counts as a user of the socket, which closes after its last user.
         self._keeper = sock.makefile("rb", buffering=0)
         self._timeout = sock.gettimeout() or math.inf
         self._wait = min(self._timeout, nap or FOREVER)
         self._poller = select.poll()
         self._poller.register(sock, select.POLLIN)
-        #: False: do not wait for bytes, take only what is in the buffer above.
+        #: False: do not wait for bytes; only those in the buffer above are read.
         self.is_patient = True
 
     def readable(self) -> bool:
@@ -248,7 +250,13 @@ class _Reader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         if not self.is_patient:
             return None
-        if not self._has_bytes():
+        # TLS may have decoded bytes already, for which poll() would wait in vain. With
+        # TLS within TLS (no socket.socket) there is no way to know: do not wait here.
+        if isinstance(self._sock, ssl.SSLSocket):
+            has_bytes = self._sock.pending() > 0
+        else:
+            has_bytes = not isinstance(self._sock, socket.socket)
+        if not has_bytes:
             self._wait_for_bytes()
         try:
             count = self._sock.recv_into(buffer)
@@ -259,20 +267,14 @@ class _Reader(io.RawIOBase):
             self._token.checkpoint()
         return count
 
-    def _has_bytes(self) -> bool:
-        """Are there bytes that TLS has decoded already, as far as one can know?"""
-        if isinstance(self._sock, ssl.SSLSocket):
-            return self._sock.pending() > 0
-        return not isinstance(self._sock, socket.socket)  # TLS within TLS: who knows
-
     def _wait_for_bytes(self) -> None:
         # Not in recv: when a cancel ends the connection, the token is asked at once,
         # and OpenSSL does not have to find out what has happened.
-        left = self._timeout
-        while not self._poller.poll(min(self._wait, left) * 1000):
-            left -= self._wait
+        remaining = self._timeout
+        while not self._poller.poll(min(self._wait, remaining) * 1000):
+            remaining -= self._wait
             self._token.checkpoint()
-            if left <= 0:
+            if remaining <= 0:
                 raise TimeoutError("timed out")
         if self._cancelled:
             self._token.checkpoint()

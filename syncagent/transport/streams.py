@@ -1,4 +1,4 @@
-"""The events of an answer, as they come."""
+"""The events of a response, as they arrive."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Final
 from .._closeable import Closeable
 from ..sse import EventDecoder, ServerSentEvent
 from .calls import Attempt, RetriedRequest
-from .exchange import call_outside
+from .exchange import call_user_code
 from .response import StreamedResponse
 
-#: Tells whether an event is the one by which its protocol says: this was all.
+#: Tells whether an event is the last one of its protocol, such as ``[DONE]``.
 IsEnd = Callable[[ServerSentEvent], bool]
 
-#: What may stand before the beginning: white space and a byte order mark.
+#: Bytes that may precede the content: white space and a byte order mark.
 _NOTHING: Final = b"\xef\xbb\xbf \t\r\n"
-#: How much of an answer without events is kept, to say what it is, in bytes.
+#: How much of a response without events is kept for the error message, in bytes.
 _BEGINNING: Final = 4096
-#: How long to wait for more after the event that says: this was all, in seconds.
+#: How long to wait for further events after the last one of the protocol, in seconds.
 _LAST_WORDS: Final = 2.0
 
 
 class EventStream(Closeable):
-    """The events of one answer: iterate over it, and close it.
+    """The events of one response: iterate over it, and close it.
 
-    The request is made when the first event is asked for. Use it in a ``with`` block,
-    or close it: an answer that is not read to its end keeps its connection.
+    The request is sent when the first event is requested. Use it in a ``with`` block,
+    or close it: a response that is not read to its end keeps its connection.
     """
 
     def __init__(
@@ -41,18 +41,18 @@ class EventStream(Closeable):
 
     @property
     def status(self) -> int | None:
-        """The HTTP status, once the answer has begun."""
-        return None if self._call.answer is None else self._call.answer.status
+        """The HTTP status, once the response has begun."""
+        return None if self._call.response is None else self._call.response.status
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of the answer, once it has begun."""
-        return {} if self._call.answer is None else self._call.answer.headers
+        """The headers of the response, once it has begun."""
+        return {} if self._call.response is None else self._call.response.headers
 
     @property
     def request_id(self) -> str | None:
         """The server's own name for the request, for its support."""
-        return None if self._call.answer is None else self._call.answer.request_id
+        return None if self._call.response is None else self._call.response.request_id
 
     def __iter__(self) -> Iterator[ServerSentEvent]:
         return self._events
@@ -61,14 +61,14 @@ class EventStream(Closeable):
         return next(self._events)
 
     def close(self) -> None:
-        """End it; the connection is closed unless the answer was complete.
+        """End it; the connection is closed unless the response was complete.
 
         Another thread that waits for the next event gets
         :exc:`~syncagent.exceptions.Cancelled`, with origin ``closed``.
         """
         try:
             self._events.close()
-        except ValueError:  # it is running
+        except ValueError:  # another thread is inside the generator
             self._call.stop()
 
 
@@ -77,25 +77,26 @@ def _events(
 ) -> Generator[ServerSentEvent, None, None]:
     for attempt in call.attempts():
         with attempt:
-            answer = attempt.send()
-            yield from _deliver(attempt, answer, is_end, make_decoder())
+            response = attempt.send()
+            yield from _deliver(attempt, response, is_end, make_decoder())
 
 
 def _deliver(
     attempt: Attempt,
-    answer: StreamedResponse,
+    response: StreamedResponse,
     is_end: IsEnd | None,
     decoder: EventDecoder,
 ) -> Generator[ServerSentEvent, None, None]:
+    """Yield the events of *response*, and note in *attempt* how far it has come."""
     exchange = attempt.exchange
     cancelled = exchange.token.flag()
     exchange.enter("first event")
     beginning = b""
-    while piece := answer.read():
+    while piece := response.read():
         if not attempt.has_delivered:
             beginning += piece[: _BEGINNING - len(beginning)]
-            if not answer.is_event_stream and _is_json_or_page(beginning):
-                raise answer.not_a_stream(beginning)
+            if not response.is_event_stream and _is_json_or_page(beginning):
+                raise response.not_a_stream(beginning)
         has_events = False
         for event in decoder.feed(piece):
             if not has_events:
@@ -104,26 +105,29 @@ def _deliver(
                     beginning = b""
                 has_events = attempt.has_delivered = True
                 exchange.stop_clock()  # the caller's time is not the server's
-            if is_end is not None and call_outside(is_end, event):
+            if is_end is not None and call_user_code(is_end, event):
                 attempt.is_complete = True
-            if cancelled:  # what came before it may still be in our hands
+            # Before every event, not only after a read: one piece may hold many, and
+            # none of them is delivered after a cancel.
+            if cancelled:
                 exchange.token.checkpoint()
             yield event
-        piece = b""  # not to be kept while we wait for the next
+        piece = b""  # do not keep it in memory while we wait for the next
         if has_events:
-            attempt.before = sys.exc_info()[1]  # the caller may handle another by now
+            # The caller may be handling another exception by now.
+            attempt.before = sys.exc_info()[1]
             exchange.enter("stream")
             if attempt.is_complete:
                 exchange.limit(_LAST_WORDS)
-    if not attempt.has_delivered and _is_something_else(
-        beginning, is_labelled=answer.is_event_stream
+    if not attempt.has_delivered and _is_no_stream(
+        beginning, is_labelled=response.is_event_stream
     ):
-        raise answer.not_a_stream(beginning)
-    if is_end is None and answer.is_framed and not decoder.has_begun_an_event:
+        raise response.not_a_stream(beginning)
+    if is_end is None and response.is_framed and not decoder.has_begun_an_event:
         attempt.is_complete = True
     if not attempt.is_complete:
-        raise answer.broken(
-            "before it was complete; what came was delivered"
+        raise response.broken(
+            "before it was complete; the events up to there were delivered"
             if attempt.has_delivered
             else "before its first event"
         )
@@ -133,9 +137,9 @@ def _is_json_or_page(beginning: bytes) -> bool:
     return beginning.lstrip(_NOTHING).startswith((b"{", b"[", b"<"))
 
 
-def _is_something_else(beginning: bytes, *, is_labelled: bool) -> bool:
-    """Was it something else, rather than a stream cut before its first event?"""
+def _is_no_stream(beginning: bytes, *, is_labelled: bool) -> bool:
+    """Tell a body of another kind from a stream that was cut before its first event."""
     if is_labelled:
         return _is_json_or_page(beginning)
-    said = beginning.lstrip(_NOTHING)
-    return said != b"" and not said.startswith((b":", b"data", b"event", b"id"))
+    content = beginning.lstrip(_NOTHING)
+    return content != b"" and not content.startswith((b":", b"data", b"event", b"id"))

@@ -1,4 +1,4 @@
-"""How long each part of a call may take."""
+"""Timeouts for each part of a call."""
 
 from __future__ import annotations
 
@@ -6,44 +6,55 @@ from typing import Final
 
 import msgspec
 
+from .._checks import check_number
 from ..exceptions import ConfigurationError
 
 __all__ = ["Timeout", "Timeouts"]
 
-#: What a ``timeout=`` may be: seconds for every wait, a pair of seconds for connecting
-#: and for every other wait as :mod:`requests` has it, or the whole list.
+#: The value of a ``timeout=``: seconds for every wait, or a pair as in :mod:`requests`:
+#: seconds for connecting and for every other wait.
 Timeout = float | tuple[float | None, float | None] | None
+
+#: Ten years: more is a mistake, and more than some systems can wait for.
+_LONGEST: Final = 10 * 365 * 86400.0
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds for each wait of a call; ``None`` is for ever.
+    """Seconds for each wait of a call; ``None`` means no limit.
 
     The deadline of the call's token caps them all.
 
     :raises ConfigurationError: one of them is not a positive number.
     """
 
-    #: For the connection: name look-up, TCP, proxy and TLS together.
+    #: Until there is a connection: name look-up, TCP, proxy and TLS together.
     connect: float | None = 10.0
-    #: For the server to take the request.
+    #: Until the server has taken the request.
     send: float | None = 60.0
-    #: For the answer to begin, once the request is sent.
+    #: From there until the response begins.
     headers: float | None = 300.0
-    #: For the first event, once the answer has begun.
+    #: From there until the first event.
     first_event: float | None = 300.0
-    #: For each further event, whatever comments come in between; without events, for
-    #: each further piece of the answer.
+    #: Until each further event, whatever comments arrive in between; without events,
+    #: until each further piece of the response.
     stall: float | None = 180.0
     #: For the whole call, with all retries and the waits between them.
     total: float | None = 1800.0
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            _check(name, getattr(self, name))
+            check_number(
+                f"timeout {name}",
+                getattr(self, name),
+                is_positive=True,
+                maximum=_LONGEST,
+                allow_none=True,
+                unit="seconds",
+            )
 
     @classmethod
     def of(cls, timeout: Timeout | Timeouts) -> Timeouts:
-        """Return what *timeout* means, in the ways that :mod:`requests` knows."""
+        """Return the value of a ``timeout=`` argument, in any of its forms."""
         if isinstance(timeout, Timeouts):
             return timeout
         if isinstance(timeout, tuple):
@@ -62,18 +73,4 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
             first_event=read,
             stall=read,
             total=None,
-        )
-
-
-_LONGEST: Final = 10 * 365 * 86400.0
-
-
-def _check(name: str, seconds: object) -> None:
-    if seconds is None:
-        return
-    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
-    if not is_number or not 0 < seconds <= _LONGEST:  # type: ignore[operator]
-        raise ConfigurationError(
-            f"timeout {name} must be a positive number of seconds, or None for no "
-            f"limit; got {seconds!r}"
         )

@@ -1,4 +1,4 @@
-"""Requests to models: a blocking POST, answered whole or as a stream of events."""
+"""Requests to models: a blocking POST, with a whole response or a stream of events."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 import requests
 
+from .._checks import check_number
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
@@ -21,21 +22,21 @@ from .settings import Auth, TransportSettings, new_session
 from .streams import EventStream, IsEnd
 from .timeouts import Timeout, Timeouts
 
-#: An answer of more bytes than this is an error, unless a transport says otherwise.
+#: The largest response by default, in bytes.
 MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 
 _JSON: Final = {"Content-Type": "application/json"}
-_FOR_A_REPLY: Final = {**_JSON, "Accept": "application/json"}
-_FOR_A_STREAM: Final = {
+_WHOLE_HEADERS: Final = {**_JSON, "Accept": "application/json"}
+_STREAM_HEADERS: Final = {
     **_JSON,
     "Accept": "text/event-stream",
-    # What compresses on the way also holds back what does not fill a block yet.
+    # A proxy that compresses holds events back until it has filled a block.
     "Accept-Encoding": "identity",
 }
 
 
 class Transport:
-    """Make requests that a cancel ends at once, wherever they are.
+    """Make requests that a cancel ends at once, in any phase.
 
     One transport serves any number of threads, and all transports share the connections
     of the process.
@@ -46,15 +47,15 @@ class Transport:
     :param proxies: as in :mod:`requests`; the environment's are used besides.
     :param verify: the path of a CA bundle, or ``False`` with *allow_insecure*.
     :param cert: the path of a client certificate, or a pair with that of its key.
-    :param trust_env: look into the environment for proxies and CA bundles?
+    :param trust_env: false to ignore proxies and CA bundles of the environment.
     :param session: all these settings in one, with headers, credentials and hooks.
         Its cookies are sent, none are kept.
-    :param allow_insecure: may keys and prompts go in clear, or to a server that nobody
-        has verified, beyond this machine?
-    :param resolver: asked for addresses in place of :func:`socket.getaddrinfo`.
-    :param max_response_bytes: the size, decoded, above which an answer is an error.
-    :param max_event_bytes: the same for one event.
-    :param max_event_lines: the same for the number of its lines.
+    :param allow_insecure: true to let keys and prompts leave this machine unencrypted,
+        or go to an unverified server.
+    :param resolver: used in place of :func:`socket.getaddrinfo`.
+    :param max_response_bytes: the largest response allowed, after decompression.
+    :param max_event_bytes: the largest event allowed.
+    :param max_event_lines: the most lines of an event allowed.
     :raises ConfigurationError: a setting cannot work.
     """
 
@@ -74,8 +75,13 @@ class Transport:
         max_event_bytes: int = MAX_EVENT_BYTES,
         max_event_lines: int = MAX_EVENT_LINES,
     ) -> None:
-        sizes = (max_response_bytes, max_event_bytes, max_event_lines)
-        _check(session, proxies, cert, sizes)
+        for name, size in (
+            ("max_response_bytes", max_response_bytes),
+            ("max_event_bytes", max_event_bytes),
+            ("max_event_lines", max_event_lines),
+        ):
+            check_number(name, size, minimum=1, is_integer=True)
+        _check_session(session, proxies, cert)
         self.timeouts = Timeouts.of(timeout)
         self._retries = Retries.of(retries)
         self._resolver = resolver
@@ -91,8 +97,8 @@ class Transport:
             return
         if session is not None and (not is_plain or resolver is not None):
             raise ConfigurationError(
-                "proxies, verify, cert and trust_env are settings of the session that "
-                "was given; set them there. A resolver is none: give it no session"
+                "proxies, verify, cert and trust_env are settings of the session; set "
+                "them there. A resolver works only without a session"
             )
         self._settings = TransportSettings(
             session
@@ -100,7 +106,8 @@ class Transport:
                 proxies=proxies, verify=verify, cert=cert, trust_env=trust_env
             ),
             is_private=session is None,
-            # Connections to addresses of its own choice are for nobody else.
+            # A pool of its own: another transport must not reuse a connection to an
+            # address that only this resolver has chosen.
             adapter=None if resolver is None else CancellableAdapter(),
             allow_insecure=allow_insecure,
         )
@@ -118,34 +125,34 @@ class Transport:
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
     ) -> EventStream:
-        """Post, and return the events of the answer as they come.
+        """Post, and return the events of the response as they arrive.
 
-        The request is made when the first event is asked for; what this says about
-        errors holds from then on.
+        The request is sent when the first event is requested, and errors are raised
+        from there on.
 
-        Cancellation: ends at once, in whatever phase.
+        Cancellation: ends at once, in any phase.
 
-        :param url: where to.
-        :param token: what to cancel it by.
+        :param url: the address.
+        :param token: cancels the request.
         :param json: the body as an object,
         :param data: or as bytes.
-        :param headers: to send, beside those of the transport.
+        :param headers: sent beside those of the transport.
         :param auth: the credentials, as :mod:`requests` takes them.
-        :param is_end: tells whether an event says that the answer is complete. Without
-            it an answer is complete where HTTP says that it ends, and never if the
+        :param is_end: tells whether an event completes the response. Without it a
+            response is complete where HTTP says that it ends, and never if the
             connection just closes.
-        :param timeouts: in place of the transport's own.
+        :param timeouts: used in place of the transport's own.
         :param on_phase: called with the name of each phase as it begins.
         :raises Cancelled: *token* was cancelled.
-        :raises StreamBroken: it ended before it was complete.
-        :raises TransportError: there was no answer, or it took too long.
-        :raises ProviderError: the answer is an error.
+        :raises StreamBroken: the response ended before it was complete.
+        :raises TransportError: there was no response, or it took too long.
+        :raises ProviderError: the response is an error.
         """
         call = self._call(
             url,
             token,
             _body(json, data),
-            {**_FOR_A_STREAM, **(headers or {})},
+            {**_STREAM_HEADERS, **(headers or {})},
             auth,
             timeouts,
             on_phase,
@@ -164,27 +171,27 @@ class Transport:
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
     ) -> WholeResponse:
-        """Post, and return the whole answer.
+        """Post, and return the whole response.
 
-        Cancellation: ends at once, in whatever phase.
+        Cancellation: ends at once, in any phase.
 
         Parameters and errors are those of :meth:`stream`;
-        :exc:`~syncagent.exceptions.StreamBroken` means that only a part of it came.
+        :exc:`~syncagent.exceptions.StreamBroken` means that only a part arrived.
         """
         call = self._call(
             url,
             token,
             _body(json, data),
-            {**_FOR_A_REPLY, **(headers or {})},
+            {**_WHOLE_HEADERS, **(headers or {})},
             auth,
             timeouts,
             on_phase,
         )
         for attempt in call.attempts():
             with attempt:
-                reply = attempt.send().reply()
+                response = attempt.send().read_whole()
                 attempt.is_complete = True
-        return reply
+        return response
 
     def _call(
         self,
@@ -202,8 +209,8 @@ class Transport:
             raise TypeError(f"token must be a CancelToken, got {token!r}")
         if not (auth is None or callable(auth) or isinstance(auth, tuple)):
             raise TypeError(
-                "auth takes a pair of name and password, or something callable that "
-                "puts the credentials into the request, as requests has it"
+                "auth takes a pair of name and password, or a callable that adds the "
+                "credentials to the request, as in requests"
             )
         return RetriedRequest(
             url,
@@ -222,14 +229,14 @@ def _body(json: Any, data: bytes | None) -> bytes:
     if data is None:
         return b"" if json is None else msgspec.json.encode(json)
     if json is not None:
-        raise TypeError("give json or data, not both")
-    if not isinstance(data, bytes):  # what can be read once could not be sent again
+        raise TypeError("pass json or data, not both")
+    if not isinstance(data, bytes):  # a file could not be sent again by a retry
         raise TypeError(f"data must be bytes, got {type(data).__name__}")
     return data
 
 
-def _check(session: Any, proxies: Any, cert: Any, sizes: tuple[Any, ...]) -> None:
-    """Refuse what could only be misunderstood later."""
+def _check_session(session: Any, proxies: Any, cert: Any) -> None:
+    """Refuse arguments of a wrong type now, where the message can name them."""
     if not (session is None or isinstance(session, requests.Session)):
         raise TypeError(f"session must be a requests.Session, got {session!r}")
     if not (proxies is None or isinstance(proxies, Mapping)):
@@ -237,17 +244,11 @@ def _check(session: Any, proxies: Any, cert: Any, sizes: tuple[Any, ...]) -> Non
     is_pair = isinstance(cert, tuple) and len(cert) == 2
     if not (cert is None or isinstance(cert, str) or is_pair):
         raise TypeError(f"cert must be a path, or a pair of paths, got {cert!r}")
-    for size in sizes:
-        if not isinstance(size, int) or size <= 0:
-            raise ConfigurationError(
-                "max_response_bytes, max_event_bytes and max_event_lines must be "
-                f"positive whole numbers; got {size!r}"
-            )
 
 
 @cache
 def _plain_settings(allow_insecure: bool) -> TransportSettings:
-    """Return the settings of all transports that need nothing special."""
+    """Return the shared settings of all transports with default settings."""
     return TransportSettings(
         new_session(), is_private=True, allow_insecure=allow_insecure
     )

@@ -42,7 +42,7 @@ def test_what_is_no_prompt(prompt, face):
     agent = Agent(model())
     with pytest.raises(ConfigurationError, match="prompt"):
         getattr(agent, face)(prompt)
-    assert (agent.messages, agent.model.asked) == ((), [])
+    assert (agent.messages, agent.model.requests) == ((), [])
     check_usable(agent)
 
 
@@ -75,7 +75,7 @@ def test_timeouts_at_the_edge():
     """None at all ends the run before any request; an endless one is none."""
     agent = Agent(model())
     result = agent.run("hi", timeout=0)
-    assert (result.cancellation.origin, agent.model.asked) == ("deadline", [])
+    assert (result.cancellation.origin, agent.model.requests) == ("deadline", [])
     assert agent.run("hi", timeout=float("inf")).text == "ok"
 
 
@@ -87,7 +87,7 @@ def test_what_is_set_before_the_run():
     for given, origin in ((event, "user"), (token, "remote"), (token.signal, "remote")):
         agent = Agent(model())
         result = agent.run("hi", cancel=given)
-        assert (result.cancellation.origin, agent.model.asked) == (origin, [])
+        assert (result.cancellation.origin, agent.model.requests) == (origin, [])
         assert agent.messages == (UserMessage.of("hi"),)
         assert event.is_set()
         check_usable(agent)

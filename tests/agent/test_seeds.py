@@ -314,7 +314,7 @@ def test_simplellmfunc_an_aborted_answer_is_not_asked_for_again():
         lambda: agent.run("Do it.", output=int),
         lambda: (gate.wait_reached(), agent.cancel()),
     )
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_cancelled_never_escapes_a_public_call():

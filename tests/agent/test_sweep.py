@@ -171,13 +171,13 @@ def test_every_point_of_a_retry():
 class _Retrying(ScriptedModel):
     """A scripted model that tries again, after a while that can be cancelled."""
 
-    def _answer(self, answer, said, token, on_phase):
+    def _respond(self, answer, said, token, on_phase):
         try:
-            yield from super()._answer(answer, said, token, on_phase)
+            yield from super()._respond(answer, said, token, on_phase)
         except ProviderUnavailable:
             on_phase("retry")
             token.sleep(0.001)
-            yield from super()._answer(answer, said, token, on_phase)
+            yield from super()._respond(answer, said, token, on_phase)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_a_sweep_finds_what_ignores_a_cancel():
     """The sweep can fail: a run that begins something after a cancel is found."""
 
     class Deaf(ScriptedModel):
-        def _answer(self, answer, said, token, on_phase):
-            yield from super()._answer(answer, said, CancelToken(), None)
+        def _respond(self, answer, said, token, on_phase):
+            yield from super()._respond(answer, said, CancelToken(), None)
 
     def make():
         agent = Agent(Deaf(lambda messages: LAST))

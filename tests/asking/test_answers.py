@@ -195,7 +195,7 @@ def test_a_person_can_time_out_as_well():
         driver.next().time_out()
         driver.next()
         check_late(driver.next().result, "approve")
-    with pytest.raises(ConfigurationError, match="nobody has answered"):
+    with pytest.raises(ConfigurationError, match="timed_out=True"):
         Approval(True, timed_out=True)
 
 

@@ -175,7 +175,7 @@ def test_a_sub_agent_that_does_not_come_to_its_end_is_a_failed_tool():
     )
     result = outer.run("Do it.")
     assert result.tool_outcomes[0].outcome == "failed"
-    assert "ask somebody" in result.tool_outcomes[0].error
+    assert "needs an answer" in result.tool_outcomes[0].error
 
 
 def test_a_key_is_never_used_twice():

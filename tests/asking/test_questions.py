@@ -195,7 +195,7 @@ def test_nobody_answers(refusal):
     agent.resume({the_one(agent).id: refusal})
     assert the_one(agent).question == "Why?"
     agent.resume({the_one(agent).id: ""})
-    assert said_to_model(agent.messages) == ["nobody has answered; "]
+    assert said_to_model(agent.messages) == ["the user did not answer; "]
 
 
 @pytest.mark.parametrize("wrong", [True, 5, ["words"], Approval(True)])

@@ -73,7 +73,7 @@ def test_picrust_2_an_interrupt_after_the_last_tool_is_heard(face):
     agent = asking(DO, tools=[last])
     result = agent.run("Go.") if face == "run" else agent.drive("Go.").next().result
     assert (result.stop_reason, outcomes(result)) == ("cancelled", ["done"])
-    assert len(agent.model.asked) == 1
+    assert len(agent.model.requests) == 1
     check_usable(agent)
 
 
@@ -95,7 +95,7 @@ def test_picrust_3_an_interrupt_while_asked_stops_the_whole_round(answered):
         driver.answer(f"c{number}", True)
     driver.cancel()
     assert outcomes(driver.next().result) == ["not_started"] * 3
-    assert (ran, len(agent.model.asked)) == ([], 1)
+    assert (ran, len(agent.model.requests)) == ([], 1)
     check_usable(agent)
 
 
@@ -162,7 +162,7 @@ def test_picrust_6_an_interrupted_question_ends_the_turn(face):
     else:
         agent.run("Go.")
         agent.cancel()
-    assert len(agent.model.asked) == 1
+    assert len(agent.model.requests) == 1
     assert said_to_model(agent.messages)[0].startswith("Interrupted")
     check_usable(agent)
 
@@ -286,7 +286,7 @@ def test_strands_4470_an_approval_that_is_no_answer(answer):
     [
         (OPEN, None, "Denied: there are no credentials for door"),
         (OPEN, "", "opened with 0 characters"),
-        (WONDER, None, "nobody has answered"),
+        (WONDER, None, "the user did not answer"),
         (WONDER, "", ", "),
     ],
     ids=["no credentials", "empty ones", "no words", "empty words"],

@@ -119,7 +119,7 @@ def test_nobody_can_be_asked():
     agent = Agent(model(DELEGATE), tools=[helper("change")])
     result = agent.run("Go.")
     assert outcomes(result) == ["failed"]
-    assert "ask somebody before it can call change" in told(agent)
+    assert "needs an answer before it can call change" in told(agent)
     check_usable(agent)
 
 

@@ -244,7 +244,7 @@ def test_steering(face):
     away.handle.send_input("One more.")
     away.handle.send_input("And one.")
     away.finish()
-    asked = away.agent.model.asked[1]
+    asked = away.agent.model.requests[1]
     assert prompts(asked) == ["Do it.", "One more.", "And one."]
     with pytest.raises(ValueError, match="is over"):
         away.handle.send_input("Too late.")

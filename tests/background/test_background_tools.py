@@ -220,7 +220,7 @@ def test_a_sub_agent(isolation, face):
             handle = check_released(caller.result(), agent)
         later.open()
         check_finished(handle, agent, LAST)
-    assert len(helper.model.asked) == 1
+    assert len(helper.model.requests) == 1
 
 
 def held(gate):

@@ -116,7 +116,7 @@ def test_a_handle_whose_thread_is_slow_to_begin_is_busy_already():
         gate.open()
         assert receipt.wait(LONG)
     assert handle.result(LONG).cancelled
-    assert agent.model.asked == []
+    assert agent.model.requests == []
     check_usable(agent)
 
 
@@ -140,7 +140,7 @@ def test_a_queued_handle_is_cancelled_before_its_thread_has_begun():
         assert handle.cancel("at once").first
     assert handle.result(LONG).cancelled
     assert handle.done()
-    assert agent.model.asked == []
+    assert agent.model.requests == []
     check_usable(agent)
 
 

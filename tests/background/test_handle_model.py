@@ -180,7 +180,7 @@ class HandleMachine(RuleBasedStateMachine):
         handle, is_done = self.handle, self.phase == "done"
         return (
             (handle.state, handle.done()) == (self.state, is_done)
-            and len(self.model.asked) == self.requests
+            and len(self.model.requests) == self.requests
             and len(handle.interrupts) == (self.phase == "approval")
         )
 

@@ -136,7 +136,7 @@ def test_an_interrupt_after_the_last_tool_of_a_round_is_not_swallowed():
         result = handle.result(LONG)
         assert (result.stop_reason, result.turns) == ("cancelled", 2)
         assert isinstance(result.messages[-1], ToolMessage)
-        assert len(agent.model.asked) == 2
+        assert len(agent.model.requests) == 2
         assert handle.state == "idle"
     check_usable(agent)
 

@@ -194,7 +194,7 @@ def test_what_is_sent_during_a_tool_is_heard_after_its_round_in_order():
     asked = [UserMessage, AssistantMessage, ToolMessage, UserMessage]
     assert kinds == [*asked, AssistantMessage]
     assert words_of(agent) == ["Do it.", *said]
-    heard = agent.model.asked[-1][-1]
+    heard = agent.model.requests[-1][-1]
     assert [block.text for block in heard.content] == said
     check_usable(agent)
 
@@ -210,7 +210,7 @@ def test_what_is_sent_during_an_answer_is_one_message_of_the_next_run():
     gate.open()
     result = handle.result(LONG)
     assert [block.text for block in result.new_messages[0].content] == ["a", "b", "c"]
-    assert (len(agent.model.asked), handle.done()) == (2, True)
+    assert (len(agent.model.requests), handle.done()) == (2, True)
 
 
 @pytest.mark.parametrize("make", [approval, user_input, silent_stream, queued])
@@ -337,5 +337,5 @@ def test_input_from_a_tool_of_the_run_itself():
     handle.send_input("Do it.")
     handle.result(LONG)
     assert words_of(agent) == ["Do it.", MORE]
-    assert len(agent.model.asked) == 2
+    assert len(agent.model.requests) == 2
     handle.close()

@@ -248,7 +248,7 @@ def test_a_shutdown_waits_for_what_comes_to_its_end():
         report = crew.shutdown(None)
     assert report == ShutdownReport(drained=(handle.run_id,))
     assert handle.result().text == "ok"
-    assert agent.model.asked[-1][-1].content[0].text == "More."
+    assert agent.model.requests[-1][-1].content[0].text == "More."
 
 
 def test_nothing_begins_after_a_shutdown():

@@ -138,7 +138,7 @@ def test_an_inbox_gives_all_in_order_once():
 
 
 def test_a_closed_inbox_refuses_and_one_with_something_in_it_does_not_close():
-    """close_if_empty() is for a handle with nothing to do; close() is for one that ends."""
+    """close_if_empty() is for a handle without work, close() for one that ends."""
     inbox = Inbox()
     inbox.put(words(0))
     assert not inbox.close_if_empty()

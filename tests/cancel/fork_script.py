@@ -11,8 +11,7 @@ from counting import Counter, Sock
 from support.processes import in_child
 
 from syncagent import CancelToken
-from syncagent.cancel import RunClaim, RunSlot
-from syncagent.cancel import threads as services
+from syncagent.cancel import RunClaim, RunSlot, threads
 
 LONG = 20.0
 
@@ -68,7 +67,7 @@ def leaves_the_parents_connection_alone():
 def gets_fresh_threads():
     before = CancelToken(timeout=60)
     before.on_cancel(print)  # both threads run in the parent now
-    parents = services.current
+    parents = threads.current
 
     def forked():
         token, called = CancelToken(timeout=0.01), threading.Event()
@@ -76,7 +75,7 @@ def gets_fresh_threads():
         names = sorted(thread.name for thread in threading.enumerate())
         return {
             "called": called.wait(LONG),
-            "fresh": services.current is not parents,
+            "fresh": threads.current is not parents,
             "names": names,
         }
 
@@ -104,7 +103,7 @@ def a_busy_agent_is_idle_in_the_child():
 
 
 def in_a_callback():
-    """Fork on the callback thread itself: the child must not become a courier."""
+    """Fork on the callback thread itself: the child must not run callbacks."""
     token, other, ended, ran = CancelToken(), CancelToken(), [], []
     forked = threading.Event()
     readable, writable = os.pipe()

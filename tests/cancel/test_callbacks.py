@@ -10,14 +10,13 @@ import pytest
 from support.threads import LONG, meanwhile, together
 
 from syncagent import CancelToken
-from syncagent.cancel import Alarm
-from syncagent.cancel import threads as services
-from syncagent.cancel.threads import Courier, Timer
+from syncagent.cancel import Alarm, threads
+from syncagent.cancel.threads import CallbackThread, Timer
 from syncagent.testing import FakeClock, Gate
 
 
 def flush():
-    """Wait until everything that was handed to the courier before has run."""
+    """Wait until everything that was handed to the callback thread before has run."""
     done = threading.Event()
     token = CancelToken()
     token.on_cancel(done.set)
@@ -313,9 +312,9 @@ def test_delivered_though_no_thread_can_be_started_to_watch():
     ran = []
 
     class Job:
-        deliver = staticmethod(lambda: ran.append(1))
+        run = staticmethod(lambda: ran.append(1))
 
-    Courier(NoTimer(print))._deliver(Job())
+    CallbackThread(NoTimer(print))._run(Job())
     assert ran == [1]
 
 
@@ -327,11 +326,11 @@ def test_what_is_not_callable_is_refused(callback):
 
 
 def test_first_use_by_many_threads_makes_one_thread():
-    """The cancel thread is made once, by whoever comes first."""
-    courier = services.Services().courier
-    together(*[courier.ensure_thread] * 20)
-    threads = [t for t in threading.enumerate() if t._target == courier._work]
-    assert len(threads) == 1
-    courier._thread = None  # tell it to end ...
-    courier.submit(type("Job", (), {"deliver": print, "describe": str})())
-    threads[0].join(LONG)
+    """The cancel thread is made once, by the first caller."""
+    callbacks = threads.Services().callbacks
+    together(*[callbacks.ensure_thread] * 20)
+    made = [t for t in threading.enumerate() if t._target == callbacks._work]
+    assert len(made) == 1
+    callbacks._thread = None  # tell it to end ...
+    callbacks.submit(type("Job", (), {"run": print, "describe": str})())
+    made[0].join(LONG)

@@ -10,8 +10,7 @@ import pytest
 from support.threads import LONG
 
 from syncagent import Cancelled, CancelToken
-from syncagent.cancel import Killable
-from syncagent.cancel import threads as services
+from syncagent.cancel import Killable, threads
 from syncagent.cancel.threads import Timer
 from syncagent.testing import FakeClock
 
@@ -107,10 +106,10 @@ def test_shorter_timeout_of_a_wait_counts(clock):
 
 def test_waits_need_no_timer_thread():
     """A token with a deadline that is only waited on costs no timer."""
-    before = len(services.current.timer._inbox) + len(services.current.timer._heap)
+    before = len(threads.current.timer._inbox) + len(threads.current.timer._heap)
     token = CancelToken(timeout=0.001)
     token.wait()
-    after = len(services.current.timer._inbox) + len(services.current.timer._heap)
+    after = len(threads.current.timer._inbox) + len(threads.current.timer._heap)
     assert token._home is None
     assert after <= before
 
@@ -167,7 +166,7 @@ def test_timer_does_not_keep_tokens_alive():
 
 def test_timers_of_dead_tokens_do_not_pile_up():
     """A million short runs with an hour's timeout leave no million timers."""
-    timer = services.current.timer
+    timer = threads.current.timer
     for _ in range(20_000):
         CancelToken(timeout=3600).on_cancel(print)
     end = time.monotonic() + LONG

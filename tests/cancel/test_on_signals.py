@@ -233,7 +233,7 @@ def test_refused_off_the_main_thread():
 
     def enter():
         with (
-            pytest.raises(WrongThread, match=r"main thread.*pass the token"),
+            pytest.raises(WrongThread, match=r"main thread.*pass its token"),
             cancel_on_signals(),
         ):
             pass

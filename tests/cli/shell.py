@@ -1,45 +1,28 @@
-"""Run ``syncagent`` as a shell does: in a process, with streams, on a terminal."""
+"""Commands on a terminal, and in a shell; read what comes from them."""
 
 import os
-import pty
 import select
-import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
-#: Seconds within which whatever a test waits for has happened.
-LIMIT = 30
-COMMAND = (sys.executable, "-m", "syncagent")
-KEY = "sk-test-0123456789-abcdefghijkl-last"
+from commands import LIMIT, Fork, environment
 
 
-def environment(server=None, **more):
-    """Return one in which the only model is on *server*, if there is one."""
-    names = ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "SYNCAGENT", "NO_COLOR")
-    env = {k: v for k, v in os.environ.items() if not k.startswith(names)}
-    if server is not None:
-        env["OPENAI_API_KEY"] = KEY
-        env["OPENAI_BASE_URL"] = server.base_url
-        env["SYNCAGENT_MODEL"] = "openai-chat:fake"
-    return env | more
+def start_shell(line, server=None, env=None, **how):
+    """Begin a line of shell in which $SYNCAGENT is the command, started afresh."""
+    command = f"{sys.executable} -m syncagent"
+    env = environment(server, SYNCAGENT=command, **(env or {}))
+    return subprocess.Popen(["sh", "-c", line], env=env, **how)
 
 
-def start(*arguments, server=None, env=None, **how):
-    """Begin a command whose streams are pipes; nothing comes from its input."""
+def in_shell(line, server=None, **env):
+    """Run such a line to its end; return its exit code, output and errors."""
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    settings = {"stdin": subprocess.DEVNULL, "text": True} | pipes | how
-    env = environment(server, **(env or {}))
-    return subprocess.Popen([*COMMAND, *arguments], env=env, **settings)
-
-
-def finish(*arguments, said=None, **how):
-    """Run a command to its end; return its exit code, output and errors."""
-    if said is not None:
-        how["stdin"] = subprocess.PIPE
-    with start(*arguments, **how) as process:
-        out, err = process.communicate(said, timeout=LIMIT)
+    with start_shell(line, server, env, **pipes) as process:
+        out, err = process.communicate(timeout=LIMIT)
     return process.returncode, out, err
 
 
@@ -59,8 +42,8 @@ def read_until(stream, wanted):
 class Terminal:
     """A command on a terminal of its own."""
 
-    def __init__(self, pid, descriptor):
-        self.pid = pid
+    def __init__(self, fork, descriptor):
+        self._fork = fork
         self._descriptor = descriptor
         self.screen = ""
 
@@ -77,40 +60,36 @@ class Terminal:
     def finish(self):
         """Wait for the end; return the exit code."""
         end = time.monotonic() + LIMIT
-        while self._read(0.1):
+        while self._fork.poll() is None:
             assert time.monotonic() < end, self.screen
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            self._read(0.02)
+        while self._read(0):
+            pass
+        return self._fork.returncode
 
     def _read(self, seconds):
         """Return whether there may be more to read."""
-        if select.select([self._descriptor], [], [], seconds)[0]:
-            try:
-                piece = os.read(self._descriptor, 2**16)
-            except OSError:  # as Linux says that the other end is closed
-                return False
-            self.screen += piece.decode(errors="replace")
-            return bool(piece)
-        return True
+        if not select.select([self._descriptor], [], [], seconds)[0]:
+            return seconds > 0 and self._fork.poll() is None
+        try:
+            piece = os.read(self._descriptor, 2**16)
+        except OSError:  # as Linux says that the other end is closed
+            return False
+        self.screen += piece.decode(errors="replace")
+        return bool(piece)
 
 
 @contextmanager
 def on_terminal(*arguments, server=None, **env):
     """Begin a command on a terminal; Ctrl+C there is ``type("\\x03")``."""
     env = environment(server, TERM="xterm", **env)
-    pid, descriptor = pty.fork()
-    if pid == 0:
-        try:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            os.execve(COMMAND[0], [*COMMAND, *arguments], env)
-        finally:
-            os._exit(127)
-    terminal = Terminal(pid, descriptor)
+    master, slave = os.openpty()
+    fork = Fork(arguments, env, Path.cwd(), terminal=os.ttyname(slave))
     try:
-        yield terminal
+        yield Terminal(fork, master)
     finally:
-        os.close(descriptor)
-        try:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass  # it has been waited for
+        fork.kill()
+        fork.wait()
+        fork.close()
+        os.close(master)
+        os.close(slave)

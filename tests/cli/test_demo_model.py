@@ -4,8 +4,7 @@ import pytest
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.cli.choices import choose_model, choose_tools
-from syncagent.cli.demo.model import demo_model
-from syncagent.cli.demo.story import STORY
+from syncagent.cli.demo.model import STORY, demo_model
 from syncagent.cli.demo.tools import demo_tools
 from syncagent.events import TextDelta
 from syncagent.models.local import INSTALL

@@ -1,11 +1,11 @@
 """``syncagent run``: streams, exit codes, and what it says when it cannot."""
 
 import signal
-import subprocess
 import sys
 
 import pytest
-from shell import KEY, finish, read_until, start
+from commands import KEY, finish, start
+from shell import read_until
 
 from syncagent.cli.main import main
 from syncagent.events import RunFinished, TextDelta, ToolFinished, decode_event
@@ -69,7 +69,7 @@ def test_what_tools_print_is_not_in_the_answer(shop):
         line = ("run", "--tools", "shop:look", "Weather?")
         code, out, err = finish(*line, server=server, cwd=shop)
     assert (code, out) == (0, "Let me see.\nIt rains.\n")
-    for said in ("a tool prints", "its program prints", "look(city='Oslo')", "done"):
+    for said in ("a tool prints", "its program prints", 'look(city="Oslo")', "done"):
         assert said in err
 
 
@@ -110,10 +110,10 @@ def test_where_the_prompt_comes_from(arguments, said, heard):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--timeout", "soon"], "'soon' is no number of seconds above 0"),
-        (["--timeout", "nan"], "'nan' is no number"),
-        (["--timeout", "0"], "'0' is no number"),
-        (["--max-turns", "0"], "'0' is no whole number above 0"),
+        (["--timeout", "soon"], "must be a positive number of seconds; got 'soon'"),
+        (["--timeout", "nan"], "got 'nan'"),
+        (["--timeout", "0"], "seconds; got '0'"),
+        (["--max-turns", "0"], "must be a positive integer; got '0'"),
         (["--approve", "ask"], "needs a terminal"),
         (["--approve", "maybe"], "invalid choice"),
     ],
@@ -141,7 +141,7 @@ def test_nothing_to_say():
         (["--tools", "broken:x"], "nonsense_that_is_not_there"),
         (["--tools", "leaving:x"], "SystemExit: bye"),
         (["--tools", "shop:nothing"], "shop has no 'nothing'"),
-        (["--tools", "shop:number"], "no function, no tool"),
+        (["--tools", "shop:number"], "must be a function, a tool or an agent"),
         (["--tools", "shop:"], "MODULE:NAME"),
     ],
 )
@@ -207,23 +207,25 @@ def test_a_signal_kills_a_tool_that_never_looks_up(signum, shop):
     assert "tool loop interrupted" in err
 
 
+@pytest.mark.slow
 def test_a_deadline():
     """After --timeout seconds it ends with code 124 and the text so far."""
     with FakeServer([stuck()]) as server:
-        line = ("run", "A story", "--timeout", "2")
+        line = ("run", "A story", "--timeout", "1")
         code, out, err = finish(*line, server=server)
     assert code == 124
     assert out.startswith("Once upon")
     assert "timeout (phase stream)" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "signum", "code"),
     [(["--timeout", "0.3"], None, 124), ([], signal.SIGINT, 130)],
 )
 def test_input_that_never_ends(arguments, signum, code):
     """Neither a deadline nor a signal waits for the end of a pipe."""
-    with start("run", *arguments, stdin=subprocess.PIPE) as process:
+    with start("run", *arguments, has_input=True) as process:
         if signum is not None:
             read_until(process.stderr, "waiting for the end of standard input")
             process.send_signal(signum)

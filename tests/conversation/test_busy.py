@@ -240,7 +240,7 @@ def test_a_stream_that_is_closed_before_it_begins():
     with agent.stream("Hi.") as stream:
         assert agent.is_running
     assert stream.result.cancellation.origin == "closed"
-    assert agent.model.asked == []
+    assert agent.model.requests == []
     stream.close()
     check_usable(agent)
 

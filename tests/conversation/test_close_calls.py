@@ -125,7 +125,7 @@ def test_a_hook_that_wants_more_after_a_cancel(mode):
     model = ScriptedModel(lambda messages: LAST)
     agent = Agent(model, hooks=[Insatiable()])
     assert agent.run("Do it.").cancelled
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_a_tool_is_not_made_again_after_a_cancel_for_later():

@@ -61,7 +61,7 @@ def test_tools_that_run_may_end_first(mode, width):
     assert result.cancellation.reason == "soon"
     assert sorted(ran) == ["first", "second"]
     assert [each.outcome for each in result.tool_outcomes] == ["done", "done"]
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
     assert agent.run(AGAIN).text == LAST
 
 
@@ -94,7 +94,7 @@ def test_after_turn_lets_an_answer_end():
 
     result = run_and(agent, act)
     assert (result.cancelled, result.text, ran) == (True, "Let me see.", ["first"])
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_after_turn_of_the_last_turn_is_a_cancel_too():

@@ -58,7 +58,7 @@ def test_after_the_last_turn_the_model_is_not_asked_again():
         "end_turn",
         1,
     )
-    assert (other.model.asked, result.usage) == ([], Usage(10, 5))
+    assert (other.model.requests, result.usage) == ([], Usage(10, 5))
     assert complaints(other.messages) == {}
 
 
@@ -70,7 +70,7 @@ def test_the_form_of_the_last_answer_is_looked_at(answer):
     hook.agent.run("Go.", output=int)
     other = Agent.load(hook.states[0], model('{"value": 7}'))
     result = other.resume(output=int)
-    assert (result.output, len(other.model.asked)) == (7, answer == "seven")
+    assert (result.output, len(other.model.requests)) == (7, answer == "seven")
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "refusal"])
@@ -81,7 +81,7 @@ def test_after_a_turn_that_was_cut_off(stop):
     other = Agent.load(states[0], model(), tools=[free])
     result = other.resume()
     assert (result.stop_reason, outcomes(result)) == (stop, ["not_started"])
-    assert other.model.asked == []
+    assert other.model.requests == []
 
 
 def test_after_a_turn_with_calls():
@@ -89,7 +89,7 @@ def test_after_a_turn_with_calls():
     first, _ = saved_at(TurnFinished, DO)
     other = Agent.load(first, model(), tools=[free])
     result = other.resume()
-    assert (outcomes(result), len(other.model.asked)) == (["done"], 1)
+    assert (outcomes(result), len(other.model.requests)) == (["done"], 1)
 
 
 # -- in hooks about tools --------------------------------------------------------------

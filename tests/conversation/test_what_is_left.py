@@ -79,7 +79,7 @@ def test_before_the_first_request(face):
     agent, event = Agent(model), threading.Event()
     event.set()
     result = agent.run("Do it.", cancel=event)
-    assert (result.stop_reason, result.turns, model.asked) == ("cancelled", 0, [])
+    assert (result.stop_reason, result.turns, model.requests) == ("cancelled", 0, [])
     assert [words(message) for message in agent.messages] == [["Do it."]]
     assert result.usage.total_tokens == 0
     assert event.is_set()  # never cleared by us
@@ -260,7 +260,7 @@ def test_after_the_last_tool(face, width):
     assert result.cancelled
     assert [each.outcome for each in result.tool_outcomes] == ["done", "done"]
     assert isinstance(agent.messages[-1], ToolMessage)
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
     assert face(agent, "Now.").text == LAST
 
 

@@ -81,7 +81,7 @@ def test_interrupts_are_values():
         again = msgspec.json.decode(text, type=type(each))
         assert again == each
         answer = getattr(again, "approve", None) or getattr(again, "submit", None)
-        with pytest.raises(ConfigurationError, match="knows no run"):
+        with pytest.raises(ConfigurationError, match="not connected to a run"):
             answer("so") if answer else again.provide(KEY)
 
 

@@ -158,7 +158,7 @@ def test_what_cancels_before_it_begins():
     agent = asking("never")
     driver = agent.drive("Go.", cancel=token)
     assert driver.next().result.cancelled
-    assert (agent.model.asked, len(agent.messages)) == ([], 1)
+    assert (agent.model.requests, len(agent.messages)) == ([], 1)
     driver.send_input("Go on.")  # the token is for the first run
     assert driver.next().result.text == "never"
 

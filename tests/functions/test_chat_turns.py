@@ -105,11 +105,11 @@ def test_what_else_is_given_is_data():
         """Teach."""
 
     list(teach([], "What is a thread?", level=3, at=Point(1)))
-    text = said.asked[0][0].content[0].text
+    text = said.requests[0][0].content[0].text
     assert text.startswith("What is a thread?\n\nThe arguments of this call")
     assert '"level": 3' in text
     list(teach([], ["Look:", Image(b"1")], 3, Point(1)))
-    words, picture, data = said.asked[1][0].content
+    words, picture, data = said.requests[1][0].content
     assert (words.text, picture) == ("Look:", Image(b"1"))
     assert '"level": 3' in data.text
 
@@ -298,7 +298,9 @@ def test_many_threads_have_their_own_chats():
 @pytest.mark.parametrize("history", ["Hi", 7, [7], [{"role": "user"}], ["Hi"]])
 def test_what_is_no_history(history):
     """It is said before anything happens."""
-    with pytest.raises(ConfigurationError, match=r"talk: the history is|no message"):
+    with pytest.raises(
+        ConfigurationError, match=r"talk: the history must be|no message"
+    ):
         chat_of("never")("Hi", history)
 
 

@@ -119,27 +119,30 @@ class WithCall:
         (no_docstring, r"no_docstring: it has no docstring"),
         (blank_docstring, r"blank_docstring: it has no docstring"),
         (no_return_type, r"no_return_type: it has no return type"),
-        (odd_parameter, r"odd_parameter: the parameter connection has a type"),
-        (odd_callback, r"odd_callback: the parameter on_done has a type"),
-        (odd_result, r"odd_result: the return value has a type"),
-        (odd_field, r"odd_field: the return value has a type"),
-        (unknown_parameter, r"the parameter price .*'Unknown' is not known there"),
-        (unknown_result, r"the return value .*'Unknown' is not known there"),
-        (many, r"many: the parameter \*texts can be anything"),
-        (any_words, r"any_words: the parameter \*\*texts can be anything"),
-        (hidden_picture, r"the parameter walls has a picture or a file in a Framed"),
-        (own_cancel, r"own_cancel: the parameter cancel cannot be called so"),
-        (own_timeout, r"own_timeout: the parameter timeout cannot be called so"),
+        (
+            odd_parameter,
+            r"odd_parameter: the parameter connection has an unsupported type",
+        ),
+        (odd_callback, r"odd_callback: the parameter on_done has an unsupported type"),
+        (odd_result, r"odd_result: the return type is not supported"),
+        (odd_field, r"odd_field: the return type is not supported"),
+        (unknown_parameter, r"the parameter price .*'Unknown' is not defined"),
+        (unknown_result, r"the return value .*'Unknown' is not defined"),
+        (many, r"many: the parameter \*texts takes any number"),
+        (any_words, r"any_words: the parameter \*\*texts takes any number"),
+        (hidden_picture, r"the parameter walls has an Image or a File inside Framed"),
+        (own_cancel, r"own_cancel: the parameter cancel has a reserved name"),
+        (own_timeout, r"own_timeout: the parameter timeout has a reserved name"),
         (later, r"later is asynchronous"),
         (pieces_later, r"pieces_later is asynchronous"),
         (pieces, r"pieces is a generator"),
         (with_body, r"with_body has a body, which is never run"),
         (with_variable, r"with_variable has a body, which is never run"),
-        (WithCall(), r"a model stands in for a function"),
-        (functools.partial(no_return_type, "a"), r"stands in for a function"),
-        (staticmethod(no_return_type), r"stands in for a function"),
-        (int, r"stands in for a function"),
-        (7, r"stands in for a function"),
+        (WithCall(), r"must be defined with def"),
+        (functools.partial(no_return_type, "a"), r"must be defined with def"),
+        (staticmethod(no_return_type), r"must be defined with def"),
+        (int, r"must be defined with def"),
+        (7, r"must be defined with def"),
     ],
 )
 def test_a_function_that_cannot_be(function, said):
@@ -171,7 +174,7 @@ def test_bodies_that_say_nothing(function):
         ({"model": 7}, "model must be the name of a model"),
         ({"model": right}, "the model is missing"),
         ({"tools": right}, "tools must be a list"),
-        ({"limit": Limits()}, "no setting is called limit; there are .*limits"),
+        ({"limit": Limits()}, "unknown setting: limit; known settings: .*limits"),
         ({"limits": 7}, r"limits takes Limits\(...\)"),
         ({"approve": 7}, "approve must be a function"),
         ({"repairs": -1}, "^repairs must be a non-negative integer"),
@@ -249,12 +252,12 @@ def chat_with_timeout(message: str, history: list, timeout: int) -> None:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (chat_without_history, "called history or chat_history; this one has none"),
-        (chat_with_two, "this one has history and chat_history"),
-        (chat_without_words, "no parameter for what the user says"),
-        (chat_with_value, "a chat yields events, and returns no <class 'int'>"),
-        (chat_with_odd_data, "the parameter to has a type"),
-        (chat_with_timeout, "the parameter timeout cannot be called so"),
+        (chat_without_history, "called history or chat_history; got none"),
+        (chat_with_two, "; got history and chat_history"),
+        (chat_without_words, "no parameter for the user's input"),
+        (chat_with_value, "a chat yields events and cannot return <class 'int'>"),
+        (chat_with_odd_data, "the parameter to has an unsupported type"),
+        (chat_with_timeout, "the parameter timeout has a reserved name"),
         (no_docstring, "no docstring"),
         (later, "asynchronous"),
     ],
@@ -273,7 +276,7 @@ def fine(message: Any, chat_history: Any = None) -> Iterator[Any]:
 def test_a_chat_has_its_own_words(setting):
     """The docstring is the system prompt, and the history is the conversation."""
     chat = llm_chat(model())(fine)
-    with pytest.raises(ConfigurationError, match="leave those away"):
+    with pytest.raises(ConfigurationError, match="remove both settings"):
         chat.using(**setting)
-    with pytest.raises(ConfigurationError, match="leave those away"):
+    with pytest.raises(ConfigurationError, match="remove both settings"):
         llm_chat(model(), **setting)(fine)

@@ -51,7 +51,7 @@ def test_a_call_is_cancelled_from_another_thread(kind):
     result = caught.value.result
     assert (result.stop_reason, result.output, result.turns) == ("cancelled", None, 2)
     assert [outcome.outcome for outcome in result.tool_outcomes] == ["done"]
-    assert len(said.asked) == 2
+    assert len(said.requests) == 2
 
 
 @tool
@@ -68,7 +68,7 @@ def test_what_is_cancelled_already_asks_nothing():
     with pytest.raises(RunCancelled):
         llm_function(said)(answer)("x", cancel=stop)
     assert stop.is_set()
-    assert said.asked == []
+    assert said.requests == []
 
 
 def test_a_timeout_cancels():
@@ -104,7 +104,7 @@ def test_a_cancel_in_a_repair_is_no_attempt():
         pytest.raises(RunCancelled),
     ):
         llm_function(said)(answer)("x", cancel=stop)
-    assert len(said.asked) == 2
+    assert len(said.requests) == 2
 
 
 def test_a_limit_ends_a_call():
@@ -188,7 +188,7 @@ def test_a_model_that_never_complies(repairs, attempts):
     with pytest.raises(OutputInvalid, match=r"\$\.x") as caught:
         llm_function(said, repairs=repairs)(answer)("x")
     error = pickle.loads(pickle.dumps(caught.value))
-    assert (error.attempts, len(said.asked)) == (attempts, attempts)
+    assert (error.attempts, len(said.requests)) == (attempts, attempts)
     assert error.text == f'{{"x": "no {attempts - 1}"}}'
     assert isinstance(error.problem, ShapeError)
     assert (error.problem.path, error.problem.expected) == ("$.x", "int")
@@ -201,7 +201,7 @@ def test_a_repair_tells_path_expected_and_got():
     """The model reads what is wrong, and where."""
     said = model('{"x": 1, "y": "up"}', '{"x": -1}', '{"x": 1}')
     assert llm_function(said)(answer)("x") == Point(1)
-    first, second = (asked[-1].content[0].text for asked in said.asked[1:])
+    first, second = (asked[-1].content[0].text for asked in said.requests[1:])
     assert "at $.y: expected int, got" in first
     assert "up" in first
     assert "$.x" in second
@@ -212,7 +212,7 @@ def test_a_repair_tells_path_expected_and_got():
 @pytest.mark.parametrize(
     ("block", "reason", "said"),
     [
-        (Refusal("I cannot."), "refusal", "will not answer: I cannot."),
+        (Refusal("I cannot."), "refusal", "the model refused: I cannot."),
         (Text("Once upon"), "max_tokens", "cut off.*max_tokens="),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_model_of_pydantic_checks_itself():
     assert function(User(name="B", age=2)) == User(name="A", age=1)
     said = function._maker.model
     assert arguments_in(prompt_of(said)) == {"text": {"name": "B", "age": 2}}
-    assert "age" in str(said.asked[1][-1])
+    assert "age" in str(said.requests[1][-1])
 
 
 def test_docstring_and_arguments_make_the_prompt():
@@ -162,7 +162,7 @@ def test_pictures_and_files_are_attached():
 
     first, second, third = Image(b"1"), Image(b"2"), File(b"3")
     compare(first, [second, third], Text("by colour"))
-    words, *attached = said.asked[0][0].content
+    words, *attached = said.requests[0][0].content
     assert arguments_in(words.text) == {
         "first": {"attachment": 1},
         "others": [{"attachment": 2}, {"attachment": 3}],
@@ -197,7 +197,7 @@ def test_what_cannot_be_said_is_an_error_before_any_request(value):
 
     with pytest.raises(ConfigurationError, match=r"look.*the argument thing"):
         look(value)
-    assert said.asked == []
+    assert said.requests == []
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ class Clerk:
 )
 def test_methods_work_and_their_object_is_not_said(function):
     """A method of an object, of a class, or of neither."""
-    asked = len(Clerk.said.asked)
+    asked = len(Clerk.said.requests)
     assert function("x") == 1
     assert arguments_in(prompt_of(Clerk.said, asked)) == {"text": "x"}
 
@@ -312,11 +312,11 @@ def test_a_function_as_a_tool():
 
 def test_a_method_as_a_tool():
     """That of an object; one of no object would have nobody to be called on."""
-    clerk, asked = Clerk(), len(Clerk.said.asked)
+    clerk, asked = Clerk(), len(Clerk.said.requests)
     outer = model(say(call("count", {"text": "a"})), "One.")
     assert Agent(outer, tools=[clerk.count]).run("Count!").text == "One."
     assert arguments_in(prompt_of(Clerk.said, asked)) == {"text": "a"}
-    with pytest.raises(ConfigurationError, match="take the method of an object"):
+    with pytest.raises(ConfigurationError, match="use the method of an object"):
         Agent(model(), tools=[Clerk.count])
 
 
@@ -327,7 +327,7 @@ def test_settings_that_can_be_read_once():
     said = model("2")
     assert first("x") == 1
     assert first.using(model=said)("x") == 2
-    assert said.asked[0][:2] == examples
+    assert said.requests[0][:2] == examples
 
 
 def weigh(thing: str) -> int:
@@ -350,4 +350,4 @@ def test_a_function_may_call_itself():
         """Go deeper."""
 
     assert deeper(1) == 6
-    assert len(said.asked) == 3
+    assert len(said.requests) == 3

@@ -63,7 +63,7 @@ def model(*script):
 
 def prompt_of(model, number=0):
     """Return the words of what a model was asked first in its call of that number."""
-    blocks = model.asked[number][0].content
+    blocks = model.requests[number][0].content
     return "\n".join(block.text for block in blocks if hasattr(block, "text"))
 
 

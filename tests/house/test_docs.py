@@ -43,7 +43,7 @@ PUBLIC_MODULES = {
 }
 #: Names that public modules export for other parts of the package, not for users.
 NOT_SHOWN = {
-    "syncagent.cancel": {"Mailbox", "Watch", "follow"},
+    "syncagent.cancel": {"CancelsRun", "Mailbox", "Watch", "cancel_on_event"},
     "syncagent.transcript": {
         *("AssistantTurn", "NO_RESULT", "Piece", "SILENCE", "Turn", "UserTurn"),
         *("repaired", "turns"),

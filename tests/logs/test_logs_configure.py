@@ -14,7 +14,7 @@ import pytest
 
 from syncagent import ConfigurationError, logs
 from syncagent._context import run_id
-from syncagent.logs import _setup
+from syncagent.logs import configuration
 
 JOIN_S = 10
 log = logging.getLogger("syncagent.test")
@@ -227,13 +227,15 @@ def test_configuring_again_for_the_same_file_keeps_the_order(
             log.info("%d", i)
         replacing.start()
         deadline = time.monotonic() + JOIN_S
-        while _setup._setups["syncagent"] is former and time.monotonic() < deadline:
+        while (
+            configuration._setups["syncagent"] is former and time.monotonic() < deadline
+        ):
             replacing.join(0.001)
-        assert _setup._setups["syncagent"] is not former
+        assert configuration._setups["syncagent"] is not former
         for i in range(1000, 2000):
             log.info("%d", i)
     replacing.join(JOIN_S)
-    assert _setup._setups["syncagent"].stop()
+    assert configuration._setups["syncagent"].stop()
     assert [each["message"] for each in read_json()] == [str(i) for i in range(2000)]
 
 
@@ -262,11 +264,11 @@ def test_a_set_up_that_was_replaced_does_not_stop_its_successor(tmp_path):
         ({"level": -1}, ConfigurationError, "-1 is unknown"),
         ({"level": None}, TypeError, "level must be .* not None"),
         ({"level": True}, TypeError, "level must be .* not True"),
-        ({"max_bytes": -1}, ConfigurationError, "max_bytes is -1"),
+        ({"max_bytes": -1}, ConfigurationError, "max_bytes must be at least 0; got -1"),
         ({"max_bytes": 1.5}, TypeError, "max_bytes must be an int, not 1.5"),
-        ({"backups": -2}, ConfigurationError, "backups is -2"),
+        ({"backups": -2}, ConfigurationError, "backups must be at least 0; got -2"),
         ({"backups": "5"}, TypeError, "backups must be an int, not '5'"),
-        ({"queue_size": 0}, ConfigurationError, "queue_size is 0"),
+        ({"queue_size": 0}, ConfigurationError, "queue_size must be at least 1; got 0"),
         ({"logger": log}, TypeError, "name of a logger, not <Logger"),
     ],
 )
@@ -285,7 +287,7 @@ def test_a_bad_setting_is_refused_with_its_value(log_path, settings, error, says
         (b"x.log", TypeError, r"not b'x\.log'"),
         ("missing/x.log", ConfigurationError, "existing directory"),
         (".", ConfigurationError, "is a directory"),
-        ("pipe", ConfigurationError, "no regular file"),
+        ("pipe", ConfigurationError, "not a regular file"),
         ("file/x.log", ConfigurationError, "existing directory"),
         ("nul\0.log", ConfigurationError, "embedded null"),
         ("/proc/self/x.log", ConfigurationError, "cannot log to"),

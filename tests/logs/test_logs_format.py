@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncagent._redaction import redact
-from syncagent.logs._format import JsonFormatter, TextFormatter
-from syncagent.logs._record import plain, snapshot
-from syncagent.logs._redaction import redact_record
+from syncagent.logs.format import JsonFormatter, TextFormatter
+from syncagent.logs.records import plain, redact_record, snapshot
 
 anything = st.text(st.characters(exclude_categories=()))
 values = st.recursive(

@@ -280,9 +280,9 @@ def test_the_shutdown_of_logging_disturbs_no_writer(log_path, read_json, run_scr
 LOCKED = """
 import os, sys
 from syncagent import logs
-from syncagent.logs import _setup
+from syncagent.logs import configuration
 
-with _setup._lock:
+with configuration._lock:
     pid = os.fork()
     if pid == 0:
         logs.configure(sys.argv[1]).stop()
@@ -299,9 +299,9 @@ def test_a_child_forked_while_its_parent_configures_can_configure(log_path, run_
 STUCK = """
 import logging, sys
 from syncagent import logs
-from syncagent.logs import _setup
+from syncagent.logs import configuration
 
-_setup._STOP_S = 0.2
+configuration._STOP_S = 0.2
 logs.configure(sys.argv[1])
 logging.getLogger("syncagent.test").info("never")
 """

@@ -148,7 +148,7 @@ def test_a_value_too_short_to_hide_is_refused(secret):
     """Masking a few letters would damage every line."""
     with pytest.raises(ConfigurationError, match="at least 8 characters") as caught:
         logs.hide(secret)
-    assert "short" not in str(caught.value).replace("so short", "")
+    assert "short" not in str(caught.value)
 
 
 def test_hiding_what_is_no_text_is_a_type_error():

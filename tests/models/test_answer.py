@@ -80,7 +80,7 @@ def test_a_string_is_what_the_user_says(said):
     """It is the first thing that anybody tries."""
     with FakeServer(["ok"]) as server:
         model = Anthropic("fake", base_url=server.base_url, api_key="k")
-        assert model.reply(said).message.text == "ok"
+        assert model.respond(said).message.text == "ok"
         [request] = server.requests
     assert "hello" in str(request.payload["messages"])
 
@@ -89,7 +89,7 @@ def test_a_string_is_what_the_user_says(said):
 def test_what_is_no_message_is_refused(wrong):
     """And never left out in silence."""
     model = Anthropic("fake", base_url="http://127.0.0.1:1", api_key="k")
-    with pytest.raises(ConfigurationError, match="is no message"):
+    with pytest.raises(ConfigurationError, match="is not a message"):
         model.ask(wrong)
 
 
@@ -130,8 +130,8 @@ def test_an_answer_to_the_right_address(monkeypatch):
         ("gpt-5", "openai:gpt-5"),
         ("claude-sonnet-4-5", "anthropic:claude"),
         ("google:gemini-2.5-pro", "gemini"),
-        ("local:x", "called local"),
-        ("openai: ", "a model has a name"),
+        ("local:x", "name is local"),
+        ("openai: ", "a model needs a name"),
     ],
 )
 def test_hints(name, hint):

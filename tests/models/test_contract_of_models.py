@@ -69,7 +69,7 @@ def answers(kind, *script, messages=HELLO, **how):
     """Return what a model makes of a script, one finished message for each."""
     with FakeServer(script) as server:
         model = make(kind, server)
-        found = [model.reply(messages, **how) for _ in script]
+        found = [model.respond(messages, **how) for _ in script]
         return found, server.requests
 
 
@@ -139,11 +139,11 @@ def test_pictures(kind):
     transcript = Transcript([UserMessage.of(["What is this?", PICTURE])])
     with FakeServer([say(call("look", "{}", "c1")), "A picture."]) as server:
         model = make(kind, server)
-        transcript.append(model.reply(transcript).message)
+        transcript.append(model.respond(transcript).message)
         [asked] = transcript[-1].tool_calls
         result = ToolResult(asked.call_id, (Json({"seen": 1}), PICTURE), name="look")
         transcript.append(ToolMessage((result,)))
-        assert model.reply(transcript).message.text == "A picture."
+        assert model.respond(transcript).message.text == "A picture."
 
 
 def test_a_conversation_goes_on_with_any_other(kind):
@@ -153,13 +153,13 @@ def test_a_conversation_goes_on_with_any_other(kind):
     for other in CLASSES:
         with FakeServer([*script, "It rains."]) as server:
             model = make(kind, server)
-            transcript.append(model.reply(transcript, tools=[WEATHER]).message)
+            transcript.append(model.respond(transcript, tools=[WEATHER]).message)
         calls = transcript[-1].tool_calls
         results = (ToolResult(each.call_id, (Text("rain"),)) for each in calls)
         transcript.append(ToolMessage(tuple(results)))
         with FakeServer(["It rains."]) as server:
             model = make(other, server)
-            transcript.append(model.reply(transcript, tools=[WEATHER]).message)
+            transcript.append(model.respond(transcript, tools=[WEATHER]).message)
         transcript.append(UserMessage.of("and now?"))
     assert len(transcript) == 1 + 4 * len(CLASSES)
 
@@ -179,7 +179,7 @@ def test_a_cancel_ends_it_at_once(kind):
 
         together(ask, lambda: (has_begun.wait(20), token.cancel()))
         server.wait_for_hang_up()
-        assert model.reply(HELLO).message.text == "again"
+        assert model.respond(HELLO).message.text == "again"
     assert seen
 
 
@@ -224,7 +224,7 @@ def test_a_retry_is_the_transports(kind):
     busy = Status(429, "slow down", {"retry-after-ms": "1"})
     with FakeServer([say("x", acts=[busy]), "ok"]) as server:
         model = make(kind, server, retries=1)
-        assert model.reply(HELLO).message.text == "ok"
+        assert model.respond(HELLO).message.text == "ok"
         assert len(server.requests) == 2
 
 
@@ -237,14 +237,14 @@ def test_with_tls(kind, tmp_path):
     authority.cert_pem.write_to_path(str(path))
     with FakeServer(["secure"], context) as server:
         model = make(kind, server, transport=Transport(verify=str(path), retries=0))
-        assert model.reply(HELLO).message.text == "secure"
+        assert model.respond(HELLO).message.text == "secure"
 
 
 def test_the_key_is_where_it_belongs(kind):
     """In one header, and in nothing that anybody sees."""
     with FakeServer(["ok"]) as server:
         model = make(kind, server)
-        model.reply(HELLO)
+        model.respond(HELLO)
         [request] = server.requests
     assert sum(KEY in value for value in request.headers.values()) == 1
     assert KEY not in request.path
@@ -256,10 +256,10 @@ def test_an_error_from_the_first_word_on_is_tried_again(kind):
     busy = say("x", acts=[Broken("overloaded")])
     with FakeServer([busy, busy, "ok"]) as server:
         model = make(kind, server, retries=Retries(limit=2, first_delay=0.001))
-        assert model.reply(HELLO).message.text == "ok"
+        assert model.respond(HELLO).message.text == "ok"
         server.add(busy)
         with pytest.raises(exceptions.ProviderError, match="overloaded"):
-            make(kind, server).reply(HELLO)
+            make(kind, server).respond(HELLO)
 
 
 def test_an_error_in_the_middle_is_not(kind):
@@ -281,7 +281,7 @@ def test_a_stream_that_is_left_alone_is_closed(kind):
         next(events)
         events.close()
         server.wait_for_hang_up()
-        assert model.reply(HELLO).message.text == "ok"
+        assert model.respond(HELLO).message.text == "ok"
 
 
 def test_many_threads_ask_one_model(kind):
@@ -290,5 +290,5 @@ def test_many_threads_ask_one_model(kind):
     found = []
     with FakeServer(script) as server:
         model = make(kind, server)
-        together(*[lambda: found.append(model.reply(HELLO).message.text)] * 20)
+        together(*[lambda: found.append(model.respond(HELLO).message.text)] * 20)
     assert sorted(found) == sorted(script)

@@ -191,7 +191,7 @@ def test_the_model_answers(base_url, stream):
 def test_no_proxy_comes_between(base_url, monkeypatch):
     """What is asked here stays here, whatever proxy the environment names."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert Local(max_tokens=2).reply(STORY).message.text
+    assert Local(max_tokens=2).respond(STORY).message.text
 
 
 @local

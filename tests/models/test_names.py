@@ -115,10 +115,10 @@ def test_addresses(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
-        ({"temprature": 1}, "temprature; known are .*temperature"),
+        ({"temprature": 1}, "temprature; known options are .*temperature"),
         ({"temperature": "hot"}, "temperature"),
-        ({"temperature": -1}, "temperature must not be negative"),
-        ({"max_tokens": 0}, "max_tokens must be positive"),
+        ({"temperature": -1}, "temperature must be a non-negative number"),
+        ({"max_tokens": 0}, "max_tokens must be a positive integer"),
         ({"effort": "huge"}, "effort"),
     ],
 )

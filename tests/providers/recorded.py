@@ -40,7 +40,7 @@ def decode(dialect, entry, size):
     """Return the events of one of them, which comes in pieces of *size* bytes."""
     body = (folder() / entry["file"]).read_bytes()
     if not entry["stream"]:
-        return list(dialect.decode_reply(body))
+        return list(dialect.decode_body(body))
     decoder = EventDecoder()
     stream = (event for piece in cut(body, size) for event in decoder.feed(piece))
     return list(dialect.decode(stream))

@@ -44,7 +44,7 @@ def test_an_answer_with_a_refusal_has_stopped_for_it(said):
 def test_a_reply_with_a_refusal_has_stopped_for_it():
     """The same without a stream."""
     body = json.dumps({"status": "completed", "output": [REFUSED]}).encode()
-    *_, finished = DIALECT.decode_reply(body)
+    *_, finished = DIALECT.decode_body(body)
     assert finished.message.stop_reason == "refusal"
 
 

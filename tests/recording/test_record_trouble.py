@@ -12,6 +12,7 @@ from support.recordings import LONG, ending_of, looking_agent, read_lines
 from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import AgentBusy, ConfigurationError
 from syncagent.logs import hide, unhide
+from syncagent.models.model import Credentials
 from syncagent.testing import Gate, ScriptedModel, call, cancel_everywhere, say
 
 
@@ -53,7 +54,7 @@ def test_what_cannot_be_written_is_refused_at_once(tmp_path, make, face):
     with pytest.raises(ConfigurationError, match="record"):
         getattr(agent, face)("Look.", record=make(tmp_path))
     assert agent.messages == ()
-    assert agent.model.asked == []
+    assert agent.model.requests == []
 
 
 def test_a_pipe_is_refused(tmp_path):
@@ -139,7 +140,7 @@ def test_no_secret_is_written(tmp_path):
 
     script = [say("Hm.", call("leak", {})), f"It is {password}, {nested}."]
     model = ScriptedModel(script, piece=1000)
-    model._auth = model._credentials(key)
+    model._auth = Credentials(key)
     given = {"user": "me", "password": password, "more": [nested]}
     agent = Agent(model, tools=[leak], authenticate=lambda request: given)
     path = tmp_path / "run.jsonl"
@@ -158,7 +159,7 @@ def test_a_key_that_is_a_word_of_the_format_breaks_nothing(tmp_path):
     """Somebody's local server takes any key, also this one."""
     path = tmp_path / "run.jsonl"
     agent = looking_agent()
-    agent.model._auth = agent.model._credentials("syncagent")
+    agent.model._auth = Credentials("syncagent")
     agent.run("Look.", record=path)
     assert ending_of(read_lines(path))["stop_reason"] == "end_turn"
 

@@ -336,7 +336,7 @@ def test_a_cancel_in_a_hook(method, wish, way):
         "cancelled",
         "from a hook",
     )
-    assert len(agent.model.asked) == (0 if method == "before_model" else 1)
+    assert len(agent.model.requests) == (0 if method == "before_model" else 1)
     if method in ("after_model", "before_tool"):
         assert outcomes(result) == ["not_started"]
     if method == "after_tool":

@@ -80,7 +80,7 @@ def test_a_model_of_pydantic():
     agent = Agent(model('{"name": "Ada", "age": -1}', '{"name": "Ada", "age": 36}'))
     result = agent.run("hi", output=User)
     assert result.output == User(name="Ada", age=36)
-    assert "age" in str(agent.model.asked[1][-1])
+    assert "age" in str(agent.model.requests[1][-1])
 
 
 @pytest.mark.parametrize("kind", [OpenAIChat, OpenAIResponses, Anthropic, Gemini])
@@ -99,8 +99,8 @@ def test_a_wrong_answer_is_repaired():
     agent = Agent(model("three", '{"value": "x"}', '{"value": 3}'))
     result = agent.run("hi", output=int)
     assert (result.output, result.turns, result.usage.input_tokens) == (3, 3, 30)
-    asked = [messages[-1].content[0].text for messages in agent.model.asked]
-    assert "no JSON" in asked[1]
+    asked = [messages[-1].content[0].text for messages in agent.model.requests]
+    assert "not JSON" in asked[1]
     assert "int" in asked[2]
     check_usable(agent)
 
@@ -118,7 +118,7 @@ def test_three_wrong_answers_are_enough():
         agent.run("hi", output=int)
     assert isinstance(caught.value, ValueError)
     assert caught.value.usage.input_tokens == 30
-    assert len(agent.model.asked) == 3
+    assert len(agent.model.requests) == 3
     check_usable(agent)
 
 
@@ -146,7 +146,7 @@ def test_a_cancel_after_the_turn_ends_a_repair():
     agent.cancel(mode="after_turn")
     list(stream)
     assert stream.result.cancelled
-    assert len(agent.model.asked) == 1
+    assert len(agent.model.requests) == 1
 
 
 def test_an_output_is_of_one_run_only():
@@ -172,7 +172,7 @@ def test_what_is_no_type(kind):
     agent = Agent(model())
     with pytest.raises(ConfigurationError):
         agent.run("hi", output=kind)
-    assert (agent.messages, agent.model.asked) == ((), [])
+    assert (agent.messages, agent.model.requests) == ((), [])
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,11 @@ def test_three_problems_are_told_at_once():
     with pytest.raises(ShapeError) as caught:
         Shape(list[Price]).convert([{"amonut": 1, "currency": 3}])
     assert str(caught.value) == (
-        'at $[0].amount: expected float, got nothing; "amount" is required; '
+        "at $[0].amount: Field required (got nothing); "
         "at $[0].currency: expected a valid string, got int (3); "
-        'at $[0].amonut: expected one of the names "amount", "currency", got the '
-        'unknown name "amonut"; did you mean "amount"?'
+        'at $[0]: Extra inputs are not permitted: "amonut" '
+        '(got object ({"amonut": 1, "currency": 3})); '
+        'known fields are "amount", "currency"; did you mean "amount"?'
     )
     assert caught.value.path == "$[0].amount"
 

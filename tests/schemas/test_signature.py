@@ -86,13 +86,14 @@ def test_arguments_fit(arguments, expected):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, 'at $.city: expected str, got nothing; "city" is required'),
+        ({}, "at $: Object missing required field `city` (got object ({}))"),
         ({"city": 3}, "at $.city: expected str, got int (3)"),
         ({"city": "", "days": 0}, "at $.days: expected int >= 1, got int (0)"),
         (
             {"city": "", "dayz": 0},
-            'at $.dayz: expected one of the names "city", "days", "unit", got the '
-            'unknown name "dayz"; did you mean "days"?',
+            "at $: Object contains unknown field `dayz` "
+            '(got object ({"city": "", "dayz": 0})); '
+            'known fields are "city", "days", "unit"; did you mean "days"?',
         ),
         ([], "at $: expected object, got array ([])"),
     ],
@@ -117,7 +118,7 @@ def test_positional_only_parameters():
 def test_no_parameters():
     """A function may take nothing."""
     assert read(lambda: 1).bind({}) == ([], {})
-    with pytest.raises(ShapeError, match="expected no such name"):
+    with pytest.raises(ShapeError, match="unknown field `a`"):
         read(lambda: 1).bind({"a": 1})
 
 
@@ -329,20 +330,20 @@ def odd(x: list[complex]):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (many, r"^many: the parameter \*args can be anything"),
-        (any_name, r"^any_name: the parameter \*\*more can be anything"),
-        (untyped, "^untyped: the parameter y has no type; write y: str"),
-        (Shop.buy, "^Shop.buy: the parameter self is open; take the method"),
-        (later.unknown, "^unknown: the parameter what .*'Unknown' is not known"),
+        (many, r"^many: the parameter \*args takes anything"),
+        (any_name, r"^any_name: the parameter \*\*more takes anything"),
+        (untyped, "^untyped: the parameter y has no type; write for example y: str"),
+        (Shop.buy, "^Shop.buy: the parameter self is not bound; use the method"),
+        (later.unknown, "^unknown: the parameter what .*'Unknown' is not defined"),
         (later_on, "^later_on is asynchronous, and syncagent is synchronous: "),
         (bit_by_bit, "^bit_by_bit is asynchronous"),
         (Eventually(), r"^Eventually.__call__ is asynchronous"),
         (functools.partial(later_on, 3), "^later_on is asynchronous"),
-        (twice, "^twice: the parameter talk can be given only once"),
-        (by_place, "^by_place: the parameter ctx can be given only once, and by"),
-        (odd, "^odd: the parameter x has a type that cannot be: complex .* use float"),
-        (Shop, "is no function"),
-        (3, "^3 is no function"),
+        (twice, "^twice: the parameter talk must be the only one"),
+        (by_place, "^by_place: the parameter ctx must be the only one"),
+        (odd, "^odd: the parameter x has an unusable type: complex .* use float"),
+        (Shop, "is not a function"),
+        (3, "^3 is not a function"),
         (max, "^(max|the parameters of max)"),
     ],
 )

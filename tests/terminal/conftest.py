@@ -1,7 +1,8 @@
 """A terminal with a conversation in it, and a server that says what it is told to."""
 
 import pytest
-from console import chat, ready
+from commands import ready
+from console import chat
 
 from syncagent.testing import FakeServer
 
@@ -17,14 +18,8 @@ def server():
         yield server
 
 
-@pytest.fixture(params=["plain", "rich"])
-def how(request):
-    """The two screens."""
-    return ["--plain"] if request.param == "plain" else []
-
-
 @pytest.fixture
-def start(server, how):
+def start(server):
     """Return a function that begins a conversation with the server."""
     consoles = []
 
@@ -32,7 +27,6 @@ def start(server, how):
         console = chat(
             "--model",
             "vllm:test",
-            *how,
             "--tools",
             "typed_tools:ALL",
             *arguments,

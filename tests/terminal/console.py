@@ -1,6 +1,5 @@
 """A real terminal for tests: a pseudo-terminal, and a screen that can be read."""
 
-import multiprocessing
 import os
 import re
 import select
@@ -14,12 +13,11 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pyte
-
-from syncagent.cli.main import main
+from commands import LIMIT as BOUND
+from commands import Fork
+from commands import environment as bare_environment
 
 HERE = Path(__file__).parent
-#: Seconds within which whatever is waited for must be seen, on a slow machine too.
-BOUND = 20.0
 
 KEYS = {
     "enter": "\r",
@@ -37,58 +35,6 @@ KEYS = {
 }
 
 
-#: Has all of it imported, so that a conversation begins in no time.
-_forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(
-    ["syncagent.cli.main", "syncagent.cli.chat.rich_screen", "typed_tools"]
-)
-
-
-def ready():
-    """Have the forks be ready, once for all tests."""
-    process = _forks.Process(target=int)
-    process.start()
-    process.join(BOUND)
-    process.close()
-
-
-def _run_in(terminal, arguments, environment):
-    """Be a program in a terminal of its own."""
-    os.setsid()
-    descriptor = os.open(terminal, os.O_RDWR)  # the first one, so it is ours
-    for number in (0, 1, 2):
-        os.dup2(descriptor, number)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as we live
-    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
-    os.environ.update(environment)
-    os.chdir(HERE)
-    sys.exit(main(arguments))
-
-
-class _Forked:
-    """A fork, with the manners of a program that was started."""
-
-    def __init__(self, terminal, arguments, environment):
-        self._process = _forks.Process(
-            target=_run_in, args=(terminal, arguments, environment)
-        )
-        self._process.start()
-        self.pid, self.returncode = self._process.pid, None
-
-    def poll(self):
-        self.returncode = self._process.exitcode
-        return self.returncode
-
-    def send_signal(self, signum):
-        os.kill(self.pid, signum)
-
-    def wait(self, timeout):
-        self._process.join(timeout)
-        assert self.poll() is not None
-        self._process.close()
-
-
 class Console:
     """A program in a terminal of its own. Everything waits for a condition.
 
@@ -104,14 +50,15 @@ class Console:
         self.modes = termios.tcgetattr(self.slave)
         environment.setdefault("TERM", "xterm-256color")
         terminal = os.ttyname(self.slave)
+        env = bare_environment(**environment)
         if command is None:
-            self.process = _Forked(terminal, arguments, environment)
+            self.process = Fork(arguments, env, HERE, terminal=terminal)
             return
         # The first terminal that the leader of a session opens is its terminal.
         opens = ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', terminal]
         self.process = subprocess.Popen(
             [*opens, *command],
-            env={**os.environ, **environment},
+            env=env,
             cwd=HERE,
             start_new_session=True,
         )
@@ -257,11 +204,19 @@ class Console:
         assert self.raw.rfind(b"\x1b[?2004l") >= marked
         return True
 
+    def hang_up(self):
+        """Close the window."""
+        os.close(self.slave)
+        os.close(self.master)
+        self.master, self.slave = os.openpty()  # to be read, and closed, as before
+
     def close(self):
         """End the program, if it has not ended."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait(BOUND)
+        if isinstance(self.process, Fork):
+            self.process.close()
         os.close(self.master)
         os.close(self.slave)
 

@@ -5,7 +5,7 @@ import pytest
 from syncagent.testing import Gate, Send, Stall, call, say
 
 DELETE = say("May I?", call("delete", {"path": "/tmp/a"}))
-ASKED = "yes, no, always, edit?"
+ASKED = "[y]es  [n]o  [a]lways  [e]dit"
 
 
 def results(server):
@@ -21,7 +21,7 @@ def asked(start, server):
     console = start()
     console.enter("delete it")
     console.wait_for(ASKED)
-    assert 'May it call delete(path="/tmp/a")? (for good)' in console.text
+    assert 'Allow delete(path="/tmp/a")? (for good)' in console.text
     return console
 
 
@@ -45,15 +45,15 @@ def test_always_is_for_later_calls_too(asked, server):
     server.add(say("Again.", call("delete", {"path": "/tmp/b"})), "Both are gone.")
     asked.enter("the other one")
     asked.wait_for("Both are gone.")
-    assert asked.text.count("May it call") == 1
+    assert asked.text.count("Allow delete") == 1
 
 
 def test_what_is_no_answer_is_asked_again(asked, server):
     """A sentence is neither yes nor no, and an empty line is none."""
     asked.press("enter")
-    asked.wait_for("ESC says no, and stops it")
+    asked.wait_for("e: edit the arguments")
     asked.enter("yesterday")
-    asked.wait_for(lambda: asked.text.count("ESC says no") == 2)
+    asked.wait_for(lambda: asked.text.count("e: edit the arguments") == 2)
     asked.enter("no")
     asked.wait_for("So be it.")
 
@@ -64,13 +64,13 @@ def test_arguments_are_changed_and_checked(asked, server):
     asked.wait_for('arguments: {"path":"/tmp/a"}')
     asked.type(" oops")
     asked.press("enter")
-    asked.wait_for("this is no JSON")
+    asked.wait_for("not valid JSON")
     asked.press("ctrl-u")
     asked.enter('{"path": 5}')
     asked.wait_for("expected str, got int")
     asked.press("ctrl-u")
     asked.enter("[1]")
-    asked.wait_for("arguments are an object")
+    asked.wait_for("arguments must be a JSON object")
     asked.press("escape")
     asked.wait_for("(unchanged)")
     asked.wait_for(lambda: asked.input == f"{ASKED} ")
@@ -85,7 +85,7 @@ def test_arguments_are_changed_and_checked(asked, server):
 def test_escape_says_no_and_stops(asked, server):
     """Nothing is called, the model is not asked again, and the prompt is back."""
     asked.press("escape")
-    asked.wait_for("(no, and stopped)")
+    asked.wait_for("(denied; the run is stopped)")
     asked.wait_for("not started")
     asked.wait_for_prompt()
     assert len(server.requests) == 1
@@ -106,7 +106,7 @@ def test_a_line_that_is_being_typed_is_no_answer(start, server):
     console.type("happ")
     console.wait_for(lambda: console.input == "> happ")
     gate.open()
-    console.wait_for("asks something: send or clear")
+    console.wait_for("a question waits: send or clear")
     console.type("y")
     console.press("enter")
     console.wait_for("queued: happy")
@@ -128,7 +128,7 @@ def test_a_line_that_is_taken_back_lets_the_question_through(start, server):
     console.type("x")
     console.wait_for(lambda: console.input == "> x")
     gate.open()
-    console.wait_for("asks something: send or clear")
+    console.wait_for("a question waits: send or clear")
     console.type("\x7f")
     console.wait_for(ASKED)
     console.enter("n")
@@ -159,8 +159,10 @@ def test_credentials_are_not_shown_and_may_be_refused(start, server):
     console.enter("push again")
     console.wait_for(lambda: console.text.count("push needs") == 2)
     console.type("hunter2")
-    console.wait_for_timer("waits for credentials,")  # it is drawn, with what was typed
-    console.wait_for_timer("waits for credentials,")
+    console.wait_for_timer(
+        "waiting for credentials,"
+    )  # it is drawn, with what was typed
+    console.wait_for_timer("waiting for credentials,")
     console.press("enter")
     console.wait_for("Pushed.")
     assert b"hunter2" not in console.raw

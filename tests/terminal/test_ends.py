@@ -7,6 +7,8 @@ import sys
 import termios
 
 import pytest
+from commands import finish
+from commands import start as start_command
 from console import BOUND, HERE, Console
 
 from syncagent.testing import Send, Stall, call, say
@@ -66,7 +68,7 @@ def test_ctrl_c_from_elsewhere_is_the_key(start, server):
     console.enter("go")
     console.wait_for("Once upon")
     console.process.send_signal(signal.SIGINT)
-    console.wait_for("stopped; what was said is kept")
+    console.wait_for("stopped; the text so far is kept")
     console.wait_for_prompt()
 
 
@@ -76,15 +78,12 @@ def test_the_terminal_is_gone(start, server):
     console = start(is_fresh=True)
     console.enter("go")
     console.wait_for("Once upon")
-    os.close(console.slave)
-    os.close(console.master)
-    assert console.process.wait(BOUND) in (0, 1, 128 + signal.SIGHUP)
-    console.master, console.slave = os.openpty()
+    console.hang_up()
+    assert console.wait_for_end() in (0, 1, 128 + signal.SIGHUP)
     server.wait_for_hang_up()
 
 
-@pytest.mark.parametrize("how", [["--plain"], []], ids=["plain", "rich"])
-def test_an_error_of_ours_restores_the_terminal(how):
+def test_an_error_of_ours_restores_the_terminal():
     """A defect is shown as one, when the terminal is itself again."""
     script = (
         "import sys\n"
@@ -92,7 +91,7 @@ def test_an_error_of_ours_restores_the_terminal(how):
         "def fail(self, text): raise RuntimeError('a defect')\n"
         "session.Session.submit = fail\n"
         "from syncagent.cli.main import main\n"
-        f"sys.exit(main(['chat', '--model', 'demo', *{how!r}]))\n"
+        "sys.exit(main(['chat', '--model', 'demo']))\n"
     )
     with Console(command=[sys.executable, "-c", script]) as console:
         console.wait_for_prompt()
@@ -103,12 +102,11 @@ def test_an_error_of_ours_restores_the_terminal(how):
 
 
 @pytest.mark.parametrize("is_key", [True, False], ids=["key", "signal"])
-@pytest.mark.parametrize("how", [["--plain"], []], ids=["plain", "rich"])
-def test_it_is_suspended_and_goes_on(how, is_key):
+def test_it_is_suspended_and_goes_on(is_key):
     """Ctrl+Z gives the shell back; ``fg`` gives the conversation back."""
     with Console(command=["bash", "--norc", "-i"], PS1="shell$ ") as console:
         console.wait_for("shell$")
-        arguments = " ".join(["-m", "syncagent", "chat", "--model", "demo", *how])
+        arguments = " ".join(["-m", "syncagent", "chat", "--model", "demo"])
         console.type(f"{sys.executable} {arguments}\r")
         console.wait_for_prompt()
         console.type("half")
@@ -154,7 +152,7 @@ def test_only_its_output_goes_elsewhere(server, tmp_path):
         console.wait_for("delete()  failed")
         console.wait_for(lambda: "Once upon" in log.read_text())
         console.press("ctrl-c")
-        console.wait_for("what was said is kept")
+        console.wait_for("the text so far is kept")
         console.press("ctrl-c")
         console.wait_for("again to leave")
         console.press("ctrl-c")
@@ -163,19 +161,9 @@ def test_only_its_output_goes_elsewhere(server, tmp_path):
         assert log.read_text().startswith("Now.\nPushed.\nMay I?\nOnce upon")
 
 
-def chat_in_pipes(*arguments, stdin="", environment=None, **settings):
+def chat_in_pipes(*arguments, stdin="", environment=None):
     """Run ``syncagent chat`` without a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "syncagent", "chat", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=BOUND,
-        cwd=HERE,
-        env={**os.environ, **(environment or {})},
-        **settings,
-    )
+    return finish("chat", *arguments, said=stdin, env=environment, cwd=HERE)
 
 
 @pytest.fixture
@@ -186,16 +174,16 @@ def environment(server):
 def test_lines_from_a_pipe(server, environment):
     """Each is answered before the next is read; the answers alone go to stdout."""
     server.add("One.", say("Two.", call("delete", {"path": "/a"})), "Three.", "Four.")
-    ended = chat_in_pipes(
+    code, out, err = chat_in_pipes(
         *("--model", "vllm:test", "--tools", "typed_tools:ALL"),
         stdin="first\nsecond\n/usage\nyes",
         environment=environment,
     )
-    assert ended.returncode == 0
-    assert ended.stdout == "One.\nTwo.\nThree.\nFour.\n"
-    assert "Nobody can be asked here" in ended.stderr
-    assert "tokens (" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert code == 0
+    assert out == "One.\nTwo.\nThree.\nFour.\n"
+    assert "There is no terminal to ask on" in err
+    assert "tokens (" in err
+    assert "Traceback" not in err
     said = [each["content"] for each in server.requests[-1].payload["messages"]]
     assert "deleted" not in str(said)
     assert said[-1] == "yes"
@@ -204,13 +192,13 @@ def test_lines_from_a_pipe(server, environment):
 def test_an_error_in_a_pipe_is_said_and_the_next_line_is_answered(environment, server):
     """And nothing to say is no error."""
     server.close()
-    ended = chat_in_pipes(
+    code, out, err = chat_in_pipes(
         "--model", "vllm:test", stdin="first\n", environment=environment
     )
-    assert (ended.returncode, ended.stdout) == (0, "")
-    assert "error: " in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert chat_in_pipes("--model", "demo").returncode == 0
+    assert (code, out) == (0, "")
+    assert "error: " in err
+    assert "Traceback" not in err
+    assert chat_in_pipes("--model", "demo")[0] == 0
 
 
 def test_nobody_reads_it(server, environment):
@@ -233,25 +221,20 @@ def test_nobody_reads_it(server, environment):
 def test_a_signal_in_a_pipe(server, environment, signum):
     """It ends at once, with what there is."""
     server.add(say(WORDS, acts=[Send(12), Stall()]))
-    with subprocess.Popen(
-        [sys.executable, "-m", "syncagent", "chat", "--model", "vllm:test"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **environment},
-    ) as process:
-        process.stdin.write(b"go\n")
+    line = ("chat", "--model", "vllm:test")
+    with start_command(*line, env=environment, has_input=True) as process:
+        process.stdin.write("go\n")
         process.stdin.flush()
-        assert process.stdout.read(4) == b"Once"
+        assert os.read(process.stdout.fileno(), 4) == b"Once"
         process.send_signal(signum)
-        _, err = process.communicate(timeout=BOUND)
+        _, err = process.communicate()
     assert process.returncode == 128 + signum
-    assert b"Traceback" not in err
+    assert "Traceback" not in err
 
 
 def test_a_missing_file_is_said():
     """--load of what is not there."""
-    ended = chat_in_pipes("--model", "demo", "--load", "/no/such/file")
-    assert ended.returncode == 1
-    assert "No such file" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    code, _, err = chat_in_pipes("--model", "demo", "--load", "/no/such/file")
+    assert code == 1
+    assert "No such file" in err
+    assert "Traceback" not in err

@@ -1,4 +1,4 @@
-"""Every key, in every state of a conversation, in both screens."""
+"""Every key, in every state of a conversation."""
 
 import pytest
 
@@ -18,17 +18,17 @@ STATES = {
     "background": say(WORDS, acts=[Send(12), Stall()]),
 }
 SEEN = {
-    "headers": "waits for the model",
+    "headers": "waiting for the model",
     "streaming": "Once upon",
     "tool": "wait()",
-    "approval": "yes, no, always, edit?",
+    "approval": "[y]es  [n]o  [a]lways  [e]dit",
     "question": "answer:",
 }
 
-STOPPED = "(stopped; what was said is kept"
-REFUSED = "(no, and stopped)"
+STOPPED = "(stopped; the text so far is kept"
+REFUSED = "(denied; the run is stopped)"
 MOVED = "(in the background, as run"
-IDLE = "(nothing is at work"
+IDLE = "(no run to move"
 #: What is seen when a key was pressed; nothing: all stays as it was.
 TABLE = {
     "idle": {"ctrl-c": "(Ctrl+C again to leave)", "escape": "", "ctrl-b": IDLE},

@@ -28,10 +28,10 @@ def test_the_small_ones(console):
         "/model": "vllm:test",
         "/tools": "delete (asks first): Delete a file",
         "/usage": "15 tokens (10 in, ",
-        "/runs": "nothing is in the background",
-        "/background": "nothing is at work",
-        "/nonsense": "there is no /nonsense; /help",
-        "/load": "/load needs the name of a file",
+        "/runs": "no runs in the background",
+        "/background": "no run to move",
+        "/nonsense": "unknown command /nonsense; /help",
+        "/load": "/load needs a file name",
         "/load /no/such/file": "No such file",
         "/save /no/such/folder/x": "No such file",
         "/model nobody:x": "nobody",
@@ -48,8 +48,8 @@ def test_odd_names_of_files(console, tmp_path):
     for line, wanted in {
         "/load ~nobody-of-that-name/x": "/load ~nobody-of-that-name/x: Could not",
         "/save ~nobody-of-that-name/x": "/save ~nobody-of-that-name/x: Could not",
-        "/load /dev": "/dev is no file",
-        f"/load {tmp_path}/pipe": "pipe is no file",
+        "/load /dev": "/dev is not a regular file",
+        f"/load {tmp_path}/pipe": "pipe is not a regular file",
         "/usage": "15 tokens",
     }.items():
         console.enter(line)
@@ -77,7 +77,7 @@ def test_saved_and_loaded(console, server, start, tmp_path):
     assert console.wait_for_end() == 0
     server.add("I do.", "I still do.")
     other = start("--load", str(path))
-    other.wait_for("a conversation of 2 messages goes on")
+    other.wait_for("continuing a conversation of 2 messages")
     for answer in ("I do.", "I still do."):
         other.enter("Do you remember?")
         other.wait_for(answer)
@@ -95,7 +95,7 @@ def test_what_is_no_conversation_is_not_overwritten(console, tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("my notes")
     console.enter(f"/save {path}")
-    console.wait_for("is no saved conversation")
+    console.wait_for("is not a saved conversation")
     console.enter(f"/load {path}")
     console.wait_for("the state cannot be read")
     assert path.read_text() == "my notes"
@@ -110,7 +110,7 @@ def test_a_question_is_open_again_when_it_is_loaded(start, server, tmp_path):
     path.write_text(agent.save())
     server.add("Gone.")
     console = start("--load", str(path), is_waited_for=False)
-    console.wait_for("yes, no, always, edit?")
+    console.wait_for("[y]es  [n]o  [a]lways  [e]dit")
     console.enter("y")
     console.wait_for("Gone.")
     assert server.requests[-1].payload["messages"][-1]["content"] == "deleted /a"
@@ -119,7 +119,7 @@ def test_a_question_is_open_again_when_it_is_loaded(start, server, tmp_path):
 def test_another_model(console, server):
     """The conversation goes on with it; the instructions, too."""
     console.enter("/model vllm:other")
-    console.wait_for("from now on: vllm:other")
+    console.wait_for("the model is now vllm:other")
     server.add("I am another.")
     console.enter("Who are you?")
     console.wait_for("I am another.")
@@ -133,9 +133,9 @@ def test_some_have_to_wait(console, server):
     """While it works; others do not."""
     server.add(say("never", acts=[Stall()]))
     console.enter("go")
-    console.wait_for("waits for the model")
+    console.wait_for("waiting for the model")
     console.enter("/model vllm:other")
-    console.wait_for("/model NAME has to wait")
+    console.wait_for("/model NAME needs an idle agent")
     console.enter("/usage")
     console.wait_for("15 tokens (")
     console.wait_for(console.is_busy)

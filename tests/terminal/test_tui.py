@@ -34,13 +34,13 @@ def talk(server):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_it_is_talked_to_and_stopped(talk, server, name):
-    """Ctrl+C cancels its run, what was said is kept, and nothing is left behind."""
+    """Ctrl+C cancels its run, the text so far is kept, and nothing is left behind."""
     server.add(say(WORDS, acts=[Send(12), Stall()]), "Well.")
     console = talk(name)
     console.enter("tell me")
     console.wait_for("Once upon")
     console.press("ctrl-c")
-    console.wait_for("stopped; what was said is kept")
+    console.wait_for("stopped; the text so far is kept")
     console.wait_for_prompt()
     server.wait_for_hang_up()
     console.enter("and then?")
@@ -62,7 +62,7 @@ def test_it_asks_in_place(talk, server, name):
     server.add(say("May I?", call("delete", {"path": "/a"})), "Gone.")
     console = talk(name)
     console.enter("delete it")
-    console.wait_for("yes, no, always, edit?")
+    console.wait_for("[y]es  [n]o  [a]lways  [e]dit")
     console.enter("yes")
     console.wait_for("Gone.")
 
@@ -83,7 +83,7 @@ def test_a_function_of_ones_own_is_no_agent(talk):
     """What only agents have is said to be so."""
     console = talk("own")
     console.enter("/save x")
-    console.wait_for("this is a function's chat")
+    console.wait_for("this chat is a function")
 
 
 def test_a_signal_leaves_by_system_exit(talk):
@@ -113,9 +113,9 @@ def test_what_one_cannot_talk_to_is_refused():
     """At once, in words."""
     with pytest.raises(ConfigurationError, match="takes an agent"):
         tui("no agent")
-    with pytest.raises(ConfigurationError, match="while_busy is one of"):
+    with pytest.raises(ConfigurationError, match="while_busy must be one of"):
         tui(Agent(ScriptedModel([])), while_busy="never")
-    with pytest.raises(ConfigurationError, match="is to return an agent"):
+    with pytest.raises(ConfigurationError, match="must return an agent"):
         tui(lambda: 5)()
     with pytest.raises(ConfigurationError, match="takes no arguments"):
         tui(Agent(ScriptedModel([])))("hello")

@@ -1,5 +1,6 @@
 """Tools for conversations in a terminal."""
 
+import os
 import time
 
 from syncagent import ToolContext, tool
@@ -53,6 +54,15 @@ def stubborn() -> str:
     return "at last"
 
 
+@tool
+def deaf(path: str) -> str:
+    """Listen to nothing until a file is there."""
+    print("deaf now", flush=True)
+    while not os.path.exists(path):
+        time.sleep(0.02)  # noqa: TID251 - it is to be deaf
+    return "at last"
+
+
 @tool(on_cancel="kill")
 def endless() -> str:
     """Count for ever, in a process of its own."""
@@ -60,4 +70,4 @@ def endless() -> str:
         pass
 
 
-ALL = [endless, wait, nap, chatter, delete, inquire, push, stubborn]
+ALL = [endless, wait, nap, chatter, delete, inquire, push, stubborn, deaf]

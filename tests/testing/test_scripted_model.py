@@ -29,9 +29,9 @@ def test_it_says_what_is_in_the_script():
         "o th",
         "ere",
     ]
-    second = model.reply(HELLO).message
+    second = model.respond(HELLO).message
     assert (second.thinking, second.text) == ("hm", "yes")
-    assert model.asked == [HELLO, HELLO]
+    assert model.requests == [HELLO, HELLO]
 
 
 def test_it_calls_tools_and_refuses():
@@ -41,15 +41,15 @@ def test_it_calls_tools_and_refuses():
     [ready] = [event.call for event in events if isinstance(event, ToolCallReady)]
     assert (ready.name, ready.parse()) == ("f", {"a": 1})
     assert events[-1].message.stop_reason == "tool_calls"
-    assert model.reply(HELLO).message.refusal == "no"
+    assert model.respond(HELLO).message.refusal == "no"
 
 
 def test_it_raises_what_is_in_the_script():
     """And goes on afterwards."""
     model = ScriptedModel([RateLimited("slow down"), "ok"])
     with pytest.raises(RateLimited):
-        model.reply(HELLO)
-    assert model.reply(HELLO).message.text == "ok"
+        model.respond(HELLO)
+    assert model.respond(HELLO).message.text == "ok"
 
 
 def test_a_message_comes_out_as_it_was_given():
@@ -69,21 +69,21 @@ def test_a_message_comes_out_as_it_was_given():
 
 def test_a_message_that_does_not_say_where_it_is_from():
     """Is the scripted model's."""
-    message = ScriptedModel([AssistantMessage((Text("a"),))]).reply(HELLO).message
+    message = ScriptedModel([AssistantMessage((Text("a"),))]).respond(HELLO).message
     assert (message.provider, message.model) == ("scripted", "scripted")
 
 
 def test_a_string_is_a_whole_script():
     """And a string is what the user says."""
     model = ScriptedModel("Hello")
-    assert model.reply("hello").message.text == "Hello"
-    assert model.asked == [HELLO]
+    assert model.respond("hello").message.text == "Hello"
+    assert model.requests == [HELLO]
 
 
 @pytest.mark.parametrize("wrong", [42, RateLimited, None, Text("hi")])
 def test_an_entry_that_is_nothing_of_the_kind(wrong):
     """The error names it, before anybody asks."""
-    with pytest.raises(ConfigurationError, match="number 2") as raised:
+    with pytest.raises(ConfigurationError, match="entry 2") as raised:
         ScriptedModel(["ok", wrong])
     assert repr(wrong) in str(raised.value)
 
@@ -98,7 +98,7 @@ def test_a_gate_holds_it_up():
         assert not found
         gate.open()
 
-    together(lambda: found.append(model.reply(HELLO)), open_it)
+    together(lambda: found.append(model.respond(HELLO)), open_it)
     assert found[0].message.text == "at last"
 
 
@@ -109,12 +109,12 @@ def test_a_cancel_ends_the_wait_at_a_gate():
 
     def ask():
         with pytest.raises(Cancelled):
-            model.reply(HELLO, token=token)
+            model.respond(HELLO, token=token)
 
     together(ask, lambda: (gate.wait_reached(), token.cancel()))
 
 
 def test_a_script_that_is_over():
     """The error says which answer is missing."""
-    with pytest.raises(ConfigurationError, match="answer number 1"):
-        ScriptedModel().reply(HELLO)
+    with pytest.raises(ConfigurationError, match="no response 1"):
+        ScriptedModel().respond(HELLO)

@@ -121,7 +121,7 @@ def test_the_command_writes_a_page(path, tmp_path, capsys):
     assert str(page) in said.err
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert main(["timeline", str(path), "-o", str(page), "--text"]) == 0
-    assert "waits for approval" in capsys.readouterr().out
+    assert "waiting for approval" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "cp1252"])
@@ -145,8 +145,8 @@ def test_the_command_draws_what_the_terminal_can_show(path, encoding):
     ("arguments", "words"),
     [
         (["missing.jsonl"], "cannot be read"),
-        (["run.jsonl", "-o", "missing/run.html"], "cannot be written"),
-        (["run.jsonl", "-o", "run.jsonl"], "recording itself"),
+        (["run.jsonl", "-o", "missing/run.html"], "cannot write"),
+        (["run.jsonl", "-o", "run.jsonl"], "would overwrite the recording"),
     ],
 )
 def test_mistakes_are_one_line(path, monkeypatch, capsys, arguments, words):

@@ -22,11 +22,11 @@ HEADER = (
     ("content", "words"),
     [
         (b"", "is empty"),
-        (b"\x00\x89PNG\xff\xfe" * 50, "no recording"),
-        (b"hello\n", "no recording"),
-        (b'{"syncagent": 7}\n', "no recording"),
-        (b'{"syncagent":"state","version":1,"started":""}\n', "no recording"),
-        (b"[]\n[]\n", "no recording"),
+        (b"\x00\x89PNG\xff\xfe" * 50, "not a recording"),
+        (b"hello\n", "not a recording"),
+        (b'{"syncagent": 7}\n', "not a recording"),
+        (b'{"syncagent":"state","version":1,"started":""}\n', "not a recording"),
+        (b"[]\n[]\n", "not a recording"),
         (b'{"syncagent":"recording","version":99,"started":"","sdk":"9"}\n', "newer"),
     ],
 )
@@ -101,8 +101,8 @@ def test_a_recording_with_nothing_in_it_says_so(tmp_path):
     path.write_bytes(HEADER)
     timeline = read_timeline(path)
     assert timeline.rows == ()
-    assert "before a run has begun" in render_text(timeline)
-    assert "before a run has begun" in render_html(timeline)
+    assert "before a run starts" in render_text(timeline)
+    assert "before a run starts" in render_html(timeline)
 
 
 def many_lines(count):

@@ -29,7 +29,7 @@ def test_rows_in_the_order_of_the_run(path):
     film_normal(path)
     titles = [row.title for row in rows_of(path)[1:]]
     assert titles == [
-        *("model call 1", "waits for approval", "publish"),
+        *("model call 1", "waiting for approval", "publish"),
         *("model call 2", "echo", "model call 3"),
     ]
 
@@ -58,9 +58,9 @@ def test_what_was_said_can_be_read(path):
     """Answers, arguments, results and questions are there as text."""
     film_normal(path)
     model, wait, tool = rows_of(path)[1:4]
-    assert "I publish it." in details(model)["Answer"]
+    assert "I publish it." in details(model)["Response"]
     assert details(model)["Tokens"] == "10 in, 5 out"
-    assert "publish" in details(wait)["Asked"]
+    assert "publish" in details(wait)["Questions"]
     assert '"news"' in details(tool)["Arguments"]
     assert details(tool)["Result"] == "published: news"
     assert tool.outcome == "done"
@@ -147,9 +147,9 @@ def test_a_tool_that_asks_shows_its_wait(path):
     model = ScriptedModel([say("Hm.", call("order", {}, "order_1")), "Done."])
     Agent(model, tools=[order], ask=lambda asked: "tea").run("Go.", record=path)
     tool_row, wait = rows_of(path)[2:4]
-    assert (wait.title, wait.depth) == ("waits for an answer", 2)
+    assert (wait.title, wait.depth) == ("waiting for an answer", 2)
     assert tool_row.begin <= wait.begin <= wait.end <= tool_row.end
-    assert "Tea or coffee?" in details(wait)["Asked"]
+    assert "Tea or coffee?" in details(wait)["Questions"]
     assert details(tool_row)["Result"] == "tea"
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.threads import LONG
 
 from syncagent import Agent, tool
-from syncagent._context import _aftercare, after_each_call
+from syncagent._context import _cleanups, after_each_call
 from syncagent.testing import ScriptedModel, call, say
 
 
@@ -21,7 +21,7 @@ def tidied():
 
     after_each_call(tidy)
     yield names
-    del _aftercare[tidy]
+    del _cleanups[tidy]
 
 
 def agent_with(*tools):
@@ -45,7 +45,7 @@ def test_on_the_thread_of_a_handle(tidied):
     """After each tool, and at the end of the thread."""
     handle = agent_with(here).start("Go.")
     assert handle.result(LONG).text == "It is done."
-    handle._thread.join(LONG)
+    handle.thread._thread.join(LONG)
     assert tidied == ["run", "run"]
 
 
@@ -74,7 +74,7 @@ def test_not_in_the_middle_of_another_call(tidied):
 
     handle = agent_with(outer).start("Go.")
     handle.result(LONG)
-    handle._thread.join(LONG)
+    handle.thread._thread.join(LONG)
     assert during == []
     assert tidied == ["run", "run"]
 
@@ -90,6 +90,6 @@ def test_what_it_raises_is_logged(tidied, caplog):
         with caplog.at_level(logging.ERROR, "syncagent.run"):
             assert agent_with(aside).run("Go.").text == "It is done."
     finally:
-        del _aftercare[trouble]
-    assert "what tidies up a thread raised" in caplog.text
+        del _cleanups[trouble]
+    assert "a function of after_each_call() raised" in caplog.text
     assert tidied == ["aside"]

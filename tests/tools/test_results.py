@@ -16,7 +16,7 @@ import pytest
 
 from syncagent import File, Image, ToolError
 from syncagent.messages import Json, Text, ToolResult
-from syncagent.tools.results import RESULT_LIMIT, content_of, cut, words_for
+from syncagent.tools.results import RESULT_LIMIT, content_of, cut, error_text
 
 PICTURE = Image(data=b"png")
 PAPER = File(data=b"pdf")
@@ -285,10 +285,10 @@ def test_every_limit(limit):
 )
 def test_errors(error, words):
     """They are told by class and words, and an error in that is no error."""
-    assert words_for(error) == words
+    assert error_text(error) == words
 
 
 def test_errors_are_not_long():
     """Promise 4: whatever is in them."""
-    assert len(words_for(ValueError("x" * 1_000_000))) < 5000
-    msgspec.json.encode(words_for(ValueError("\udcff" * 10_000)))
+    assert len(error_text(ValueError("x" * 1_000_000))) < 5000
+    msgspec.json.encode(error_text(ValueError("\udcff" * 10_000)))

@@ -41,7 +41,7 @@ def test_an_agent_in_tools():
     result = agent.run("Do it.")
     check(agent, result, ["done"])
     assert told(result) == ["The answer."]
-    assert inner_model.asked[0][0].content[0].text == "What?"
+    assert inner_model.requests[0][0].content[0].text == "What?"
     assert result.usage == times(3)
     assert agent.tools[0].spec.description == "You know."
     assert inner.messages == (), "each call goes its own way"
@@ -190,7 +190,7 @@ def test_nothing_of_an_inner_one_begins_after_the_cancel():
 
     agent = Agent(model(call("delegate")), tools=[delegate])
     check(agent, agent.run("Do it."), ["interrupted"])
-    assert inner.asked == []
+    assert inner.requests == []
 
 
 def test_a_timeout_of_a_tool_ends_the_agent_in_it():

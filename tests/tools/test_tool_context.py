@@ -256,7 +256,7 @@ def test_no_agent_runs_in_a_process():
     """It could not be counted or cancelled from there, and says so."""
     result = run_tools(Tool(hear_nobody, isolation="process"))
     assert outcomes(result) == ["failed"]
-    assert "leave isolation= away" in told(result)[0]
+    assert "remove isolation=" in told(result)[0]
 
 
 # -- ids ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from support.threads import LONG
 from syncagent import CancelToken, abandoned, tool
 from syncagent.testing import call
 from syncagent.tools.executor import Executor
-from syncagent.tools.invocation import Host, Invocation
+from syncagent.tools.invocation import Invocation
 
 #: Opcodes from one interruption to the next; a line of Python has more.
 STEP = 3
@@ -15,6 +15,18 @@ STEP = 3
 
 def nothing(*_):
     """Look at nothing."""
+
+
+class Services:
+    """The services of a run that tools in these tests use: almost none."""
+
+    run_id = "run"
+    can_ask = False
+    watch = None
+
+    def __init__(self):
+        self.forced = CancelToken()
+        self.helpers = set()
 
 
 @pytest.mark.parametrize("isolation", [None, "thread"])
@@ -35,8 +47,7 @@ def test_an_interruption_anywhere(isolation):
         for each in made:
             each.tool = work
             each.bind({})
-        host = Host("run", CancelToken(), helpers=set(), emit=nothing)
-        executor = Executor(host, CancelToken(), width=1, after=nothing)
+        executor = Executor(Services(), CancelToken(), width=1, after=nothing)
         if not interrupted(lambda: list(executor.run(made)), after):  # noqa: B023
             break
         outcomes = [each.outcome for each in made]
@@ -58,13 +69,12 @@ def test_a_result_whose_mail_is_lost():
     made = Invocation(call("work"))
     made.tool = work
     made.bind({})
-    host = Host("run", CancelToken(), helpers=set(), emit=nothing)
-    executor = Executor(host, CancelToken(), width=1, after=nothing)
+    executor = Executor(Services(), CancelToken(), width=1, after=nothing)
     events = executor.run([made])
     next(events)
     executor._start(made)
-    errand, _ = executor._running[made]
-    errand._thread.join(LONG)
+    detached, _ = executor._running[made]
+    detached._thread.join(LONG)
     assert executor._mail.take() is not None  # and here the interruption comes
     events.close()
     assert made.outcome == "done"

@@ -148,7 +148,7 @@ def test_static_and_class_methods():
 
 def test_a_method_without_an_object_is_no_tool():
     """It says so when an agent is given it."""
-    with pytest.raises(ConfigurationError, match="take the method of an object"):
+    with pytest.raises(ConfigurationError, match="use the method of an object"):
         Agent(ScriptedModel(), tools=[Counter.count])
 
 
@@ -192,13 +192,13 @@ class Mute:
         (later, {}, "asynchronous"),
         (5, {}, "made of a function"),
         (lambda: 1, {}, "name='...'"),
-        (add, {"name": "two words"}, "no provider takes 'two words'"),
+        (add, {"name": "two words"}, "'two words' is not a valid name"),
         (add, {"name": "x" * 65}, "at most 64"),
         (add, {"name": "1st"}, "1st"),
-        (add, {"name": "ok\n"}, "no provider takes"),
+        (add, {"name": "ok\n"}, "is not a valid name"),
         (add, {"on_cancel": "stop"}, "wait, abandon, kill"),
         (add, {"isolation": "container"}, "'thread' or 'process'"),
-        (add, {"isolation": "thread", "on_cancel": "kill"}, "cannot be killed"),
+        (add, {"isolation": "thread", "on_cancel": "kill"}, "cannot stop a thread"),
         (add, {"grace": -1}, "grace"),
         (add, {"grace": None}, "grace"),
         (add, {"timeout": float("nan")}, "timeout"),

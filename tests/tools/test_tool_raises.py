@@ -198,7 +198,7 @@ def test_a_tool_that_does_not_exist():
     agent = agent_for(companion, calls=[call("missing"), call("companion")])
     result = agent.run("Do it.")
     check(agent, result, ["failed", "done"])
-    assert "there are: companion" in told(result)[0]
+    assert "the tools are: companion" in told(result)[0]
 
 
 def test_the_model_cannot_give_the_context():

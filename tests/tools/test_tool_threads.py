@@ -225,8 +225,8 @@ def test_what_does_not_pickle_is_told():
     )
     result = agent.run("Do it.")
     check(agent, result, ["failed", "failed"])
-    assert "what process tools are given must pickle" in told(result)[0]
-    assert "results of process tools must pickle" in told(result)[1]
+    assert "cannot be pickled for its process" in told(result)[0]
+    assert "must return plain data" in told(result)[1]
 
 
 class _Smuggle:

@@ -51,7 +51,7 @@ def test_what_is_right_stays(messages):
 @pytest.mark.parametrize(
     ("messages", "expected", "problem"),
     [
-        ([ANSWER], [UserMessage.of(SILENCE), ANSWER], "user does not come first"),
+        ([ANSWER], [UserMessage.of(SILENCE), ANSWER], "first message is not"),
         ([HELLO, CALLS], [HELLO, CALLS, ToolMessage((A, NO_B))], "'b' has no result"),
         (
             [HELLO, CALLS, ToolMessage((B, A, A))],
@@ -61,18 +61,18 @@ def test_what_is_right_stays(messages):
         (
             [HELLO, CALLS, ToolMessage((B,)), HELLO, ToolMessage((A,))],
             [HELLO, CALLS, ToolMessage((A, B)), HELLO],
-            "in no order",
+            "not in a valid order",
         ),
-        ([HELLO, ToolMessage((A,))], [HELLO], "which nobody called"),
+        ([HELLO, ToolMessage((A,))], [HELLO], "has no call"),
         (
             [HELLO, HELLO, ANSWER],
             [UserMessage((Text("hello"), Text("hello"))), ANSWER],
-            "in no order",
+            "not in a valid order",
         ),
         (
             [HELLO, ANSWER, ANSWER],
             [HELLO, AssistantMessage((Text("hi"), Text("hi")))],
-            "second answer in a row",
+            "second assistant message in a row",
         ),
         ([HELLO, AssistantMessage(())], [HELLO], "is empty"),
         (

@@ -103,7 +103,7 @@ def test_a_location_that_nobody_can_read(location):
 def test_contradictory_lengths_are_the_servers_fault():
     """Not the user's headers'."""
     with Hostile([head("Content-Length: 5, 6\r\n"), b"hello", None]) as server:
-        with pytest.raises(exceptions.ConnectionFailed, match="before an answer"):
+        with pytest.raises(exceptions.ConnectionFailed, match="before a response"):
             one_shot().post(server.url(), json={})
 
 

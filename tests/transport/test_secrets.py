@@ -8,7 +8,7 @@ import pytest
 from hostile import Hostile, framed, head, one_shot
 
 from syncagent import exceptions
-from syncagent.transport.redactor import shown
+from syncagent.transport.redactor import public_url
 
 KEY = "topsecret/0123456789"
 PLAIN = "canaryZQWERTYUIOPASDFGH"
@@ -34,7 +34,7 @@ PLAIN = "canaryZQWERTYUIOPASDFGH"
 )
 def test_what_is_shown_of_an_address(url, expected):
     """Neither credentials nor query, however they are written; the rest stays."""
-    assert shown(url) == expected
+    assert public_url(url) == expected
 
 
 def repeat(said):
@@ -142,5 +142,5 @@ def test_half_a_key_at_the_end_of_what_is_kept():
 
 def test_long_addresses_take_no_time():
     """Not even those that could be credentials at every character."""
-    assert shown(":" * 1_000_000) == ":" * 1_000_000
-    assert shown("a:" * 500_000 + "/@x").endswith("x")
+    assert public_url(":" * 1_000_000) == ":" * 1_000_000
+    assert public_url("a:" * 500_000 + "/@x").endswith("x")

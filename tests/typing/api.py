@@ -200,7 +200,7 @@ def models(token: CancelToken) -> str:
             price: float | None = cost(event.usage, model.name)
             print(price)
             transcript.append(event.message)
-    return model.reply(transcript, options=Options(max_tokens=9)).message.text
+    return model.respond(transcript, options=Options(max_tokens=9)).message.text
 
 
 def scripts() -> None:

@@ -1,8 +1,9 @@
-"""A terminal to live in: ``syncagent chat``.
+"""``syncagent chat``: a conversation in a terminal.
 
-``session.py`` decides what comes of what is typed, and knows no terminal; ``talk.py``
-has the work that goes on; ``plain_screen.py``, ``rich_screen.py`` and
-``line_screen.py`` are three terminals behind the few words of ``screen.py``.
+``session.py`` decides what to do with the user's input and knows no terminal;
+``conversations.py`` runs the agent, or the chat function, on threads of its own. Two
+screens implement ``screen.py``: ``rich_screen.py`` draws with prompt_toolkit,
+``line_screen.py`` reads and writes lines.
 """
 
 from .command import SUMMARY, add_arguments, run

@@ -14,82 +14,75 @@ from ...interrupts import Rule
 from ...messages import Message
 from ...models.model import Model
 from ..choices import add_choices, choose_model, choose_tools
-from .screens import choose_screen
-from .session import Session, WhileBusy
-from .talk import AgentTalk
+from .choose_screen import choose_screen
+from .conversations import AgentConversation
+from .session import GREETING, Session, WhileBusy
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 
-SUMMARY: Final = "talk to a model in the terminal; Ctrl+C stops an answer"
-
-_GREETING: Final = "{name}. /help for help; Ctrl+C stops an answer, Ctrl+D leaves."
+SUMMARY: Final = "talk to a model in the terminal; Ctrl+C stops a response"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
+    """Add the arguments of the command."""
     add_choices(parser)
     parser.add_argument(
         "--while-busy",
         choices=get_args(WhileBusy),
         default="queue",
-        help="what comes of a line that is typed while it works: it is said afterwards "
-        "(queue), heard at the next safe point (steer), or said at once, in place of "
-        "what goes on (interrupt); by default queue",
+        help="what to do with a line typed while a run is live: send it afterwards "
+        "(queue, the default), pass it to the run at the next safe point (steer), or "
+        "stop the run and send it at once (interrupt)",
     )
-    parser.add_argument("--system", help="what the model is told about its task")
+    parser.add_argument("--system", help="the system prompt")
     parser.add_argument(
-        "--load",
-        metavar="FILE",
-        help="go on with a conversation that /save has written",
+        "--load", metavar="FILE", help="continue a conversation written by /save"
     )
     parser.add_argument(
-        "--plain", action="store_true", help="do without rich and prompt_toolkit"
+        "--plain", action="store_true", help="do not use rich and prompt_toolkit"
     )
 
 
 def run(options: argparse.Namespace, token: CancelToken) -> int:
-    """Talk, until somebody leaves; return the exit code.
+    """Chat until the user leaves; return the exit code.
 
-    Cancellation: Ctrl+C stops what goes on; SIGTERM and SIGHUP end it.
+    Cancellation: Ctrl+C stops a response; SIGTERM and SIGHUP end the chat.
     """
-    model, about = choose_model(options.model)
-    agent = _make(options, model, _state(options.load))
+    model, notice = choose_model(options.model)
+    state = None
+    if options.load is not None:
+        try:
+            state = Path(options.load).expanduser().read_text(encoding="utf-8")
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ConfigurationError(f"--load {options.load}: {error}") from None
+    agent = _make_agent(options, model, state)
 
-    def remake(agent: Agent, model: Model | None, state: str | None) -> Agent:
-        chosen = model or agent.model
-        return _make(options, chosen, state, agent.messages, agent.rules)
+    def make_agent(agent: Agent, model: Model | None, state: str | None) -> Agent:
+        model = model or agent.model
+        return _make_agent(options, model, state, agent.messages, agent.rules)
 
-    greeting = _GREETING.format(name=options.model or ("demo" if about else "local"))
+    greeting = GREETING.format(name=options.model or ("demo" if notice else "local"))
     session = Session(
-        AgentTalk(agent),
+        AgentConversation(agent),
         choose_screen(is_plain=options.plain),
         while_busy=options.while_busy,
-        remake=remake,
-        greeting=f"{greeting}\n{about}" if about else greeting,
+        make_agent=make_agent,
+        greeting=f"{greeting}\n{notice}" if notice else greeting,
     )
     return session.run(token)
 
 
-def _make(
+def _make_agent(
     options: argparse.Namespace,
     model: Model,
     state: str | None,
     messages: Iterable[Message] = (),
     rules: Iterable[Rule] = (),
 ) -> Agent:
-    """Return an agent as the command line wants it, of a state if there is one."""
+    """Return an agent with the options of the command line, from *state* if given."""
     tools = choose_tools(options.tools, model=model)
     if state is not None:
         return Agent.load(state, model, tools=tools, system=options.system)
     return Agent(
         model, tools=tools, system=options.system, messages=messages, rules=rules
     )
-
-
-def _state(path: str | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ConfigurationError(f"--load {path}: {error}") from None

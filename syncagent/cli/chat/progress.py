@@ -1,4 +1,4 @@
-"""What a run is doing, as it is shown while it does it."""
+"""The progress of the run in the foreground: its state, tools and usage."""
 
 from __future__ import annotations
 
@@ -20,126 +20,118 @@ from ...events import (
     TurnFinished,
     UsageUpdated,
 )
-from ...messages import Json, Text, ToolCall
+from ...messages import Json, Text
 from ...usage import Usage
+from ..formatting import seconds_text, short_call_text, usage_text
 from ..plain_text import on_one_line
+from .conversations import ChatRun
 from .screen import Screen
-from .talk import Work
-from .wording import call_line, seconds_text, usage_text
 
 __all__ = ["Progress"]
 
-#: How many tools are shown at once.
-_TOOLS: Final = 5
-#: What the model is told about these is worth a line.
+#: Running tools that are shown at once.
+_MAX_TOOLS: Final = 5
+#: Outcomes whose result is shown: the model reads the reason there.
 _EXPLAINED: Final = ("failed", "denied", "not_started")
 _STATES: Final = {
-    "processing": "waits for the model",
-    "executing_tool": "uses a tool",
-    "waiting_for_approval": "waits for your answer",
-    "waiting_for_auth": "waits for credentials",
-    "waiting_for_input": "waits for your answer",
-    "waiting_for_agent": "waits for a sub-agent",
+    "processing": "waiting for the model",
+    "executing_tool": "running a tool",
+    "waiting_for_approval": "waiting for your answer",
+    "waiting_for_auth": "waiting for credentials",
+    "waiting_for_input": "waiting for your answer",
+    "waiting_for_agent": "waiting for a sub-agent",
 }
 
 
 class _RunningTool:
-    """A tool at work."""
-
     def __init__(self, event: ToolStarted) -> None:
-        self.line: Final = call_line(event.name, event.arguments)
-        self.began: Final = clock.now()
-        self.news = ""
+        self.line: Final = short_call_text(event.name, event.arguments)
+        self.started: Final = clock.now()
+        self.progress = ""
 
 
 class Progress:
-    """What one piece of work in the foreground is doing."""
+    """Follows the events of one run, and shows those that are worth a line."""
 
     def __init__(self) -> None:
-        self._state = "begins"
+        self._state = "starting"
         self._tools: dict[str, _RunningTool] = {}
-        #: Those that the model has written, whatever becomes of them.
+        #: Calls that the model has made, by id, whatever their outcome.
         self._calls: dict[str, str] = {}
-        #: Of the turns that have ended, and of the one that has not.
+        #: Usage of the turns that have ended, and of the current one.
         self._used = Usage()
-        self._using = Usage()
+        self._current_usage = Usage()
 
     def tools(self) -> list[str]:
-        """Return the tools at work, each with the time that it has taken."""
-        shown = []
-        for tool in list(self._tools.values())[:_TOOLS]:
-            took = seconds_text(clock.now() - tool.began)
-            news = f", {tool.news}" if tool.news else ""
-            shown.append(f"  {tool.line}  {took}{news}")
-        more = len(self._tools) - _TOOLS
-        return [*shown, f"  and {more} more"] if more > 0 else shown
+        """Return a line for each running tool, with the time it has taken."""
+        lines = []
+        for tool in list(self._tools.values())[:_MAX_TOOLS]:
+            took = seconds_text(clock.now() - tool.started)
+            progress = f", {tool.progress}" if tool.progress else ""
+            lines.append(f"  {tool.line}  {took}{progress}")
+        more = len(self._tools) - _MAX_TOOLS
+        return [*lines, f"  and {more} more"] if more > 0 else lines
 
     def summary(
-        self, work: Work, cost: Callable[[Usage], float | None], note: str
+        self, run: ChatRun, cost: Callable[[Usage], float | None], note: str
     ) -> str:
-        """Return what goes on, with time, tokens and cost."""
-        state = "stops" if work.is_stopping else note or self._state
-        used = self._used + self._using
-        parts = [state, seconds_text(clock.now() - work.began)]
-        if used.total_tokens:
-            parts.append(usage_text(used, cost(used)))
+        """Return the state of the run, with time, tokens and cost."""
+        state = "stopping" if run.is_stopping else note or self._state
+        usage = self._used + self._current_usage
+        parts = [state, seconds_text(clock.now() - run.started)]
+        if usage.total_tokens:
+            parts.append(usage_text(usage, cost(usage)))
         return ", ".join([*parts, "Ctrl+C stops it, Ctrl+B: background"])
 
     def take(self, event: Any, screen: Screen) -> None:
-        """Take note of an event, and show what of it is to stay."""
+        """Take note of an event, and show it if it is worth a line."""
         if isinstance(event, TextDelta):
-            self._state = "writes"
-            screen.say(event.text)
+            self._state = "writing"
+            screen.write(event.text)
         elif isinstance(event, ThinkingDelta):
-            self._state = "thinks"
+            self._state = "thinking"
         elif isinstance(event, ToolCallReady):
-            self._calls[event.call.call_id] = _written(event.call)
+            call = event.call
+            try:
+                arguments = msgspec.json.decode(call.arguments, type=dict)
+                line = short_call_text(call.name, arguments)
+            except msgspec.DecodeError:
+                line = on_one_line(f"{call.name}({call.arguments})", 100)
+            self._calls[call.call_id] = line
         elif isinstance(event, ToolStarted):
             self._tools[event.call_id] = _RunningTool(event)
         elif isinstance(event, ToolProgress):
             tool = self._tools.get(event.call_id)
             if tool is not None:
-                tool.news = on_one_line(str(event.value), 40)
+                tool.progress = on_one_line(str(event.value), 40)
         elif isinstance(event, ToolFinished):
-            self._finished(event, screen)
+            screen.line(self._finished_line(event), "tool")
         elif isinstance(event, UsageUpdated):
-            self._using = event.usage
+            self._current_usage = event.usage
         elif isinstance(event, TurnFinished):
-            self._used, self._using = self._used + event.usage, Usage()
-            screen.pause()
+            self._used, self._current_usage = self._used + event.usage, Usage()
+            screen.end_response()
         elif isinstance(event, StateChanged):
             self._state = _STATES.get(event.state, self._state)
         elif isinstance(event, Lagged):
-            screen.line(f"({event.missed} pieces came too fast to be shown)")
+            screen.line(f"({event.missed} events are not shown: they came too fast)")
 
-    def _finished(self, event: ToolFinished, screen: Screen) -> None:
+    def _finished_line(self, event: ToolFinished) -> str:
         tool = self._tools.pop(event.call_id, None)
-        line, took = self._calls.pop(event.call_id, event.name), ""
+        line, details = self._calls.pop(event.call_id, event.name), ""
         if tool is not None:
-            line, took = tool.line, f", {seconds_text(clock.now() - tool.began)}"
+            line, details = tool.line, f", {seconds_text(clock.now() - tool.started)}"
         outcome = event.outcome.replace("_", " ")
         if event.outcome in _EXPLAINED:
-            words = on_one_line(_words(event), 160)
-            if words.lower().startswith(outcome):
-                words = words[len(outcome) :].lstrip(" :")
-            if words.startswith("Interrupted"):
-                words = ""  # whoever has done that knows it
-            took += f": {words}" if words else ""
-        screen.line(f"  {line}  {outcome}{took}", "tool")
-
-
-def _written(call: ToolCall) -> str:
-    try:
-        return call_line(call.name, msgspec.json.decode(call.arguments, type=dict))
-    except msgspec.DecodeError:
-        return on_one_line(f"{call.name}({call.arguments})", 100)
-
-
-def _words(event: ToolFinished) -> str:
-    parts = []
-    for block in event.result.content:
-        if isinstance(block, Text):
-            parts.append(block.text)
-        elif isinstance(block, Json):
-            parts.append(str(block.value))
-    return " ".join(parts)
+            texts = []
+            for block in event.result.content:
+                if isinstance(block, Text):
+                    texts.append(block.text)
+                elif isinstance(block, Json):
+                    texts.append(str(block.value))
+            reason = on_one_line(" ".join(texts), 160)
+            if reason.lower().startswith(outcome):
+                reason = reason[len(outcome) :].lstrip(" :")
+            if reason and not reason.startswith("Interrupted"):  # the user did that
+                details += f": {reason}"
+        return f"  {line}  {outcome}{details}"

@@ -1,17 +1,19 @@
-"""A terminal with prompt_toolkit and rich, extra ``[cli]``.
+"""A screen drawn with prompt_toolkit and rich, from the extra ``[cli]``.
 
-The line that is typed stays at the bottom, with all that prompt_toolkit knows about
-editing; what is said goes up above it, and is given some colour by rich.
+The input stays at the bottom, with the editing of prompt_toolkit; rows of text scroll
+up above it, coloured by rich.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import termios
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -40,155 +42,188 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from ..plain_text import harmless
-from .colour import Colour
-from .commands import complete
-from .flow import clip
-from .keys import ESCAPE_SECONDS
-from .prints import printing_to
-from .raw_mode import terminal_size, typed_ahead
-from .saying import Saying
-from .screen import Command, LineKind, Player
-from .ui_loop import hearing
+from .rich_colours import RowColours
+from .rows import RowBuffer, clip, wrap
+from .screen import CommandKey, Controller, LineKind
+from .slash_commands import complete
+from .stdout_capture import capture_stdout
+from .ui_loop import handle_signals
 
 __all__ = ["RichScreen"]
 
-#: Seconds between two looks at the clock, while something goes on.
+#: Seconds between two updates of the times shown, while a run is live.
 _TICK: Final = 0.1
-#: Rows for what is typed.
-_ROWS: Final = 10
+#: Seconds in which the rest of a key's sequence follows its ESC.
+_ESCAPE_SECONDS: Final = 0.05
+#: Rows of the input.
+_MAX_INPUT_ROWS: Final = 10
 _STYLE: Final = Style.from_dict({"status": "ansibrightblack", "bar": "reverse"})
+_KEYS: Final = """\
+Ctrl+C or ESC      stop the response, and keep it; in a question: no, and stop
+Ctrl+C             clears the line; on an empty line, twice, leaves
+Ctrl+B             continue the run in the background
+Ctrl+D             leave
+Ctrl+J, Tab        a new line; complete a command"""
 
 
 class _Hidden(Processor):
-    """Shows nothing of what is typed, not even how much."""
+    """Shows nothing of the input, not even its length."""
 
-    def apply_transformation(self, given: TransformationInput) -> Transformation:
+    def apply_transformation(self, source: TransformationInput) -> Transformation:
         return Transformation([], lambda _: 0, lambda _: 0)
 
 
-class RichScreen(Saying):
-    """The terminal that this program was started in."""
+class RichScreen:
+    """The terminal in which the program was started."""
 
     is_interactive: bool = True
+    key_help: str = _KEYS
 
     def __init__(self) -> None:
-        super().__init__()
         self._stdout = sys.stdout
         self._in, self._out = sys.stdin.fileno(), self._stdout.fileno()
-        #: The modes before, and while it runs.
+        #: The terminal's modes before, and while the screen runs.
         self._modes: list[Any] = []
         self._raw_modes: list[Any] = []
-        #: What was sent before it runs.
-        self._lines: list[str] = []
         self._has_colour = not os.environ.get("NO_COLOR")
-        self._colour = Colour(is_plain=not self._has_colour)
+        self._colours = RowColours(is_plain=not self._has_colour)
+        #: The last row of the response, and rows to print above the input.
+        self._response = RowBuffer()
+        self._rows: list[str] = []
+        #: Lines that wait for the end of the response's last row.
+        self._asides: deque[tuple[str, LineKind]] = deque()
         self._posted: deque[Callable[[], object]] = deque()
-        self._buffer = Buffer(multiline=True, on_text_changed=self._typed)
-        self._player: Player
+        self._buffer = Buffer(multiline=True, on_text_changed=self._on_text_changed)
+        self._controller: Controller
         self._is_ticking = False
         self._is_suspended = False
         self._app = self._make_app()
-        #: prompt_toolkit's own, while it runs.
+        #: prompt_toolkit's event loop, while it runs.
         self._loop: Any = None
 
-    # -- what is shown -------------------------------------------------------------
+    # -- output --------------------------------------------------------------------
 
     @property
     def text(self) -> str:
-        """What was typed and not sent."""
+        """Input that is typed and not sent."""
         return self._buffer.text
 
     def set_text(self, text: str) -> None:
-        """Put *text* where somebody types."""
+        """Replace the input that is typed and not sent."""
         self._buffer.reset()
         self._buffer.insert_text(text)
 
-    def _answer_row(self, row: str) -> str:
-        return self._colour.of_answer(row)
+    def write(self, text: str) -> None:
+        """Append *text* to the model's response."""
+        rows = self._response.feed(text, self._width)
+        self._rows += map(self._colours.response, rows)
+        if not self._response.rest:
+            self._show_asides()
 
-    def _line_row(self, row: str, kind: LineKind) -> str:
-        return self._colour.of_line(row, kind)
+    def end_response(self) -> None:
+        """End the response's last line."""
+        self._rows += map(self._colours.response, self._response.end())
+        self._show_asides()
 
-    def post(self, work: Callable[[], object]) -> None:
-        """Have *work* done on this thread; from any thread."""
-        self._posted.append(work)
-        loop = self._loop
-        if loop is not None:
-            try:
-                loop.call_soon_threadsafe(self._work)
-            except RuntimeError:
-                pass  # it is over
+    def line(self, text: str, kind: LineKind = "note") -> None:
+        """End the response's last line and show *text* below it."""
+        self.end_response()
+        self._add_rows(text, kind)
+
+    def aside(self, text: str, kind: LineKind = "note") -> None:
+        """Show *text* as soon as the response is between two lines."""
+        self._asides.append((text, kind))
+        if not self._response.rest:
+            self._show_asides()
+
+    def _show_asides(self) -> None:
+        while self._asides:
+            self._add_rows(*self._asides.popleft())
+
+    def _add_rows(self, text: str, kind: LineKind) -> None:
+        for line in harmless(text).replace("\t", "    ").split("\n"):
+            for row in wrap(line, self._width):
+                self._rows.append(self._colours.line(row, kind))
 
     @property
     def _width(self) -> int:
-        return max(10, terminal_size(self._out)[0] - 1)
+        return max(10, self._size().columns - 1)
 
     def _size(self) -> Size:
-        columns, lines = terminal_size(self._out)
-        return Size(rows=lines, columns=columns)
+        try:
+            size = os.get_terminal_size(self._out)
+        except OSError:
+            return Size(rows=24, columns=80)
+        return Size(rows=size.lines or 24, columns=size.columns or 80)
 
-    # -- going on ------------------------------------------------------------------
+    # -- running -------------------------------------------------------------------
 
-    def run(self, player: Player) -> None:
-        """Show it, and pass on what is typed, until *player* is over.
+    def post(self, work: Callable[[], object]) -> None:
+        """Have *work* called on the screen's thread; from any thread."""
+        self._posted.append(work)
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._work)
 
-        Cancellation: :meth:`Player.leave`, and every signal that ends a program.
+    def run(self, controller: Controller) -> None:
+        """Show the chat and pass on input until *controller* is over.
+
+        Cancellation: :meth:`Controller.leave`, and every signal that ends a program.
         """
-        self._player = player
+        self._controller = controller
         handlers: dict[int, Callable[[int], object]] = {
-            signal.SIGINT: lambda _: self.post(lambda: player.press("ctrl-c")),
-            signal.SIGTERM: self._end,
-            signal.SIGHUP: self._end,
-            signal.SIGCONT: lambda _: self.post(self._come_back),
+            signal.SIGINT: lambda _: self.post(lambda: controller.press("ctrl-c")),
+            signal.SIGTERM: self._on_end,
+            signal.SIGHUP: self._on_end,
+            signal.SIGCONT: lambda _: self.post(self._redraw),
         }
         self._modes = termios.tcgetattr(self._in)
-        self._lines = typed_ahead(self._in)
-        with hearing(handlers), printing_to(self._print):
+        lines = _typed_ahead(self._in)
+
+        def begin() -> None:
+            self._loop = self._app.loop
+            self._guard(controller.begin)
+            for line in lines:
+                self._guard(partial(controller.submit, line))
+            self._loop.call_soon(self._work)  # for work that was posted before
+
+        def show_print(text: str) -> None:
+            self.post(lambda: self.aside(text, "tool"))
+
+        with handle_signals(handlers), capture_stdout(show_print):
             try:
                 self._app.run(
-                    pre_run=self._begin,
-                    set_exception_handler=False,
-                    handle_sigint=False,
+                    pre_run=begin, set_exception_handler=False, handle_sigint=False
                 )
             except EOFError:  # the terminal is gone
-                player.leave(0)
+                controller.leave(0)
             finally:
                 self._loop = None
-                self._finish()
-                self._restore()
+                self.end_response()
+                with suppress(OSError):  # the terminal is gone
+                    self._print_rows()
+                self._restore_modes()
 
-    def _begin(self) -> None:
-        self._loop = self._app.loop
-        self._guard(self._player.begin)
-        for line in self._lines:
-            self._guard(partial(self._player.submit, line))
-        self._loop.call_soon(self._work)  # what was posted before
-
-    def _print(self, text: str) -> None:
-        self.post(lambda: self.aside(text, "tool"))
-
-    def _end(self, signum: int) -> None:
-        """Leave; and if that takes too long, somebody says it twice."""
-        if self._player.is_over:
-            self._restore()
+    def _on_end(self, signum: int) -> None:
+        """Leave; a second signal ends the program at once."""
+        if self._controller.is_over:
+            self._restore_modes()
             signal.signal(signum, signal.SIG_DFL)
             signal.raise_signal(signum)
-        self.post(lambda: self._player.leave(128 + signum))
+        self.post(lambda: self._controller.leave(128 + signum))
 
-    def _restore(self) -> None:
-        """Make the modes what they were, whatever prompt_toolkit came to."""
-        try:
+    def _restore_modes(self) -> None:
+        with suppress(OSError, termios.error):  # the terminal is gone
             termios.tcsetattr(self._in, termios.TCSANOW, self._modes)
-        except (OSError, termios.error):
-            pass  # it was closed
 
     def _work(self) -> None:
-        """Do what was posted."""
+        """Call the work that was posted until now."""
         for _ in range(len(self._posted)):
             self._guard(self._posted.popleft())
 
     def _guard(self, work: Callable[[], object]) -> None:
-        """Do *work*, show what it changes, and let no error of it be lost."""
+        """Call *work* and redraw; an error ends the application, which raises it."""
         app = self._app
         try:
             work()
@@ -196,20 +231,16 @@ class RichScreen(Saying):
             if not app.is_done:
                 app.exit(exception=error)
             return
-        if self._player.is_over and app.is_running and not app.is_done:
+        if self._controller.is_over and app.is_running and not app.is_done:
             app.exit()
         app.invalidate()
-
-    def _tick(self) -> None:
-        self._is_ticking = False
-        self._app.invalidate()
 
     # -- keys ----------------------------------------------------------------------
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
         is_empty = Condition(lambda: not self._buffer.text)
-        is_asking = Condition(lambda: self._player.is_asking)
+        is_asking = Condition(lambda: self._controller.is_asking)
 
         def on(key: str, work: Callable[[], object], filter: Any = True) -> None:
             def press(event: KeyPressEvent) -> None:
@@ -217,8 +248,16 @@ class RichScreen(Saying):
 
             bindings.add(key, eager=True, filter=filter)(press)
 
-        def command(name: Command) -> Callable[[], object]:
-            return lambda: self._player.press(name)
+        def command(name: CommandKey) -> Callable[[], object]:
+            return lambda: self._controller.press(name)
+
+        def suspend() -> None:
+            self._is_suspended = True
+            self._app.suspend_to_background()
+
+        def quit() -> None:
+            self._restore_modes()
+            signal.raise_signal(signal.SIGQUIT)
 
         on("enter", self._submit)
         on("c-j", lambda: self._buffer.insert_text("\n"))
@@ -226,48 +265,42 @@ class RichScreen(Saying):
         on("escape", command("escape"))
         on("c-b", command("ctrl-b"))
         on("c-d", command("ctrl-d"), is_empty)
-        on("c-z", self._suspend)
-        on("c-\\", self._quit)
+        on("c-z", suspend)
+        on("c-\\", quit)
         on("c-l", lambda: self._app.renderer.clear())
         on("tab", lambda: self.set_text(complete(self.text)))
         on("up", lambda: None, is_asking)
         on("down", lambda: None, is_asking)
         return bindings
 
-    def _quit(self) -> None:
-        self._restore()
-        signal.raise_signal(signal.SIGQUIT)
+    def _submit(self) -> None:
+        # Bytes that are not UTF-8 arrive as surrogates, which cannot be sent.
+        data = self._buffer.text.encode("utf-8", "surrogateescape")
+        text = data.decode("utf-8", "replace")
+        if not self._controller.is_asking and text.strip():
+            self._buffer.append_to_history()
+        self._buffer.reset()
+        self._controller.submit(text)
 
-    def _suspend(self) -> None:
-        self._is_suspended = True
-        self._app.suspend_to_background()
+    def _on_text_changed(self, buffer: Buffer) -> None:
+        if not buffer.text and self._loop is not None:
+            self.post(self._controller.input_changed)  # once the key is handled
 
-    def _come_back(self) -> None:
-        """Draw all of it again: a shell may have changed the modes, and the screen."""
-        if self._is_suspended:  # by Ctrl+Z: prompt_toolkit knows what to do
+    def _redraw(self) -> None:
+        """Continue after SIGCONT: the shell may have changed modes and screen."""
+        if self._is_suspended:  # by Ctrl+Z, which prompt_toolkit handles
             self._is_suspended = False
             return
         if self._raw_modes:
-            termios.tcsetattr(self._in, termios.TCSANOW, self._raw_modes)
+            with suppress(
+                OSError, termios.error
+            ):  # sent when the terminal is gone, too
+                termios.tcsetattr(self._in, termios.TCSANOW, self._raw_modes)
         self._app.renderer.reset()
-
-    def _typed(self, buffer: Buffer) -> None:
-        if not buffer.text and self._loop is not None:
-            self.post(self._player.typed)  # when the key is done with
-
-    def _submit(self) -> None:
-        # Bytes that are no text come as surrogates, which no model can be sent.
-        data = self._buffer.text.encode("utf-8", "surrogateescape")
-        text = data.decode("utf-8", "replace")
-        if not self._player.is_asking and text.strip():
-            self._buffer.append_to_history()
-        self._buffer.reset()
-        self._player.submit(text)
 
     # -- drawing -------------------------------------------------------------------
 
     def _make_app(self) -> Application[None]:
-        stdout = self._stdout
         app: Application[None] = Application(
             layout=Layout(self._container()),
             key_bindings=self._bindings(),
@@ -275,86 +308,96 @@ class RichScreen(Saying):
             color_depth=None if self._has_colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             terminal_size_polling_interval=None,
-            # It is not asked where the cursor is: not every terminal answers.
+            # Without the request for the cursor's position: not every terminal answers.
             output=Vt100_Output(
-                stdout, self._size, os.environ.get("TERM"), enable_cpr=False
+                self._stdout, self._size, os.environ.get("TERM"), enable_cpr=False
             ),
         )
-        app.ttimeoutlen = ESCAPE_SECONDS
+        app.ttimeoutlen = _ESCAPE_SECONDS
         app.before_render += self._before_render
         app.after_render += self._after_render
         return app
 
     def _container(self) -> HSplit:
-        def text(words: Callable[[], str], style: str = "") -> Window:
-            control = FormattedTextControl(lambda: [(style, words())])
-            # None at all, rather than no window, if there is no room.
+        def rows(text: Callable[[], str], style: str = "") -> Window:
+            control = FormattedTextControl(lambda: [(style, text())])
+            # If there is no room, an empty window instead of an error message.
             return Window(control, Dimension(min=0), dont_extend_height=True)
 
-        def shown(words: Callable[[], str], style: str = "") -> ConditionalContainer:
+        def optional(text: Callable[[], str], style: str = "") -> ConditionalContainer:
             return ConditionalContainer(
-                text(words, style), Condition(lambda: bool(words()))
+                rows(text, style), Condition(lambda: bool(text()))
             )
 
+        def status() -> str:
+            lines = self._controller.status()
+            return "\n".join(clip(harmless(line), self._width) for line in lines)
+
+        def bar() -> str:
+            summary = harmless(self._controller.summary())
+            return clip(f" {summary} ", self._width).ljust(self._width)
+
+        def prefix(line: int, wrapped: int) -> str:
+            if wrapped:
+                return ""
+            return "  " if line else self._controller.prompt
+
+        is_secret = Condition(lambda: self._controller.is_secret)
         typed = Window(
             BufferControl(
                 self._buffer,
-                input_processors=[
-                    ConditionalProcessor(
-                        _Hidden(), Condition(lambda: self._player.is_secret)
-                    )
-                ],
+                input_processors=[ConditionalProcessor(_Hidden(), is_secret)],
             ),
-            height=Dimension(min=1, max=_ROWS),
+            height=Dimension(min=1, max=_MAX_INPUT_ROWS),
             wrap_lines=True,
             dont_extend_height=True,
-            get_line_prefix=self._prefix,
+            get_line_prefix=prefix,
         )
         return HSplit(
             [
-                shown(lambda: self._flow.rest),
-                shown(self._status, "class:status"),
+                optional(lambda: self._response.rest),
+                optional(status, "class:status"),
                 typed,
-                text(self._bar, "class:bar"),
+                rows(bar, "class:bar"),
             ]
         )
 
-    def _prefix(self, line: int, wrapped: int) -> str:
-        if wrapped:
-            return ""
-        return "  " if line else self._player.label
-
-    def _status(self) -> str:
-        width = self._width
-        return "\n".join(clip(harmless(row), width) for row in self._player.status())
-
-    def _bar(self) -> str:
-        width = self._width
-        return clip(f" {harmless(self._player.summary())} ", width).ljust(width)
-
     def _before_render(self, app: Application[None]) -> None:
-        """Let what is new go up, before the rows below are drawn again."""
-        if self._said:
+        """Print new rows above the input before that is drawn again."""
+        if self._rows:
             app.renderer.erase()
-            self._write_said()
+            self._print_rows()
 
     def _after_render(self, app: Application[None]) -> None:
+        def tick() -> None:
+            self._is_ticking = False
+            app.invalidate()
+
         if not self._raw_modes:
             self._raw_modes = termios.tcgetattr(self._in)
-        if self._player.is_busy and not self._is_ticking and self._loop is not None:
+        if self._controller.is_busy and not self._is_ticking and self._loop is not None:
             self._is_ticking = True
-            self._loop.call_later(_TICK, self._tick)
+            self._loop.call_later(_TICK, tick)
 
-    def _write_said(self) -> None:
-        rows, self._said = self._said, []
+    def _print_rows(self) -> None:
+        rows, self._rows = self._rows, []
         output = self._app.output
         output.write_raw("".join(f"{row}\r\n" for row in rows))
         output.flush()
 
-    def _finish(self) -> None:
-        """Leave what was said."""
-        self.pause()
-        try:
-            self._write_said()
-        except OSError:
-            pass  # nobody sees it any more
+
+def _typed_ahead(descriptor: int) -> list[str]:
+    """Return the lines that the user sent before the screen reads keys.
+
+    The terminal has turned their Enter into a line end, which would be Ctrl+J for the
+    screen. A line that was not sent stays in the terminal, to be edited.
+    """
+    if not termios.tcgetattr(descriptor)[3] & termios.ICANON:
+        return []
+    lines = []
+    while select.select([descriptor], [], [], 0)[0]:
+        data = os.read(descriptor, 65536)
+        if not data.endswith(b"\n"):
+            break  # Ctrl+D
+        lines.append(data[:-1].decode("utf-8", "replace"))
+    return lines

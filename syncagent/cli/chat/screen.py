@@ -1,114 +1,125 @@
-"""What a conversation needs of a terminal, whatever that can do."""
+"""The interface between a chat session and the screen that shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-__all__ = ["Command", "LineKind", "Player", "Screen"]
+__all__ = ["CommandKey", "Controller", "LineKind", "Screen"]
 
-#: What a line is: said by the user, about a tool, about the session, a question to the
-#: user, or an error.
+#: The user's own input, a tool, a note of the session, a question, or an error.
 LineKind = Literal["user", "tool", "note", "question", "error"]
-#: The keys that mean the same everywhere.
-Command = Literal["ctrl-c", "escape", "ctrl-b", "ctrl-d"]
+#: Keys with the same meaning on every screen that has them.
+CommandKey = Literal["ctrl-c", "escape", "ctrl-b", "ctrl-d"]
 
 
 class Screen(Protocol):
-    """Where a conversation is shown, and where somebody types.
+    """Shows a chat and reads the user's input.
 
-    All of it is called on the thread that runs it, except for :meth:`post`.
+    All methods are called on the thread that called :meth:`run`, except :meth:`post`.
     """
 
-    #: Is there somebody who can be asked?
+    #: True if a user can be asked questions here.
     is_interactive: bool
+    #: The keys of this screen, for ``/help``.
+    key_help: str
 
     @property
     def text(self) -> str:
-        """What was typed and not sent."""
+        """Input that is typed and not sent."""
         ...
 
     def set_text(self, text: str) -> None:
-        """Put *text* where somebody types, in place of what is there."""
+        """Replace the input that is typed and not sent."""
         ...
 
-    def say(self, text: str) -> None:
-        """Show more of what the model says."""
+    def write(self, text: str) -> None:
+        """Append *text* to the model's response."""
+        ...
+
+    def end_response(self) -> None:
+        """End the response's last line."""
         ...
 
     def line(self, text: str, kind: LineKind = "note") -> None:
-        """Show a line, or several; what the model was saying ends before it."""
+        """End the response's last line and show *text* below it."""
         ...
 
     def aside(self, text: str, kind: LineKind = "note") -> None:
-        """Show a line, but not in the middle of one of the model's."""
-        ...
-
-    def pause(self) -> None:
-        """Take note that the model has said what it had to say."""
+        """Show *text* as soon as the response is between two lines."""
         ...
 
     def post(self, work: Callable[[], object]) -> None:
-        """Have *work* done on the thread of the screen; from any thread."""
+        """Have *work* called on the screen's thread; from any thread."""
         ...
 
-    def run(self, player: Player) -> None:
-        """Show it, and pass on what is typed, until *player* is over."""
+    def run(self, controller: Controller) -> None:
+        """Show the chat and pass on input until *controller* is over."""
         ...
 
 
-class Player(Protocol):
-    """Who decides what comes of what is typed."""
+class Controller(Protocol):
+    """Decides what to do with the user's input, and what to show."""
 
     @property
     def is_over(self) -> bool:
-        """Is it time to leave?"""
+        """True once the chat is to end."""
         ...
 
     @property
     def is_busy(self) -> bool:
-        """Is something going on, so that time is shown?"""
+        """True while a run is live in the foreground."""
         ...
 
     @property
-    def label(self) -> str:
-        """What stands before the line that is typed."""
+    def is_stopping(self) -> bool:
+        """True while the run in the foreground was stopped and has not ended."""
         ...
 
     @property
-    def is_secret(self) -> bool:
-        """Is nobody to see what is typed?"""
+    def has_live_runs(self) -> bool:
+        """True while a run is live, in the foreground or in the background."""
+        ...
+
+    @property
+    def prompt(self) -> str:
+        """The text before the input."""
         ...
 
     @property
     def is_asking(self) -> bool:
-        """Is what is typed an answer, and no part of the conversation?"""
+        """True while the input is an answer to a question."""
+        ...
+
+    @property
+    def is_secret(self) -> bool:
+        """True while the input must not be shown."""
         ...
 
     def status(self) -> list[str]:
-        """Return what goes on right now, in lines."""
+        """Return lines about running tools and queued input."""
         ...
 
     def summary(self) -> str:
-        """Return in one line how it stands."""
+        """Return one line about the state of the chat."""
         ...
 
     def begin(self) -> None:
-        """Begin."""
+        """Greet the user; continue a conversation that was loaded."""
         ...
 
-    def typed(self) -> None:
-        """Take note that what is typed has changed."""
+    def input_changed(self) -> None:
+        """Take note that the typed text has changed."""
         ...
 
     def submit(self, text: str) -> None:
-        """Take a line that was typed."""
+        """Handle a line that the user sent."""
         ...
 
-    def press(self, key: Command) -> None:
-        """Take a key."""
+    def press(self, key: CommandKey) -> None:
+        """Handle a key."""
         ...
 
     def leave(self, code: int) -> None:
-        """Be over."""
+        """End the chat with exit code *code*; also from a signal handler."""
         ...

@@ -1,11 +1,11 @@
-"""A conversation as somebody has it who sits at a terminal; it knows no terminal."""
+"""A chat session: it decides what to do with the user's input."""
 
 from __future__ import annotations
 
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 from ...agent import Agent
@@ -13,143 +13,158 @@ from ...cancel import CancelToken
 from ...events import InterruptRaised, RunFinished
 from ...exceptions import SyncAgentError
 from ...models.model import Model
-from ...result import RunResult
 from ...usage import Usage
 from ..exit_codes import exit_code_of
+from ..formatting import end_text, error_text, seconds_text, usage_text
 from ..plain_text import on_one_line
-from .commands import run_command
+from .conversations import AgentChatRun, AgentConversation, ChatConversation, ChatRun
 from .progress import Progress
-from .questions import Questions
-from .screen import Command, Screen
-from .talk import AgentTalk, AgentWork, Talk, Work
-from .wording import about_error, ended_line, seconds_text, usage_text
+from .questions import QuestionQueue
+from .screen import CommandKey, Screen
+from .slash_commands import run_command
 
-__all__ = ["Remake", "Session", "WhileBusy"]
+__all__ = ["GREETING", "MakeAgent", "Session", "WhileBusy"]
 
-#: What comes of a line that is typed while it works: it is said afterwards; it is heard
-#: at the next safe point; or it takes the place of what goes on.
+#: How to treat input while a run is live: send it afterwards, pass it to the run, or
+#: stop the run and send it at once.
 WhileBusy = Literal["queue", "steer", "interrupt"]
-#: Makes an agent for another model, or of a saved state; nothing for what stays.
-Remake = Callable[[Agent, Model | None, str | None], Agent]
+#: Makes an agent for another model, or from a saved state; None keeps the old one.
+MakeAgent = Callable[[Agent, Model | None, str | None], Agent]
 
-#: Seconds that what goes on has to end when somebody leaves: before that is said, after
-#: that, and when nothing is waited for any more.
+GREETING: Final = "{name}. /help for help; Ctrl+C stops a response, Ctrl+D leaves."
+
+#: Seconds for live runs to end when the user leaves: before a line says so, after it,
+#: and after a forced cancel.
 _LEAVING: Final = (0.5, 2.0, 1.0)
-#: How many lines are shown that wait.
-_QUEUED: Final = 3
+#: Lines of the queue that are shown.
+_MAX_QUEUED: Final = 3
 _PROMPT: Final = "> "
 
 
 class Session:
-    """Who decides what comes of what is typed, and what is shown.
+    """One chat; it is the :class:`~.screen.Controller` of its screen.
 
-    All of it is called on the screen's thread.
+    All methods are called on the screen's thread.
 
-    :param remake: if the model may be changed, and states be loaded.
-    :param greeting: what to show first.
+    :param make_agent: for ``/model NAME`` and ``/load``; without it they are refused.
+    :param greeting: shown first.
     """
 
     def __init__(
         self,
-        talk: Talk,
+        conversation: ChatConversation,
         screen: Screen,
         *,
         while_busy: WhileBusy = "queue",
-        remake: Remake | None = None,
+        make_agent: MakeAgent | None = None,
         greeting: str = "",
     ) -> None:
-        self.talk = talk
+        self.conversation = conversation
         self.screen: Final = screen
         self.while_busy: Final = while_busy
-        self.remake: Final = remake
+        self.make_agent: Final = make_agent
         self._greeting = greeting
-        #: What goes on in the foreground.
-        self.work: Work | None = None
-        #: What was sent to the background, in that order, also if it has ended.
-        self.runs: list[Work] = []
+        #: The live run in the foreground.
+        self.foreground: ChatRun | None = None
+        #: All runs that were moved to the background, live or not, by number.
+        self.background_runs: list[ChatRun] = []
         self.progress = Progress()
-        #: Tokens of all that has ended, and what they cost, as far as that is known.
+        #: Usage of all runs that have ended, and its cost as far as it is known.
         self.used: tuple[Usage, float | None] = (Usage(), None)
-        #: What is to be said, one after the other.
+        #: Input to send, in this order.
         self._queue: deque[str] = deque()
-        #: What the model is told with the next thing that is said.
-        self._tidings: list[str] = []
-        self.questions: Final = Questions(screen)
+        #: Results of background runs, sent to the model with the next prompt.
+        self._notices: list[str] = []
+        self.questions: Final = QuestionQueue(screen)
+        #: True after a Ctrl+C on an empty line: the next one leaves.
         self._is_warned = False
         self.exit_code: int | None = None
 
-    # -- what the screen looks at --------------------------------------------------
+    # -- the state, for the screen -------------------------------------------------
 
     @property
     def is_over(self) -> bool:
-        """Is it time to leave?"""
+        """True once the chat is to end."""
         return self.exit_code is not None
 
     @property
     def is_busy(self) -> bool:
-        """Is something going on, so that time is shown?"""
-        return self.work is not None
+        """True while a run is live in the foreground."""
+        return self.foreground is not None
 
     @property
-    def label(self) -> str:
-        """What stands before the line that is typed."""
-        return self.questions.label or _PROMPT
+    def is_stopping(self) -> bool:
+        """True while the run in the foreground was stopped and has not ended."""
+        return self.foreground is not None and self.foreground.is_stopping
 
     @property
-    def is_secret(self) -> bool:
-        """Is nobody to see what is typed?"""
-        asking = self.questions.current
-        return asking is not None and asking.is_secret
+    def has_live_runs(self) -> bool:
+        """True while a run is live, in the foreground or in the background."""
+        return self.foreground is not None or self._live_background_runs > 0
+
+    @property
+    def _live_background_runs(self) -> int:
+        return sum(not run.is_over for run in self.background_runs)
+
+    @property
+    def prompt(self) -> str:
+        """The text before the input."""
+        return self.questions.prompt or _PROMPT
 
     @property
     def is_asking(self) -> bool:
-        """Is what is typed an answer?"""
+        """True while the input is an answer to a question."""
         return self.questions.current is not None
 
+    @property
+    def is_secret(self) -> bool:
+        """True while the input must not be shown."""
+        question = self.questions.current
+        return question is not None and question.is_secret
+
     def status(self) -> list[str]:
-        """Return what goes on right now."""
-        shown = list(self._queue)[:_QUEUED]
-        queued = [f"  queued: {on_one_line(text, 60)}" for text in shown]
-        if len(self._queue) > _QUEUED:
-            queued.append(f"  and {len(self._queue) - _QUEUED} more")
-        return [*self.progress.tools(), *queued] if self.work is not None else queued
+        """Return lines about running tools and queued input."""
+        first = list(self._queue)[:_MAX_QUEUED]
+        queued = [f"  queued: {on_one_line(text, 60)}" for text in first]
+        if len(self._queue) > _MAX_QUEUED:
+            queued.append(f"  and {len(self._queue) - _MAX_QUEUED} more")
+        return [*self.progress.tools(), *queued] if self.is_busy else queued
 
     def summary(self) -> str:
-        """Return in one line how it stands."""
-        if self.work is not None:
-            waits = self.questions.is_waiting
-            note = "asks something: send or clear your line" if waits else ""
-            return self.progress.summary(self.work, self.talk.cost, note)
+        """Return one line about the state of the chat."""
+        if self.foreground is not None:
+            is_waiting = self.questions.is_waiting
+            note = "a question waits: send or clear your line" if is_waiting else ""
+            return self.progress.summary(self.foreground, self.conversation.cost, note)
         usage, cost = self.used
-        live = sum(not run.is_over for run in self.runs)
+        live = self._live_background_runs
         parts = [usage_text(usage, cost)] if usage.total_tokens else []
         parts += [f"{live} in the background (/runs)"] if live else []
         return ", ".join([*parts, "/help for help, Ctrl+D leaves"])
 
-    # -- what is typed -------------------------------------------------------------
+    # -- input ---------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Greet, and go on with what waits for an answer."""
+        """Greet the user; continue a conversation that was loaded."""
         if self._greeting:
             self.screen.line(self._greeting)
-        agent = self.talk.agent
-        if agent is not None:
-            self.go_on_with(agent)
+        if self.conversation.agent is not None:
+            self.resume(self.conversation.agent)
 
-    def go_on_with(self, agent: Agent) -> None:
-        """Have the conversation be that of *agent*, which may wait for an answer."""
-        if self.talk.agent is not agent:
-            self.talk = AgentTalk(agent)
-        self._tidings.clear()
+    def resume(self, agent: Agent) -> None:
+        """Continue the conversation of *agent*, which may wait for an answer."""
+        if self.conversation.agent is not agent:
+            self.conversation = AgentConversation(agent)
+        self._notices.clear()
         count = len(agent.messages)
         if count:
-            self.screen.line(f"(a conversation of {count} messages goes on)")
+            self.screen.line(f"(continuing a conversation of {count} messages)")
         if agent.is_paused:
-            self.screen.line("(it has waited for your answer since it was saved)")
+            self.screen.line("(it was saved while it waited for your answer)")
             self._start("", ())
 
     def submit(self, text: str) -> None:
-        """Take a line that was typed."""
+        """Handle a line that the user sent."""
         self._is_warned = False
         if self.is_asking:
             self.questions.answer(text)
@@ -158,229 +173,231 @@ class Session:
             run_command(self, text.strip())
             self.screen.line("", "user")
         elif text.strip():
-            self._say(text.removeprefix("/") if text[:2] == "//" else text)
+            self._send(text.removeprefix("/") if text[:2] == "//" else text)
         self.questions.ask_next()
 
-    def typed(self) -> None:
-        """Take note that what is typed has changed."""
+    def input_changed(self) -> None:
+        """Ask a question that waited for an empty line."""
         if self.questions.is_waiting:
             self.questions.ask_next()
 
     def _echo(self, text: str) -> None:
         self.screen.line(_PROMPT + text.replace("\n", "\n  "), "user")
 
-    def _say(self, text: str) -> None:
-        work = self.work
-        if work is None:
-            self._begin_next(text)
-        elif work.is_stopping or self.while_busy == "queue":
+    def _send(self, text: str) -> None:
+        run = self.foreground
+        if run is None:
+            self._start_next(text)
+        elif run.is_stopping or self.while_busy == "queue":
             self._queue.append(text)
         elif self.while_busy == "interrupt":
             self._queue.append(text)
-            work.stop()
-        elif work.send(text):
+            run.stop()
+        elif run.send(text):
             self._echo(text)
-            self.screen.line("  (heard at the next safe point)")
+            self.screen.line("  (passed on at the next safe point)")
         else:
             self._queue.append(text)
 
-    def press(self, key: Command) -> None:
-        """Take a key."""
+    def press(self, key: CommandKey) -> None:
+        """Handle a key."""
         was_warned, self._is_warned = self._is_warned, False
         if key == "ctrl-d":
             self.leave(0)
         elif key == "ctrl-b":
-            self.to_background()
+            self.move_to_background()
         elif self.is_asking:
             refused = self.questions.refuse()
             if refused is not None:
-                # Not answered: a round that has its answers might begin something else.
                 self._stop(refused, force=False)
-        elif self.work is not None:
-            self._stop(self.work, force=key == "ctrl-c" and self.work.is_stopping)
+        elif self.foreground is not None:
+            is_again = key == "ctrl-c" and self.foreground.is_stopping
+            self._stop(self.foreground, force=is_again)
         elif key == "ctrl-c" and self.screen.text:
             self.screen.set_text("")
             self.questions.ask_next()
+        elif key == "ctrl-c" and was_warned:
+            self.leave(0)
         elif key == "ctrl-c":
-            self._warn_or_leave(was_warned)
+            self._is_warned = True
+            live = self._live_background_runs
+            also = f"; {live} in the background will be stopped" if live else ""
+            self.screen.line(f"(Ctrl+C again to leave{also})")
 
-    def _stop(self, work: Work, *, force: bool) -> None:
+    def _stop(self, run: ChatRun, *, force: bool) -> None:
         if force:
             self.screen.line(
-                "(not waited for, as far as that is possible; Ctrl+B leaves it behind)"
+                "(forced to stop where that is possible; /background leaves it behind)"
             )
-        if work is self.work and self._queue:
+        if run is self.foreground and self._queue:
             self._put_back(self._queue)
             self._queue.clear()
-        work.stop(force=force)
-
-    def _warn_or_leave(self, was_warned: bool) -> None:
-        if was_warned:
-            self.leave(0)
-            return
-        self._is_warned = True
-        live = sum(not run.is_over for run in self.runs)
-        also = f"; {live} in the background will be stopped" if live else ""
-        self.screen.line(f"(Ctrl+C again to leave{also})")
+        run.stop(force=force)
 
     def leave(self, code: int) -> None:
-        """Be over; from a signal handler, too."""
+        """End the chat with exit code *code*; also from a signal handler."""
         if self.exit_code is None:
             self.exit_code = code
 
-    # -- what is said --------------------------------------------------------------
+    # -- runs in the foreground ----------------------------------------------------
 
-    def _begin_next(self, text: str) -> None:
-        self._echo(text)  # now, and not in the middle of the answer before
-        said, self._tidings = (*self._tidings, text), []
-        if not self._start(text, said):
-            self._tidings = list(said[:-1])
+    def _start_next(self, text: str) -> None:
+        self._echo(text)  # here, and not in the middle of the response before it
+        texts, self._notices = (*self._notices, text), []
+        if not self._start(text, texts):
+            self._notices = list(texts[:-1])
             self._put_back((text, *self._queue))
             self._queue.clear()
 
-    def _start(self, prompt: str, said: tuple[str, ...]) -> bool:
+    def _start(self, prompt: str, texts: tuple[str, ...]) -> bool:
         try:
-            work = self.talk.start(said, prompt)
-        except Exception as error:  # of an agent's own hooks, too
-            self.screen.line(f"error: {about_error(error)}", "error")
+            run = self.conversation.start(texts, prompt)
+        except Exception as error:  # of an agent's hooks, too
+            self.screen.line(f"error: {error_text(error)}", "error")
             return False
-        self.work = work
+        self.foreground = run
         self.progress = Progress()
-        work.follow(self.screen.post, self._heard, self._ended)
+        run.watch(self.screen.post, self._on_event, self._on_end)
         return True
 
-    def _heard(self, work: Work, event: Any) -> None:
-        """Show what happens in some work, if it is in the foreground."""
-        if isinstance(event, InterruptRaised) and isinstance(work, AgentWork):
-            self.questions.take(work, event)
+    def _on_event(self, run: ChatRun, event: Any) -> None:
+        if isinstance(event, InterruptRaised) and isinstance(run, AgentChatRun):
+            self.questions.add(run, event)
         elif isinstance(event, RunFinished):
-            self._add_up(event.result)
-        if work is self.work:
+            usage, cost = self.used
+            if event.result.cost is not None:
+                cost = (cost or 0.0) + event.result.cost
+            self.used = usage + event.result.usage, cost
+        if run is self.foreground:
             self.progress.take(event, self.screen)
 
-    def _add_up(self, result: RunResult) -> None:
-        usage, cost = self.used
-        if result.cost is not None:
-            cost = (cost or 0.0) + result.cost
-        self.used = usage + result.usage, cost
-
-    def _ended(self, work: Work) -> None:
-        self.questions.drop_over()
-        if work is self.work:
-            self._ended_here(work)
-        elif work in self.runs:
-            self._ended_there(work)
+    def _on_end(self, run: ChatRun) -> None:
+        self.questions.drop_closed()
+        if run is self.foreground:
+            self._end_foreground(run)
+        elif run in self.background_runs:
+            self._report_background(run)
+            if run.unread_inputs:
+                self._put_back(run.unread_inputs)
         self.questions.ask_next()
 
-    def _ended_here(self, work: Work) -> None:
-        self.work = None
-        if work.error is not None:
-            self.screen.line(f"error: {about_error(work.error)}", "error")
-        elif work.result is not None:
-            self.screen.line(ended_line(work.result, work.seconds or 0.0))
-        elif work.is_stopping:
+    def _end_foreground(self, run: ChatRun) -> None:
+        self.foreground = None
+        if run.error is not None:
+            self.screen.line(f"error: {error_text(run.error)}", "error")
+        elif run.result is not None:
+            how = end_text(run.result)
+            took = seconds_text(run.seconds or 0.0)
+            used = usage_text(run.result.usage, run.result.cost)
+            self.screen.line(f"({how}; {took}, {used})" if how else f"({took}, {used})")
+        elif run.is_stopping:
             self.screen.line("(stopped)")
         self.screen.line("", "user")
-        if work.is_stopping:
-            self._put_back(work.unheard)
+        if run.is_stopping:
+            self._put_back(run.unread_inputs)
         else:
-            self._queue.extendleft(reversed(work.unheard))
+            self._queue.extendleft(reversed(run.unread_inputs))
         if self._queue:
-            self._begin_next(self._queue.popleft())
+            self._start_next(self._queue.popleft())
 
     def _put_back(self, texts: Iterable[str]) -> None:
-        """Give back what was typed and not said: whoever stops it decides anew."""
-        there = [*texts, *([self.screen.text] if self.screen.text else [])]
-        self.screen.set_text("\n".join(there))
+        """Put input that was not sent back to the prompt: the user decides again."""
+        typed = [self.screen.text] if self.screen.text else []
+        self.screen.set_text("\n".join([*texts, *typed]))
 
-    # -- in the background ---------------------------------------------------------
+    # -- runs in the background ----------------------------------------------------
 
-    def to_background(self) -> None:
-        """Have the work go on in the background, and go on without it."""
-        work = self.work
-        if work is None:
-            self.screen.line("(nothing is at work that could go to the background)")
+    def move_to_background(self) -> None:
+        """Continue the run in the background, and the conversation without it."""
+        run = self.foreground
+        if run is None:
+            self.screen.line("(no run to move to the background)")
             return
-        work.leave()
+        run.move_to_background()
         try:
-            aside = self.talk.fork()
-        except SyncAgentError:  # it has just ended: there is nothing to be moved
+            fork = self.conversation.fork()
+        except SyncAgentError:  # the run has just ended
             return
-        self.work, self.talk, work.aside = None, aside, aside
-        self.runs.append(work)
-        work.number = len(self.runs)
-        self.questions.put_off(work)
-        self.screen.line(f"(in the background, as run {work.number}: /runs)\n")
+        self.foreground, self.conversation, run.fork = None, fork, fork
+        self.background_runs.append(run)
+        run.number = len(self.background_runs)
+        self.questions.put_off(run)
+        self.screen.line(f"(in the background, as run {run.number}: /runs)\n")
         if self._queue:
-            self._begin_next(self._queue.popleft())
+            self._start_next(self._queue.popleft())
 
-    def _ended_there(self, work: Work) -> None:
-        self._tell_end(work)
-        if work.unheard:
-            self._put_back(work.unheard)
-
-    def _tell_end(self, work: Work) -> None:
-        head = f"(run {work.number} in the background"
-        took = seconds_text(work.seconds or 0.0)
-        result = work.result
-        if work.error is not None:
-            about = on_one_line(about_error(work.error), 200)
-            self.screen.aside(f"{head} has failed after {took}: {about})\n", "error")
+    def _report_background(self, run: ChatRun) -> None:
+        name = f"run {run.number} in the background"
+        took = seconds_text(run.seconds or 0.0)
+        result = run.result
+        if run.error is not None:
+            error = on_one_line(error_text(run.error), 200)
+            self.screen.aside(f"({name} failed after {took}: {error})\n", "error")
         elif result is None or result.cancelled:
-            self.screen.aside(f"{head} was stopped after {took})\n")
+            self.screen.aside(f"({name} was stopped after {took})\n")
         else:
-            joins = self._join(work, result.text)
-            words = on_one_line(result.text, 60)
-            more = f"/runs {work.number} shows all of it; {joins}"
-            self.screen.aside(f"{head} is done after {took}: {words}\n{more})\n")
+            text = on_one_line(result.text, 60)
+            joined = self._join(run, result.text)
+            self.screen.aside(
+                f"({name} is done after {took}: {text}\n"
+                f"/runs {run.number} shows all of it; {joined})\n"
+            )
 
-    def _join(self, work: Work, text: str) -> str:
-        """Have the conversation know what came of it; return how."""
-        is_same = self.talk is work.aside and self.talk.times_said == 0
-        if is_same and self.work is None:
-            self.talk = work.talk
-            return "the conversation goes on from there"
-        self._tidings.append(
-            "[What was sent to the background has ended meanwhile. It was about: "
-            f"{work.prompt}\nWhat came of it: {text}]"
+    def _join(self, run: ChatRun, text: str) -> str:
+        """Add the result of a run to the conversation; return how, for the user."""
+        is_unused = self.conversation is run.fork and run.fork.runs_started == 0
+        if is_unused and self.foreground is None:
+            self.conversation = run.conversation
+            return "the conversation continues from there"
+        self._notices.append(
+            f"[A task in the background has ended. Its prompt was: {run.prompt}\n"
+            f"Its result: {text}]"
         )
-        return "the model hears of it with what you say next"
+        return "the model is told with your next message"
 
-    # -- all of it -----------------------------------------------------------------
+    # -- from begin to end ---------------------------------------------------------
 
     def run(self, token: CancelToken | None = None) -> int:
-        """Have the conversation; return the exit code.
+        """Run the chat; return the exit code.
 
-        Cancellation: ends at once with *token*, and with signals.
+        Cancellation: *token* and signals end it at once.
         """
-        hold = None
+
+        def obey(token: CancelToken) -> None:
+            self.leave(exit_code_of(str(token.reason or ""), token.origin or "user"))
+
+        registration = None
         if token is not None:
-            hold = token.on_cancel(lambda: self.screen.post(partial(self._obey, token)))
+            registration = token.on_cancel(
+                lambda: self.screen.post(lambda: obey(token))
+            )
         try:
             self.screen.run(self)
         finally:
-            if hold is not None:
-                hold.close()
+            if registration is not None:
+                registration.close()
             self.close()
         return self.exit_code or 0
 
-    def _obey(self, token: CancelToken) -> None:
-        self.leave(exit_code_of(str(token.reason or ""), token.origin or "user"))
-
     def close(self) -> None:
-        """End all that goes on; say so if something does not.
+        """Stop all live runs; name those that do not end.
 
         Cancellation: a few seconds at most.
         """
-        live = [run for run in (self.work, *self.runs) if run and not run.is_over]
+        runs = (self.foreground, *self.background_runs)
+        live = [run for run in runs if run and not run.is_over]
         for number, seconds in enumerate(_LEAVING):
-            for work in live:
-                work.stop(force=number == len(_LEAVING) - 1)
-            for work in live:
-                work.join(seconds / len(live))
-            live = [work for work in live if not work.join(0)]
+            for run in live:
+                run.stop(force=number == len(_LEAVING) - 1)
+            for run in live:
+                run.join(seconds / len(live))
+            live = [run for run in live if not run.join(0)]
             if live and number == 0:
-                print("It ends what goes on; Ctrl+C does not wait.", file=sys.stderr)
-        for work in live:
-            said = on_one_line(work.prompt, 60)
-            print(f"left at work, as it does not stop: {said}", file=sys.stderr)
+                _print("Stopping; Ctrl+C does not wait for it.")
+        for run in live:
+            _print(f"still running, cannot be stopped: {on_one_line(run.prompt, 60)}")
+
+
+def _print(line: str) -> None:
+    with suppress(OSError):  # the terminal is gone
+        print(line, file=sys.stderr)

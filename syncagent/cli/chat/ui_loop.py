@@ -1,4 +1,4 @@
-"""One thread that waits for keys, for signals, and for what other threads post."""
+"""One thread that waits for input, for signals, and for work posted by others."""
 
 from __future__ import annotations
 
@@ -13,68 +13,75 @@ from types import FrameType
 
 from ..._closeable import Closeable
 
-__all__ = ["UiLoop", "hearing"]
+__all__ = ["UiLoop", "handle_signals"]
 
 
 class UiLoop(Closeable):
-    """A place to wait that anybody can end."""
+    """A wait that any thread can end."""
 
     def __init__(self) -> None:
         self._posted: deque[Callable[[], object]] = deque()
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
-        # So that nobody writes to a descriptor that is somebody else's by then.
+        # Held while writing and closing: a closed descriptor may already belong to
+        # another file.
         self._lock = threading.Lock()
         self._is_open = True
 
     @property
-    def descriptor(self) -> int:
-        """What whoever writes to it wakes it with."""
+    def wakeup_descriptor(self) -> int:
+        """A byte written here wakes the loop."""
         return self._writing
 
+    @property
+    def has_work(self) -> bool:
+        """True if work was posted and not called."""
+        return bool(self._posted)
+
     def post(self, work: Callable[[], object]) -> None:
-        """Have *work* done by :meth:`work`; from any thread."""
+        """Have *work* called by :meth:`work`; from any thread."""
         self._posted.append(work)
         with self._lock:
             self.wake()
 
-    def notice(self, work: Callable[[], object]) -> None:
-        """Do the same for a signal handler, on the loop's own thread: without a lock,
-        which that very thread may hold.
+    def post_from_signal(self, work: Callable[[], object]) -> None:
+        """Post from a signal handler on the loop's own thread.
+
+        It takes no lock: the interrupted code may hold it.
         """
         self._posted.append(work)
         self.wake()
 
     def wake(self) -> None:
-        """End the wait; on the loop's own thread."""
+        """End the wait; call it on the loop's own thread."""
         try:
             if self._is_open:
                 os.write(self._writing, b"\0")
         except BlockingIOError:
-            pass  # it is awake
+            pass  # the pipe is full, so the loop is awake
 
     def wait(self, descriptor: int | None, timeout: float | None) -> bool:
-        """Wait until there is something to read, or to do.
+        """Wait until *descriptor* can be read, or work was posted.
 
         Cancellation: :meth:`post` and :meth:`wake` end it.
 
-        :return: whether *descriptor* can be read.
+        :return: True if *descriptor* can be read.
         """
         if self._posted:
             timeout = 0.0
-        wanted = [self._reading] if descriptor is None else [self._reading, descriptor]
-        ready, _, _ = select.select(wanted, [], [], timeout)
+        watched = [self._reading] if descriptor is None else [self._reading, descriptor]
+        ready, _, _ = select.select(watched, [], [], timeout)
         if self._reading in ready:
             os.read(self._reading, 4096)
         return descriptor in ready
 
     def work(self) -> None:
-        """Do what was posted up to now."""
+        """Call the work that was posted until now."""
         for _ in range(len(self._posted)):
             self._posted.popleft()()
 
     def close(self) -> None:
-        """Let go of it; what is posted from now on is never done."""
+        """Close the pipe; work posted later is never called."""
         with self._lock:
             if self._is_open:
                 self._is_open = False
@@ -83,14 +90,13 @@ class UiLoop(Closeable):
 
 
 @contextmanager
-def hearing(
+def handle_signals(
     handlers: Mapping[int, Callable[[int], object]], loop: UiLoop | None = None
 ) -> Iterator[None]:
-    """Have signals handled; only the main thread hears any.
+    """Install signal handlers for a block; on any thread but the main one do nothing.
 
-    :param handlers: each is called with the number of its signal, between two steps of
-        the main thread.
-    :param loop: what that thread waits in, and is to be woken from.
+    :param handlers: called with the number of the signal, on the main thread.
+    :param loop: woken by every signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -100,10 +106,13 @@ def hearing(
         handlers[signum](signum)
 
     before = {}
-    wakes = None
+    old_wakeup = None
     if loop is not None:
-        # The kernel may give a signal to any thread, which does not wake the main one.
-        wakes = signal.set_wakeup_fd(loop.descriptor, warn_on_full_buffer=False)
+        # The kernel may deliver a signal to any thread, which does not interrupt the
+        # main thread's wait.
+        old_wakeup = signal.set_wakeup_fd(
+            loop.wakeup_descriptor, warn_on_full_buffer=False
+        )
     try:
         for signum in handlers:
             before[signum] = signal.signal(signum, handle)
@@ -111,5 +120,5 @@ def hearing(
     finally:
         for signum, old in before.items():
             signal.signal(signum, signal.SIG_DFL if old is None else old)
-        if wakes is not None:
-            signal.set_wakeup_fd(wakes)
+        if old_wakeup is not None:
+            signal.set_wakeup_fd(old_wakeup)

@@ -1,4 +1,4 @@
-"""Tools to try things out with: each is stopped, or asks, in a way of its own."""
+"""Tools of the demo: each stops, or asks, in a way of its own."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import Any
 from ...tools.context import ToolContext
 from ...tools.tool import Tool, tool
 
-__all__ = ["demo_tools"]
+__all__ = ["count_for_ever", "delete_files", "demo_tools"]
 
 
 def demo_tools() -> list[Tool[..., Any]]:
-    """Return the tools that the demo model knows how to call."""
+    """Return the tools that the demo model can call."""
     return [work, count_for_ever, delete_files, order, book_table]
 
 
-# On a thread, so that its progress is heard of while it runs.
-@tool(isolation="thread")
+@tool(isolation="thread")  # so that its progress is shown while it runs
 def work(ctx: ToolContext, seconds: int = 20) -> str:
-    """Work for a while, say how far it is, and stop when the run does.
-
-    :param seconds: how long.
-    """
+    """Work for a while, report progress, and stop when the run does."""
     steps = max(1, min(seconds, 3600))
     for step in range(steps):
         ctx.progress(f"{100 * step // steps} %")
@@ -31,7 +27,7 @@ def work(ctx: ToolContext, seconds: int = 20) -> str:
 
 @tool(on_cancel="kill")
 def count_for_ever() -> int:
-    """Count, look at nothing, and listen to nobody; in a process of its own."""
+    """Count, and look at nothing; in a process of its own."""
     number = 0
     while True:
         number += 1
@@ -39,24 +35,13 @@ def count_for_ever() -> int:
 
 @tool(requires_approval=True)
 def delete_files(folder: str) -> str:
-    """Pretend to delete a folder, if somebody says so.
-
-    :param folder: which.
-    """
+    """Pretend to delete a folder, after an approval."""
     return f"{folder} would be gone now; this tool only pretends"
 
 
-def _costs(arguments: dict[str, Any], ctx: ToolContext) -> str:
-    return "it would cost money"
-
-
-@tool(requires_approval=_costs)
+@tool(requires_approval=lambda arguments, ctx: "it would cost money")
 def order(what: str, number: int = 1) -> str:
-    """Pretend to order something, if somebody says so.
-
-    :param what: of what.
-    :param number: how many.
-    """
+    """Pretend to order something, after an approval."""
     return f"{number} x {what} would be on the way now; this tool only pretends"
 
 

@@ -1,4 +1,4 @@
-"""Look whether everything is there that is needed, and say what to do if not."""
+"""The command ``syncagent doctor``."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ..choices import VARIABLE, seconds
 from ..colours import Paint
 from ..exit_codes import EXIT_FAILED
 from ..plain_text import harmless
-from .findings import Finding, find_installed, find_models, find_terminal
-from .trials import try_cancelling, try_model, try_processes
+from .environment import Finding, check_models, check_packages, check_terminal
+from .live_checks import check_cancel, check_model, check_processes
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 
-SUMMARY: Final = "look whether everything works: packages, keys, processes, a model"
+SUMMARY: Final = "check packages, keys, processes and a model"
 
 _MARKS: Final = {"ok": ("ok", "green"), "off": ("--", "dim"), "problem": ("!!", "red")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Have *parser* take what :func:`run` needs."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "--model",
         metavar="PROVIDER:NAME",
-        help="ask this model, which may cost something; by default only the local or "
-        f"the scripted one is asked, whatever {VARIABLE} says",
+        help="ask this model, which may cost money; by default only the local or the "
+        f"scripted one is asked, whatever {VARIABLE} says",
     )
     parser.add_argument(
         "--timeout",
@@ -42,32 +42,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, token: CancelToken) -> int:
-    """Look at everything; never print a key.
+    """Run all checks; never print a key.
 
     Cancellation: ends at once.
 
     :return: 0 if there is no problem, 1 if there is one.
     """
     sections: dict[str, Callable[[], Iterable[Finding]]] = {
-        "installed": find_installed,
-        "models": find_models,
-        "terminal": find_terminal,
-        "processes": lambda: try_processes(token),
-        "stopping": lambda: try_cancelling(token),
-        "answers": lambda: try_model(options.model, options.timeout, token),
+        "installed": check_packages,
+        "models": check_models,
+        "terminal": check_terminal,
+        "processes": lambda: check_processes(token),
+        "stopping": lambda: check_cancel(token),
+        "answers": lambda: check_model(options.model, options.timeout, token),
     }
     paint = Paint()
-    found: dict[str, list[Finding]] = {}
-    for title, look in sections.items():
+    report: dict[str, list[Finding]] = {}
+    for title, check in sections.items():
         if not options.json:
             print(paint(title, "bold"), flush=True)
-        found[title] = []
-        for finding in look():
+        report[title] = []
+        for finding in check():
             token.checkpoint()
-            found[title].append(finding)
+            report[title].append(finding)
             if not options.json:
                 _show(finding, paint)
-    return _conclude(found, options.json, paint)
+    findings = [finding for section in report.values() for finding in section]
+    problems = [finding.name for finding in findings if finding.status == "problem"]
+    if options.json:
+        data = msgspec.json.encode({"ok": not problems, **report})
+        print(msgspec.json.format(data).decode())
+    elif problems:
+        print(f"\n{paint('Problems', 'red')}: {', '.join(problems)}.")
+    else:
+        print(f"\n{paint('No problems.', 'green')}")
+    return EXIT_FAILED if problems else 0
 
 
 def _show(finding: Finding, paint: Paint) -> None:
@@ -76,20 +85,3 @@ def _show(finding: Finding, paint: Paint) -> None:
     print(f"  {paint(mark, style)}  {harmless(line)}", flush=True)
     if finding.advice:
         print(f"      {'':<22} {paint(harmless(finding.advice), 'yellow')}", flush=True)
-
-
-def _conclude(found: dict[str, list[Finding]], is_json: bool, paint: Paint) -> int:
-    problems = [
-        finding.name
-        for findings in found.values()
-        for finding in findings
-        if finding.status == "problem"
-    ]
-    if is_json:
-        report = {"ok": not problems, **found}
-        print(msgspec.json.format(msgspec.json.encode(report)).decode())
-    elif problems:
-        print(f"\n{paint('Not all is well', 'red')}: {', '.join(problems)}.")
-    else:
-        print(f"\n{paint('All is well.', 'green')}")
-    return EXIT_FAILED if problems else 0

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from ..._checks import check_number, check_timeout
 from ..._closeable import Closeable
 from ...agent import Agent
 from ...background.runtime import ShutdownReport
 from ...cancel import Receipt
-from ...cancel.deadlines import check_timeout
 from ...exceptions import (
     AgentBusy,
     ConfigurationError,
@@ -95,10 +95,16 @@ class Runs(Closeable):
                 f"on_disconnect must be 'cancel' or 'detach'; got {on_disconnect!r:.80}"
             )
         check_timeout(timeout)
-        _check_number(0, grace=grace, keep=keep, max_finished=max_finished)
-        _check_number(0, recording=recording)
-        _check_number(1, max_live=max_live, max_per_owner=max_per_owner)
-        _check_number(_SHORTEST_HEARTBEAT, heartbeat=heartbeat)
+        for name, value, minimum in (
+            ("grace", grace, 0),
+            ("keep", keep, 0),
+            ("max_finished", max_finished, 0),
+            ("recording", recording, 0),
+            ("max_live", max_live, 1),
+            ("max_per_owner", max_per_owner, 1),
+            ("heartbeat", heartbeat, _SHORTEST_HEARTBEAT),
+        ):
+            check_number(name, value, minimum=minimum, allow_infinity=True)
         self._authorize = authorize
         self._on_disconnect = on_disconnect
         self._grace = grace
@@ -295,15 +301,6 @@ class Runs(Closeable):
     def __repr__(self) -> str:
         live = len(self._registry.list())
         return f"<Runs: {live} live of {len(self._registry.runs)}>"
-
-
-def _check_number(minimum: float, **values: Any) -> None:
-    for name, value in values.items():
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not value >= minimum:
-            raise ConfigurationError(
-                f"{name} must be a number of at least {minimum:g}; got {value!r:.80}"
-            )
 
 
 #: Every ``Runs`` of this process. Only whole-dict operations touch it, so that signal

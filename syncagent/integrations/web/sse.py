@@ -13,9 +13,9 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ..._checks import check_timeout
 from ..._closeable import Closeable
 from ...cancel import Watch
-from ...cancel.deadlines import check_timeout
 from ...events import Lagged, StreamEvent, encode_event
 from .bodies import encode_body
 from .disconnect import disconnect_probe

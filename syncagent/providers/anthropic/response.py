@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from ...events import Event, TextDelta, ThinkingDelta, UsageUpdated
+from ...events import Event, MessageStarted, TextDelta, ThinkingDelta, UsageUpdated
 from ...messages import (
     Citation,
     MessageStop,
@@ -18,9 +18,12 @@ from ...messages import (
 )
 from ...sse import ServerSentEvent
 from ...usage import Usage
-from ..dialect import read
+from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
+from ..errors import error_in_response
 
+#: The dialect's name. Signatures of messages from other dialects are not sent.
+NAME: Final = "anthropic"
 _STOPS: Final[dict[str, MessageStop]] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",
@@ -31,6 +34,22 @@ _STOPS: Final[dict[str, MessageStop]] = {
     "refusal": "refusal",
     "": "end_turn",
 }
+#: Types of events that must be valid; an unknown one is ignored.
+_EVENT_TYPES: Final = frozenset(
+    {
+        *{"message_start", "message_delta", "message_stop", "error", "message"},
+        *{"content_block_start", "content_block_delta", "content_block_stop"},
+    }
+)
+_DELTA_TYPES: Final = frozenset(
+    {
+        *{"text_delta", "thinking_delta", "signature_delta"},
+        *{"input_json_delta", "citations_delta"},
+    }
+)
+
+
+# -- the wire format -------------------------------------------------------------------
 
 
 class BlockDelta(msgspec.Struct):
@@ -46,7 +65,7 @@ class BlockDelta(msgspec.Struct):
 
 
 class MessageBody(msgspec.Struct):
-    """An answer, or the beginning of one."""
+    """A complete response, or the start of a streamed one."""
 
     type: str | None = None
     id: str | None = None
@@ -61,7 +80,7 @@ class AnthropicEvent(msgspec.Struct):
     """Any event of a stream."""
 
     type: str | None = None
-    #: A number; some imitators write it as a string.
+    #: A number; some compatible servers write it as a string.
     index: int | str | None = None
     delta: BlockDelta | None = None
     content_block: dict[str, Any] | None = None
@@ -71,78 +90,123 @@ class AnthropicEvent(msgspec.Struct):
 
 
 _events: Final = msgspec.json.Decoder(AnthropicEvent)
+_bodies: Final = msgspec.json.Decoder(MessageBody)
 
 
-replies: Final = msgspec.json.Decoder(MessageBody)
+# -- decoding --------------------------------------------------------------------------
 
 
-_nothing: Final = AnthropicEvent(type="")
+def is_end(event: ServerSentEvent) -> bool:
+    """Return whether the response is complete with *event*."""
+    if event.event == "message_stop":
+        return True
+    # The text may contain the word; then take a closer look.
+    return '"message_stop"' in event.data and _type_of(event) == "message_stop"
 
 
-_KINDS: Final = frozenset(
-    {
-        *{"message_start", "message_delta", "message_stop", "error", "message"},
-        *{"content_block_start", "content_block_delta", "content_block_stop"},
-    }
-)
+def decode(
+    stream: Iterable[ServerSentEvent], draft: Draft | None = None
+) -> Iterator[Event]:
+    """Yield our events for those of a streamed response."""
+    draft = draft or Draft(NAME)
+    finish, has_begun, is_done = "", False, False
+    blocks, counts = _Blocks(draft), dict[str, int]()
+    for sse in stream:
+        event = _read_event(sse)
+        kind = event.type or sse.event
+        if kind == "content_block_delta":
+            if event.delta is not None:
+                delta = blocks.delta(event.index, event.delta)
+                if delta is not None:
+                    yield delta
+        elif kind == "content_block_start":
+            yield from blocks.start(event.index, event.content_block or {})
+        elif kind == "content_block_stop":
+            yield from blocks.stop(event.index)
+        elif kind == "error" or event.error:
+            raise error_in_response(event.error or {})
+        elif kind == "message_start" and not has_begun:
+            has_begun = True
+            start = event.message or MessageBody()
+            draft.model = start.model or ""
+            yield MessageStarted(draft.model, start.id or "")
+            yield from _count(draft, counts, start.usage)
+        elif kind == "message_delta":
+            if event.delta is not None:
+                finish = event.delta.stop_reason or finish
+            yield from _count(draft, counts, event.usage)
+        elif kind == "message_stop":
+            is_done = True
+    if not is_done or not (has_begun or finish):
+        raise stream_broken()
+    yield from blocks.stop_all()
+    yield from draft.finish(_stop_reason(draft, finish), finish)
 
 
-_DELTAS: Final = frozenset(
-    {
-        "text_delta",
-        "thinking_delta",
-        "signature_delta",
-        "input_json_delta",
-        "citations_delta",
-    }
-)
+def decode_body(body: bytes) -> Iterator[Event]:
+    """Yield our events for a response that is not streamed."""
+    message = decode_json(_bodies, body)
+    if message.type == "error" or message.error:
+        raise error_in_response(message.error or {})
+    if message.content is None:
+        raise stream_broken()
+    draft = Draft(NAME)
+    draft.model = message.model or ""
+    yield MessageStarted(draft.model, message.id or "")
+    blocks = _Blocks(draft)
+    for number, block in enumerate(message.content):
+        yield from blocks.start(number, block)
+        yield from blocks.stop(number)
+    yield from _count(draft, {}, message.usage)
+    finish = message.stop_reason or ""
+    yield from draft.finish(_stop_reason(draft, finish), finish)
 
 
-def read_event(event: ServerSentEvent) -> AnthropicEvent:
-    """Return what an event says.
+def _read_event(event: ServerSentEvent) -> AnthropicEvent:
+    """Return the content of an event.
 
-    :raises ProtocolError: it is not what the provider should say.
+    :raises ProtocolError: it does not have the form that the provider documents.
     """
     try:
         return _events.decode(event.data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        # What is new, or from an imitator, may have any form.
+        # A new event, or one of a compatible server, may have any form.
         if event.event == "error":
             return AnthropicEvent(type="error", error=event.data)
-        if event.data.strip() == "[DONE]" or kind_of(event) not in _KINDS:
-            return _nothing
-        return read(_events, event.data)
+        if event.data.strip() == "[DONE]" or _type_of(event) not in _EVENT_TYPES:
+            return AnthropicEvent(type="")
+        return decode_json(_events, event.data)
 
 
-def kind_of(event: ServerSentEvent) -> str:
-    """Return the kind of an event of any form; of a delta that is new, its own."""
+def _type_of(event: ServerSentEvent) -> str:
+    """Return the type of an event of any form; that of its delta if that is new."""
     try:
-        said = msgspec.json.decode(event.data)
+        content = msgspec.json.decode(event.data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return event.event
-    kind = _word(said, "type") or event.event
-    delta = _word(said.get("delta"), "type") if isinstance(said, dict) else ""
-    is_new = kind == "content_block_delta" and delta not in ("", *_DELTAS)
+    kind = _string(content, "type") or event.event
+    delta = _string(content.get("delta"), "type") if isinstance(content, dict) else ""
+    is_new = kind == "content_block_delta" and delta not in ("", *_DELTA_TYPES)
     return delta if is_new else kind
 
 
 class _Call(msgspec.Struct):
-    """A tool call that is being written."""
+    """A tool call that is still growing."""
 
     key: int
-    #: Its arguments, if they were there at once and nothing has followed.
-    whole: str
+    #: The arguments that it started with, unless deltas have followed.
+    initial: str
 
 
 class _ServerBlock(msgspec.Struct):
-    """Something that the provider does itself."""
+    """A block of the provider's own, such as a search that it runs."""
 
     data: dict[str, Any]
     pieces: list[str]
 
 
-class Blocks:
-    """The blocks of an answer, by the numbers that the provider gives them."""
+class _Blocks:
+    """The blocks of a response, by the numbers that the provider gives them."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -151,27 +215,31 @@ class Blocks:
         self._count = 0
 
     def start(self, index: int | str | None, block: dict[str, Any]) -> Iterator[Event]:
-        """Begin a block, possibly with all of it."""
+        """Start a block, which may be complete."""
         yield from self.stop(index)
         self._last = index
-        kind, draft = _word(block, "type"), self._draft
+        kind, draft = _string(block, "type"), self._draft
         if kind in ("text", "thinking"):
             draft.new_block()
-            words = draft.open(Text if kind == "text" else Thinking)
-            self._open[index] = words
-            words.signature = _word(block, "signature")
-            _cite(words, block.get("citations"))
-            text = _word(block, kind)
+            opened = draft.open(Text if kind == "text" else Thinking)
+            self._open[index] = opened
+            opened.signature = _string(block, "signature")
+            _cite(opened, block.get("citations"))
+            text = _string(block, kind)
             if text:
                 yield draft.text(text) if kind == "text" else draft.thinking(text)
         elif kind == "redacted_thinking":
-            if _word(block, "data"):
-                draft.add(RedactedThinking(_word(block, "data")))
+            if _string(block, "data"):
+                draft.add(RedactedThinking(_string(block, "data")))
         elif kind == "tool_use":
-            call = _Call(self._count, _text_of(block.get("input")))
+            arguments = block.get("input") or ""
+            if not isinstance(arguments, str):
+                arguments = msgspec.json.encode(arguments).decode()
+            call = _Call(self._count, arguments)
             self._open[index] = call
             self._count += 1
-            yield draft.start_call(call.key, _word(block, "id"), _word(block, "name"))
+            call_id, name = _string(block, "id"), _string(block, "name")
+            yield draft.start_call(call.key, call_id, name)
         elif kind:
             self._open[index] = _ServerBlock(block, [])
             draft.add(ProviderBlock(NAME, block))
@@ -194,7 +262,7 @@ class Blocks:
             return self._draft.thinking(text) if text and block is None else None
         if kind == "input_json_delta" and delta.partial_json:
             if isinstance(block, _Call):
-                block.whole = ""
+                block.initial = ""
                 return self._draft.arguments(block.key, delta.partial_json)
             if isinstance(block, _ServerBlock):
                 block.pieces.append(delta.partial_json)
@@ -204,73 +272,64 @@ class Blocks:
         return None
 
     def stop(self, index: int | str | None) -> Iterator[Event]:
-        """End a block, if it has begun."""
+        """End a block, if it has started."""
         block = self._open.pop(self._last if index is None else index, None)
         if isinstance(block, _Call):
-            if block.whole:
-                yield self._draft.arguments(block.key, block.whole)
+            if block.initial:
+                yield self._draft.arguments(block.key, block.initial)
             yield from self._draft.ready(block.key)
         elif isinstance(block, _ServerBlock) and block.pieces:
             try:
                 block.data["input"] = msgspec.json.decode("".join(block.pieces))
             except (msgspec.DecodeError, RecursionError, UnicodeError):
-                pass  # it was cut off by a limit; nobody here will call it
+                pass  # cut off by a limit; the call is the provider's to run, not ours
 
     def stop_all(self) -> Iterator[Event]:
-        """End what the provider has not."""
+        """End the blocks that the provider has not ended."""
         for index in list(self._open):
             yield from self.stop(index)
 
 
-def _word(block: Any, name: str) -> str:
-    word = block.get(name) if isinstance(block, dict) else None
-    return word if isinstance(word, str) else ""
+def _string(data: Any, name: str) -> str:
+    value = data.get(name) if isinstance(data, dict) else None
+    return value if isinstance(value, str) else ""
 
 
-def _text_of(value: Any) -> str:
-    """Return the arguments that a call has from the start, nothing if it has none."""
-    if isinstance(value, str) or not value:
-        return value or ""
-    return msgspec.json.encode(value).decode()
+def _cite(text: OpenText, citations: Any) -> None:
+    for data in citations if isinstance(citations, list) else ():
+        if isinstance(data, dict):
+            title = _string(data, "title") or _string(data, "document_title")
+            url = _string(data, "url") or _string(data, "source")
+            citation = Citation(_string(data, "cited_text"), title, url, data)
+            text.citations.append(citation)
 
 
-def _cite(words: OpenText, citations: Any) -> None:
-    for said in citations if isinstance(citations, list) else ():
-        if isinstance(said, dict):
-            title = _word(said, "title") or _word(said, "document_title")
-            url = _word(said, "url") or _word(said, "source")
-            quoted = Citation(_word(said, "cited_text"), title, url, said)
-            words.citations.append(quoted)
+# -- the end ---------------------------------------------------------------------------
 
 
-def stop_reason(draft: Draft, finish: str) -> MessageStop:
-    """Return our word for why it stopped."""
+def _stop_reason(draft: Draft, finish: str) -> MessageStop:
     stop = _STOPS.get(finish, "other")
-    # Imitators may say that they are at the end, though there are calls.
+    # Compatible servers may report the end of the turn, though there are calls.
     if draft.has_calls and stop in ("end_turn", "other"):
         return "tool_calls"
     return stop
 
 
-def count(
+def _count(
     draft: Draft, counts: dict[str, int], usage: dict[str, Any] | None
 ) -> Iterator[UsageUpdated]:
-    """Add what the provider says; it counts up, and may leave out what it has said."""
+    """Update the usage. Counts are totals, and an event may leave some of them out."""
     if not usage:
         return
     for name, value in usage.items():
         if isinstance(value, int) and value > 0:
             counts[name] = value
-    read = counts.get("cache_read_input_tokens", 0)
+    cached = counts.get("cache_read_input_tokens", 0)
     written = counts.get("cache_creation_input_tokens", 0)
     draft.usage = Usage(
-        counts.get("input_tokens", 0) + read + written,
+        counts.get("input_tokens", 0) + cached + written,
         counts.get("output_tokens", 0),
-        cached_tokens=read,
+        cached_tokens=cached,
         cache_write_tokens=written,
     )
     yield UsageUpdated(draft.usage)
-
-
-#: The dialect's name; signatures of messages with another are of no use to it.
-NAME: Final = "anthropic"

@@ -1,4 +1,4 @@
-"""Requests in the dialect of Gemini."""
+"""Requests in the dialect of Google's Gemini API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from ...events import Event
 from ...exceptions import (
     AuthenticationFailed,
     ConfigurationError,
-    ProtocolError,
     ProviderError,
     RequestRejected,
 )
@@ -24,27 +23,27 @@ from ...messages import (
     Text,
     Thinking,
     ToolCall,
-    ToolResult,
 )
 from ...options import BUDGETS, Options, OutputFormat, ToolSpec
 from ...sse import ServerSentEvent
 from ...transcript.transcript import Piece, Transcript
 from ...transcript.turns import AssistantTurn, Turn, UserTurn
-from ..blocks import arguments_of, base64_of, encoded, name_of, words_of
-from ..dialect import Dialect, given, read
+from ..dialect import Dialect, without_none
 from ..draft import Draft
-from ..refusals import retold
-from ..schemas import described
-from .response import NAME, SIGNATURE, GeminiReader, chunks, is_last, split
+from ..encoding import arguments_of, base64_of, json_bytes, text_of, tool_name_of
+from ..errors import recast
+from ..strict_schemas import gemini_schema
+from . import response
+from .response import NAME, SIGNATURE
 
-#: What models that cannot do without thinking take for next to none.
-_LEAST_BUDGET: Final = 128
-
-
+#: The smallest thinking budget of models that cannot turn thinking off.
+_MIN_BUDGET: Final = 128
 _VERSION: Final = re.compile(r"gemini-(\d+)")
-
-
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+#: Newer models reject a call without a signature. Google documents this value for calls
+#: that no Gemini has made.
+_FOREIGN_SIGNATURE: Final = "skip_thought_signature_validator"
+_MAX_NAME: Final = 64
 
 
 class GeminiDialect(Dialect):
@@ -52,82 +51,75 @@ class GeminiDialect(Dialect):
 
     name: ClassVar[str] = NAME
 
-    def _enforces(
+    def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
         version = _VERSION.search(model)
-        # Before the third, a form and tools exclude each other.
+        # Before version 3, a response schema and tools exclude each other.
         return not tools or (version is not None and int(version[1]) >= 3)
 
-    def _head(
+    def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
         if options.parallel_tool_calls is False:
             raise ConfigurationError(
-                "gemini models cannot be told to call one tool at a time; leave "
+                "gemini models cannot be limited to one tool call at a time; leave "
                 "parallel_tool_calls out"
             )
-        head: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if options.system:
-            head["systemInstruction"] = {"parts": [{"text": options.system}]}
+            fields["systemInstruction"] = {"parts": [{"text": options.system}]}
         if tools:
-            head["tools"] = [{"functionDeclarations": [_tool(tool) for tool in tools]}]
+            declarations = [
+                without_none(
+                    name=tool.name,
+                    parametersJsonSchema=tool.parameters,
+                    description=tool.description or None,
+                )
+                for tool in tools
+            ]
+            fields["tools"] = [{"functionDeclarations": declarations}]
             if options.tool_choice is not None:
                 mode: dict[str, Any] = {"mode": _MODES.get(options.tool_choice, "ANY")}
                 if options.tool_choice not in _MODES:
                     mode["allowedFunctionNames"] = [options.tool_choice]
-                head["toolConfig"] = {"functionCallingConfig": mode}
-        config = _config(model, options)
+                fields["toolConfig"] = {"functionCallingConfig": mode}
+        config = _generation_config(model, options)
         if config:
-            head["generationConfig"] = config
-        return head
+            fields["generationConfig"] = config
+        return fields
 
-    def _body(
+    def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        contents = transcript.encode(self.name, encode)
+        pieces = transcript.encode(self.name, encode)
         if options.prefill:
-            begun = {"role": "model", "parts": [{"text": options.prefill}]}
-            contents += [b",", encoded(begun)]
-        return "contents", contents
+            prefill = {"role": "model", "parts": [{"text": options.prefill}]}
+            pieces += [b",", json_bytes(prefill)]
+        return "contents", pieces
 
     def is_end(self, event: ServerSentEvent) -> bool:
-        # Arguments are no strings here, and may have such keys too: look twice.
-        data = event.data
-        if 'finishReason"' not in data and 'blockReason"' not in data:
-            return False
-        try:
-            found = [is_last(read(chunks, piece)) for piece in split(data)]
-        except ProtocolError:
-            return False
-        return any(found)
+        return response.is_end(event)
 
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        answer = GeminiReader(draft)
-        for event in stream:
-            if event.data.startswith("["):
-                for piece in split(event.data):
-                    yield from answer.take(piece)
-            else:
-                yield from answer.take(event.data)
-        yield from answer.finish()
+        return response.decode(stream, draft)
 
-    def decode_reply(self, body: bytes) -> Iterator[Event]:
-        answer = GeminiReader()
-        for piece in split(body.strip()):
-            yield from answer.take(piece)
-        yield from answer.finish()
+    def decode_body(self, body: bytes) -> Iterator[Event]:
+        return response.decode_body(body)
 
     def explain(self, error: ProviderError) -> ProviderError:
         if isinstance(error, RequestRejected) and "API_KEY_INVALID" in error.body:
-            return retold(error, AuthenticationFailed)
+            return recast(error, AuthenticationFailed)
         return super().explain(error)
 
 
-def _config(model: str, options: Options) -> dict[str, Any]:
-    config = given(
+# -- options ---------------------------------------------------------------------------
+
+
+def _generation_config(model: str, options: Options) -> dict[str, Any]:
+    config = without_none(
         temperature=options.temperature,
         topP=options.top_p,
         maxOutputTokens=options.max_tokens,
@@ -138,62 +130,51 @@ def _config(model: str, options: Options) -> dict[str, Any]:
     if budget is None and options.effort is not None:
         budget = BUDGETS[options.effort]
         if "pro" in model.lower():
-            budget = max(budget, _LEAST_BUDGET)
+            budget = max(budget, _MIN_BUDGET)
     if budget is not None:
         config["thinkingConfig"] = {"thinkingBudget": budget}
-        if budget:  # an error where there are none to include
+        if budget:  # the provider rejects it where there are no thoughts to include
             config["thinkingConfig"]["includeThoughts"] = True
     if options.output is not None:
         config["responseMimeType"] = "application/json"
-        config["responseJsonSchema"] = described(options.output.schema)
+        config["responseJsonSchema"] = gemini_schema(options.output.schema)
     return config
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    said: dict[str, Any] = {"name": tool.name, "parametersJsonSchema": tool.parameters}
-    if tool.description:
-        said["description"] = tool.description
-    return said
-
-
-#: Newer models reject a call without a signature. This is Google's own word for one
-#: that no Gemini has made.
-_FOREIGN: Final = "skip_thought_signature_validator"
-
-
-_LONGEST_NAME: Final = 64
+# -- turns -----------------------------------------------------------------------------
 
 
 def encode(turn: Turn) -> bytes:
-    """Return a turn as JSON."""
+    """Return a turn as JSON, or several values with commas between them."""
     if isinstance(turn, UserTurn):
-        return encoded({"role": "user", "parts": _user(turn)})
-    return encoded({"role": "model", "parts": _model(turn)})
+        return json_bytes({"role": "user", "parts": _user(turn)})
+    return json_bytes({"role": "model", "parts": _model(turn)})
 
 
 def _user(turn: UserTurn) -> list[dict[str, Any]]:
-    results = []
-    shown: list[Text | Image | File] = []
+    results: list[dict[str, Any]] = []
+    attachments: list[Text | Image | File] = []
     for result in turn.results:
-        named = {**_id(result.call_id), "name": name_of(result, _LONGEST_NAME)}
-        results.append({"functionResponse": {**named, "response": _response(result)}})
-        # Results are values; what is to be seen follows them.
-        shown += [b for b in result.content if isinstance(b, (Image, File))]
-    return results + [_part(block) for block in (*shown, *turn.content)]
+        values = [block.value for block in result.content if isinstance(block, Json)]
+        if len(values) == len(result.content) == 1 and not result.is_error:
+            output = values[0]
+        else:
+            output = "\n".join(map(text_of, result.content)) or "(no output)"
+        function = {
+            **_id(result.call_id),
+            "name": tool_name_of(result, _MAX_NAME),
+            "response": {"error" if result.is_error else "result": output},
+        }
+        results.append({"functionResponse": function})
+        # A result holds values only; images and files follow all of them.
+        attachments += [b for b in result.content if isinstance(b, (Image, File))]
+    return results + [_part(block) for block in (*attachments, *turn.content)]
 
 
 def _id(call_id: str) -> dict[str, str]:
-    # Many models give calls no ids; what stands for them is of no use to the provider.
-    # Any other id may go there, as long as a call and its result have the same.
+    # Many models give calls no ids, and the ones we make up mean nothing to the
+    # provider. It takes any other id that a call and its result share.
     return {} if call_id.startswith("call") else {"id": call_id}
-
-
-def _response(result: ToolResult) -> dict[str, Any]:
-    values = [block.value for block in result.content if isinstance(block, Json)]
-    if len(values) == len(result.content) == 1 and not result.is_error:
-        return {"result": values[0]}
-    text = "\n".join(map(words_of, result.content)) or "(no output)"
-    return {"error": text} if result.is_error else {"result": text}
 
 
 def _part(block: Text | Image | File) -> dict[str, Any]:
@@ -209,41 +190,33 @@ def _model(turn: AssistantTurn) -> list[dict[str, Any]]:
     calls = dict(turn.calls)
     for message in turn.messages:
         is_ours = message.provider == NAME
-        foreign = _FOREIGN
+        foreign_signature = _FOREIGN_SIGNATURE
         for block in message.content:
             if isinstance(block, ToolCall):
-                # Of several with the same id only one has a result.
+                # Of several calls with the same id only one has a result.
                 call = calls.pop(block.call_id, None)
                 if call is not None:
-                    parts.append(_call(call, call.signature if is_ours else foreign))
-                    foreign = ""  # one for all that are called at once
-            elif isinstance(block, ProviderBlock):
-                if block.provider == NAME:
-                    _add_back(parts, block.data)
-            else:
-                parts += _said(block, is_ours=is_ours)
+                    name, arguments = tool_name_of(call, _MAX_NAME), arguments_of(call)
+                    function = {"name": name, "args": arguments}
+                    parts.append({"functionCall": {**_id(call.call_id), **function}})
+                    signature = call.signature if is_ours else foreign_signature
+                    if signature:
+                        parts[-1][SIGNATURE] = signature
+                    foreign_signature = ""  # one for all parallel calls
+            elif not isinstance(block, ProviderBlock):
+                parts += _text(block, is_ours=is_ours)
+            elif block.provider == NAME:
+                if block.data.keys() != {SIGNATURE}:
+                    parts.append(block.data)
+                elif parts:  # the signature of the image before it
+                    parts[-1] = {**parts[-1], **block.data}
     return parts or [{"text": "(nothing)"}]
 
 
-def _call(call: ToolCall, signature: str) -> dict[str, Any]:
-    function = {"name": name_of(call, _LONGEST_NAME), "args": arguments_of(call)}
-    part: dict[str, Any] = {"functionCall": {**_id(call.call_id), **function}}
-    if signature:
-        part[SIGNATURE] = signature
-    return part
-
-
-def _said(block: AssistantBlock, *, is_ours: bool) -> list[dict[str, Any]]:
+def _text(block: AssistantBlock, *, is_ours: bool) -> list[dict[str, Any]]:
     if is_ours and isinstance(block, (Text, Thinking)) and block.signature:
         thought = {"thought": True} if isinstance(block, Thinking) else {}
         return [{"text": block.text, **thought, SIGNATURE: block.signature}]
     if isinstance(block, (Text, Refusal)) and block.text.strip():
         return [{"text": block.text}]
     return [_part(block)] if isinstance(block, Image) else []
-
-
-def _add_back(parts: list[dict[str, Any]], data: dict[str, Any]) -> None:
-    if data.keys() != {SIGNATURE}:
-        parts.append(data)
-    elif parts:  # the note that an image was signed
-        parts[-1] = {**parts[-1], **data}

@@ -1,4 +1,4 @@
-"""Responses in the dialect of Gemini."""
+"""Responses in the dialect of Google's Gemini API."""
 
 from __future__ import annotations
 
@@ -9,32 +9,37 @@ from typing import Any, Final
 import msgspec
 
 from ...events import Event, MessageStarted, UsageUpdated
+from ...exceptions import ProtocolError
 from ...messages import Citation, Image, MessageStop, ProviderBlock, Text, Thinking
+from ...sse import ServerSentEvent
 from ...usage import Usage
-from ..dialect import cut_off, read
+from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
-from ..refusals import error_in_answer
-from ..values import integer
+from ..errors import error_in_response
+from ..json_values import as_integer
 
+#: The dialect's name. Signatures of messages from other dialects are not sent.
+NAME: Final = "gemini"
+#: The field that the provider wants back unchanged.
+SIGNATURE: Final = "thoughtSignature"
 _REFUSALS: Final = (
     *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
     *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 )
-
-
 _STOPS: Final[dict[str, MessageStop]] = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
     **dict.fromkeys(_REFUSALS, "refusal"),
 }
+#: Reasons that mean the same as none.
+_UNSPECIFIED: Final = ("", "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
 
 
-#: Words that stand for having nothing to say.
-_UNSAID: Final = ("", "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
+# -- the wire format -------------------------------------------------------------------
 
 
 class _Wire(msgspec.Struct, rename="camel", gc=False):
-    """What all that comes has in common."""
+    """Base class: fields are in camel case on the wire."""
 
 
 class _FunctionCall(_Wire):
@@ -76,7 +81,7 @@ class _Tokens(_Wire):
 
 
 class GeminiChunk(_Wire):
-    """An answer, or more of one."""
+    """A complete response, or a part of a streamed one."""
 
     candidates: list[_Candidate] | None = None
     prompt_feedback: _Feedback | None = None
@@ -86,70 +91,101 @@ class GeminiChunk(_Wire):
     error: Any = None
 
 
-#: Reads an answer, or more of one.
-chunks: Final = msgspec.json.Decoder(GeminiChunk)
-
-
+_chunks: Final = msgspec.json.Decoder(GeminiChunk)
 _lists: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_untyped: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-_plain: Final = msgspec.json.Decoder(dict[str, Any])
+# -- decoding --------------------------------------------------------------------------
 
 
-def split(data: str | bytes) -> Iterable[bytes]:
-    """Return the answers in *data*: it is one, or a list of some."""
+def is_end(event: ServerSentEvent) -> bool:
+    """Return whether the response is complete with *event*."""
+    data = event.data
+    # Arguments are no strings here, and may have these keys too: take a closer look.
+    if 'finishReason"' not in data and 'blockReason"' not in data:
+        return False
+    try:
+        chunks = [decode_json(_chunks, piece) for piece in _split(data)]
+    except ProtocolError:
+        return False
+    reasons: list[str | None] = []
+    for chunk in chunks:
+        reasons += [c.finish_reason for c in chunk.candidates or () if not c.index]
+        if chunk.prompt_feedback is not None:
+            reasons.append(chunk.prompt_feedback.block_reason)
+    return any(map(_specified, reasons))
+
+
+def decode(
+    stream: Iterable[ServerSentEvent], draft: Draft | None = None
+) -> Iterator[Event]:
+    """Yield our events for those of a streamed response."""
+    reader = _Reader(draft or Draft(NAME))
+    for event in stream:
+        if event.data.startswith("["):
+            for piece in _split(event.data):
+                yield from reader.add(piece)
+        else:
+            yield from reader.add(event.data)
+    yield from reader.finish()
+
+
+def decode_body(body: bytes) -> Iterator[Event]:
+    """Yield our events for a response that is not streamed."""
+    reader = _Reader(Draft(NAME))
+    for piece in _split(body.strip()):
+        yield from reader.add(piece)
+    yield from reader.finish()
+
+
+def _split(data: str | bytes) -> Iterable[bytes]:
+    """Return the chunks in *data*, which is one of them or a list."""
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
-    if raw == b"[DONE]":  # proxies may say it, the provider never does
+    if raw == b"[DONE]":  # proxies may send it, the provider never does
         return ()
     if not raw.startswith(b"["):
         return (raw,)
-    return [bytes(piece) for piece in read(_lists, raw)]
+    return [bytes(piece) for piece in decode_json(_lists, raw)]
 
 
-def _end(word: str | None) -> str:
-    """Return why an answer ends, nothing if *word* does not say so."""
-    return "" if word is None or word in _UNSAID else word
+def _specified(reason: str | None) -> str:
+    """Return *reason*, or nothing if it is unspecified."""
+    return "" if reason is None or reason in _UNSPECIFIED else reason
 
 
-def is_last(chunk: GeminiChunk) -> bool:
-    """Tell whether the answer is complete with *chunk*."""
-    feedback = chunk.prompt_feedback
-    words = [c.finish_reason for c in chunk.candidates or () if not c.index]
-    return any(map(_end, [*words, feedback.block_reason if feedback else ""]))
+class _Reader:
+    """A response that grows with every chunk."""
 
-
-class GeminiReader:
-    """An answer of which there is more with every chunk."""
-
-    def __init__(self, draft: Draft | None = None) -> None:
-        self._draft = draft or Draft(NAME)
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
         self._has_begun = False
         self._tokens: _Tokens | None = None
         self._finish = ""
-        #: What is said in place of the answer, or of the rest of it.
+        #: The provider's text in place of the response, or of the rest of it.
         self._refusal = ""
         self._is_blocked = False
         self._sources: dict[str, Citation] = {}
-        #: The candidates of the chunk with all that is in them, once it takes a look.
-        self._whole: list[Any] | None = None
+        #: The candidates of the chunk with all their fields, once they are needed.
+        self._untyped: list[Any] | None = None
 
-    def take(self, data: str | bytes) -> Iterator[Event]:
-        """Yield what is new with a chunk."""
-        chunk = read(chunks, data)
-        self._whole = None
+    def add(self, data: str | bytes) -> Iterator[Event]:
+        """Yield the events for a chunk."""
+        chunk = decode_json(_chunks, data)
+        self._untyped = None
         if chunk.error:
-            raise error_in_answer(chunk.error)
+            raise error_in_response(chunk.error)
         if not self._has_begun and (chunk.candidates or chunk.prompt_feedback):
             self._has_begun = True
             self._draft.model = chunk.model_version or ""
             yield MessageStarted(self._draft.model, chunk.response_id or "")
         for number, candidate in enumerate(chunk.candidates or ()):
-            if candidate.index:  # others than the first were not asked for
+            if candidate.index:  # the request asks for one candidate
                 continue
             if candidate.content is not None and candidate.content.parts:
                 yield from self._parts(candidate.content.parts, data, number)
             if candidate.finish_reason and not self._is_blocked:
-                self._finish = _end(candidate.finish_reason) or self._finish
+                self._finish = _specified(candidate.finish_reason) or self._finish
                 self._refusal = candidate.finish_message or ""
             if candidate.grounding_metadata:
                 self._sources.update(_sources(candidate.grounding_metadata))
@@ -157,16 +193,16 @@ class GeminiReader:
             self._tokens = chunk.usage_metadata
             self._draft.usage = _usage(self._tokens)
             yield UsageUpdated(self._draft.usage)
-        if chunk.prompt_feedback and _end(chunk.prompt_feedback.block_reason):
+        if chunk.prompt_feedback and _specified(chunk.prompt_feedback.block_reason):
             self._is_blocked = True
-            self._finish = _end(chunk.prompt_feedback.block_reason)
-            words = chunk.prompt_feedback.block_reason_message
-            self._refusal = words or f"The prompt was blocked: {self._finish}"
+            self._finish = _specified(chunk.prompt_feedback.block_reason)
+            message = chunk.prompt_feedback.block_reason_message
+            self._refusal = message or f"The prompt was blocked: {self._finish}"
 
     def finish(self) -> Iterator[Event]:
-        """Yield what there is to say when no more comes."""
+        """Yield the events that complete the response."""
         if not self._finish:
-            raise cut_off()
+            raise stream_broken()
         stop = "refusal" if self._is_blocked else _STOPS.get(self._finish, "other")
         if stop == "refusal" and self._refusal:
             self._draft.refusal(self._refusal)
@@ -183,39 +219,33 @@ class GeminiReader:
     def _parts(
         self, parts: list[_Part], data: str | bytes, candidate: int
     ) -> Iterator[Event]:
-        for number, part in enumerate(parts):
-            if part.function_call is not None:
-                yield from self._call(part.function_call, part.thought_signature)
-            elif part.thought_signature and part.text is not None:
-                yield from self._signed(part, part.text, part.thought_signature)
-            elif part.text:
-                draft = self._draft
-                yield (draft.thinking if part.thought else draft.text)(part.text)
-            elif part.text is None:
-                if self._whole is None:
-                    self._whole = read(_plain, data)["candidates"]
-                self._keep(self._whole[candidate]["content"]["parts"][number])
-
-    def _signed(self, part: _Part, text: str, signature: str) -> Iterator[Event]:
-        # It must go back as the part that it came as: neither joined nor divided.
         draft = self._draft
-        draft.new_block()
-        draft.open(Thinking if part.thought else Text).signature = signature
-        if text:
-            yield draft.thinking(text) if part.thought else draft.text(text)
-        draft.new_block()
+        for number, part in enumerate(parts):
+            text, signature = part.text, part.thought_signature
+            if part.function_call is not None:
+                call, key = part.function_call, len(draft.calls)
+                yield draft.start_call(key, call.id or "", call.name or "")
+                arguments = bytes(call.args).decode("utf-8", "replace")
+                if arguments not in ("", "null"):
+                    yield draft.arguments(key, arguments)
+                draft.sign_call(key, signature or "")
+                yield from draft.ready(key)
+            elif signature and text is not None:
+                # It must be sent back as the same part: neither joined nor divided.
+                draft.new_block()
+                draft.open(Thinking if part.thought else Text).signature = signature
+                if text:
+                    yield draft.thinking(text) if part.thought else draft.text(text)
+                draft.new_block()
+            elif text:
+                yield (draft.thinking if part.thought else draft.text)(text)
+            elif text is None:
+                if self._untyped is None:
+                    self._untyped = decode_json(_untyped, data)["candidates"]
+                self._add_other(self._untyped[candidate]["content"]["parts"][number])
 
-    def _call(self, call: _FunctionCall, signature: str | None) -> Iterator[Event]:
-        draft, key = self._draft, len(self._draft.calls)
-        yield draft.start_call(key, call.id or "", call.name or "")
-        arguments = bytes(call.args).decode("utf-8", "replace")
-        if arguments not in ("", "null"):
-            yield draft.arguments(key, arguments)
-        draft.sign_call(key, signature or "")
-        yield from draft.ready(key)
-
-    def _keep(self, part: dict[str, Any]) -> None:
-        """Add a part that is neither words nor a call."""
+    def _add_other(self, part: dict[str, Any]) -> None:
+        """Add a part that is neither text nor a call."""
         draft, image = self._draft, _image(part)
         signature = {key: part[key] for key in (SIGNATURE,) if part.get(key)}
         if image is not None:
@@ -235,14 +265,14 @@ def _image(part: dict[str, Any]) -> Image | None:
         return None
     try:
         return Image(b64decode(inline["data"], validate=True), str(kind))  # type: ignore[index]
-    except (KeyError, TypeError, ValueError):  # no bytes, or none that can be read
+    except (KeyError, TypeError, ValueError):  # no bytes, or invalid ones
         return None
 
 
 def _sources(metadata: Any) -> Iterator[tuple[str, Citation]]:
-    """Yield what an answer is grounded on, by address."""
-    found = metadata.get("groundingChunks") if isinstance(metadata, dict) else None
-    for chunk in found if isinstance(found, list) else ():
+    """Yield the sources of a response, by URL."""
+    chunks = metadata.get("groundingChunks") if isinstance(metadata, dict) else None
+    for chunk in chunks if isinstance(chunks, list) else ():
         for source in chunk.values() if isinstance(chunk, dict) else ():
             url = source.get("uri") if isinstance(source, dict) else None
             if isinstance(url, str) and url:
@@ -251,19 +281,11 @@ def _sources(metadata: Any) -> Iterator[tuple[str, Citation]]:
 
 
 def _usage(tokens: _Tokens) -> Usage:
-    thoughts = integer(tokens.thoughts_token_count)
+    thoughts = as_integer(tokens.thoughts_token_count)
     return Usage(
-        integer(tokens.prompt_token_count)
-        + integer(tokens.tool_use_prompt_token_count),
-        integer(tokens.candidates_token_count) + thoughts,
-        integer(tokens.cached_content_token_count),
+        as_integer(tokens.prompt_token_count)
+        + as_integer(tokens.tool_use_prompt_token_count),
+        as_integer(tokens.candidates_token_count) + thoughts,
+        as_integer(tokens.cached_content_token_count),
         reasoning_tokens=thoughts,
     )
-
-
-#: The dialect's name; signatures of messages with another are of no use to it.
-NAME: Final = "gemini"
-
-
-#: The field with what the provider wants back unchanged.
-SIGNATURE: Final = "thoughtSignature"

@@ -1,23 +1,25 @@
-"""An answer of Chat Completions, as it is read."""
+"""Responses in the dialect of OpenAI's Chat Completions, and of compatible servers."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from ...events import Event
+from ...events import Event, MessageStarted, UsageUpdated
 from ...exceptions import ProtocolError
 from ...messages import MessageStop, Refusal, Text, Thinking
+from ...sse import ServerSentEvent
 from ...usage import Usage
-from ..dialect import read
+from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
-from ..refusals import error_in_answer
-from ..values import at, dicts, integer, string
+from ..errors import error_in_response
+from ..json_values import as_dicts, as_integer, as_string, get_path
 
+NAME: Final = "openai-chat"
 _STOPS: Final[dict[str, MessageStop]] = {
     "stop": "end_turn",
     "length": "max_tokens",
@@ -26,14 +28,18 @@ _STOPS: Final[dict[str, MessageStop]] = {
     "content_filter": "refusal",
     "": "end_turn",
 }
+#: Half a character, escaped in JSON, which no encoder would write again.
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-# What nearly everybody sends is of these types, and read at once. What is not, is read
-# again with patience, see _patiently().
+# -- the wire format -------------------------------------------------------------------
+
+# Nearly all servers send data of these types, and msgspec decodes it at once. The rest
+# is decoded again by _decode_leniently().
 
 
 class Function(msgspec.Struct):
-    """What is called."""
+    """The name and the arguments of a tool call."""
 
     name: str | None = None
     arguments: Any = None
@@ -59,7 +65,7 @@ class ChoiceDelta(msgspec.Struct):
 
 
 class Choice(msgspec.Struct):
-    """One of the answers; there is but one if no more are asked for."""
+    """One of the alternative messages; the request asks for one."""
 
     index: int | None = None
     delta: ChoiceDelta | None = None
@@ -69,7 +75,7 @@ class Choice(msgspec.Struct):
 
 
 class ChatChunk(msgspec.Struct):
-    """An event of a stream, or an answer that is none."""
+    """An event of a stream, or a complete response."""
 
     id: str | None = None
     model: str | None = None
@@ -79,65 +85,132 @@ class ChatChunk(msgspec.Struct):
 
 
 _chunks: Final = msgspec.json.Decoder(ChatChunk)
-_LONE: Final = re.compile("[\ud800-\udfff]")
 
 
-def read_event(data: str) -> ChatChunk:
-    """Return what an event of a stream says.
+# -- decoding --------------------------------------------------------------------------
 
-    :raises ProtocolError: it is not what a provider should say.
-    """
+
+def is_end(event: ServerSentEvent) -> bool:
+    """Return whether the response is complete with *event*."""
+    # Quotes inside of a string are escaped, so this can only be the key.
+    data = event.data
+    return 'finish_reason":"' in data or 'finish_reason": "' in data or data == "[DONE]"
+
+
+def decode(
+    stream: Iterable[ServerSentEvent], draft: Draft | None = None
+) -> Iterator[Event]:
+    """Yield our events for those of a streamed response."""
+    draft = draft or Draft(NAME)
+    finish, has_begun, is_done = "", False, False
+    calls = _Calls(draft)
+    for event in stream:
+        if event.data == "[DONE]":
+            is_done = True
+            continue
+        chunk = _read_event(event.data)
+        if chunk.error:
+            raise error_in_response(chunk.error)
+        if not has_begun and (chunk.choices or chunk.model):
+            has_begun = True
+            for choice in chunk.choices or ():
+                _raise_for_error(choice)
+            draft.model = chunk.model or ""
+            yield MessageStarted(draft.model, chunk.id or "")
+        for choice in chunk.choices or ():
+            if choice.index:  # the request asks for one choice
+                continue
+            delta = choice.delta
+            if delta is not None:
+                yield from _add_delta(draft, calls, delta)
+            if choice.finish_reason or choice.error:
+                _raise_for_error(choice)
+                finish = choice.finish_reason or finish
+            # Some servers repeat the whole message with every delta.
+            if choice.message and (finish or not (delta and delta.content)):
+                yield from _add_message(draft, calls, choice.message)
+        if chunk.usage:
+            draft.usage = _usage(chunk.usage)
+            yield UsageUpdated(draft.usage)
+    # "[DONE]" alone may follow an incomplete response; but usage comes at its end.
+    if not finish and not (is_done and draft.usage.output_tokens):
+        raise stream_broken()
+    yield from calls.end()
+    yield from draft.finish(_stop_reason(draft, finish), finish)
+
+
+def decode_body(body: bytes) -> Iterator[Event]:
+    """Yield our events for a response that is not streamed."""
+    response = _read(body)
+    if response.error:
+        raise error_in_response(response.error)
+    choice = response.choices[0] if response.choices else Choice()
+    _raise_for_error(choice)
+    draft = Draft(NAME)
+    draft.model = response.model or ""
+    yield MessageStarted(draft.model, response.id or "")
+    if choice.message is None:
+        raise stream_broken()
+    calls = _Calls(draft)
+    yield from _add_message(draft, calls, choice.message)
+    yield from calls.end()
+    if response.usage:
+        draft.usage = _usage(response.usage)
+        yield UsageUpdated(draft.usage)
+    finish = choice.finish_reason or "stop"
+    yield from draft.finish(_stop_reason(draft, finish), finish)
+
+
+def _read_event(data: str) -> ChatChunk:
     try:
         return _chunks.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         if data.strip() in ("", "[DONE]"):
             return ChatChunk()
-        return read_reply(data)
+        return _read(data)
 
 
-def read_reply(data: str | bytes) -> ChatChunk:
-    """Return what an answer says.
+def _read(data: str | bytes) -> ChatChunk:
+    """Return the content of an event or a response.
 
-    :raises ProtocolError: it is not what a provider should say.
+    :raises ProtocolError: it does not have the form that the provider documents.
     """
     try:
-        return read(_chunks, data)
+        return decode_json(_chunks, data)
     except ProtocolError:
-        said = _patiently(data)
-        if said is None:
+        chunk = _decode_leniently(data)
+        if chunk is None:
             raise
-        return said
+        return chunk
 
 
-def _patiently(data: str | bytes) -> ChatChunk | None:
-    """Return what makes sense of *data*, None if nothing does."""
+def _decode_leniently(data: str | bytes) -> ChatChunk | None:
+    """Return the usable fields of *data*, or None if it is no response at all."""
     try:
-        # Half a character, escaped, is JSON to some; nobody could write it again.
         text = json.dumps(json.loads(data), ensure_ascii=False)
-        said = json.loads(_LONE.sub("\ufffd", text))
+        content = json.loads(_LONE_SURROGATE.sub("\ufffd", text))
     except (ValueError, RecursionError):
         return None
-    choices, error = at(said, "choices"), at(said, "error")
-    is_ours = isinstance(said, dict) and isinstance(choices, (list, type(None)))
-    if not is_ours and not error:
+    choices, error = get_path(content, "choices"), get_path(content, "error")
+    is_chunk = isinstance(content, dict) and isinstance(choices, (list, type(None)))
+    if not is_chunk and not error:
         return None
-    usage = at(said, "usage")
+    usage = get_path(content, "usage")
     return ChatChunk(
-        _id(at(said, "id")),
-        string(at(said, "model")),
-        [_choice(choice) for choice in dicts(choices)],
+        _id(get_path(content, "id")),
+        as_string(get_path(content, "model")),
+        [
+            Choice(
+                _index(choice.get("index")),
+                _delta(choice.get("delta")),
+                _delta(choice.get("message")),
+                as_string(choice.get("finish_reason")),
+                choice.get("error"),
+            )
+            for choice in as_dicts(choices)
+        ],
         usage if isinstance(usage, dict) else None,
         error,
-    )
-
-
-def _choice(choice: dict[str, Any]) -> Choice:
-    return Choice(
-        _index(choice.get("index")),
-        _delta(choice.get("delta")),
-        _delta(choice.get("message")),
-        string(choice.get("finish_reason")),
-        choice.get("error"),
     )
 
 
@@ -148,13 +221,13 @@ def _delta(delta: Any) -> ChoiceDelta | None:
         CallDelta(
             _index(d.get("index")), _id(d.get("id")), _function(d.get("function"))
         )
-        for d in dicts(delta.get("tool_calls"))
+        for d in as_dicts(delta.get("tool_calls"))
     ]
     return ChoiceDelta(
         delta.get("content"),
         delta.get("reasoning_content"),
         delta.get("reasoning"),
-        string(delta.get("refusal")),
+        as_string(delta.get("refusal")),
         calls,
         _function(delta.get("function_call")),
     )
@@ -163,12 +236,12 @@ def _delta(delta: Any) -> ChoiceDelta | None:
 def _function(function: Any) -> Function | None:
     if not isinstance(function, dict):
         return None
-    return Function(string(function.get("name")), function.get("arguments"))
+    return Function(as_string(function.get("name")), function.get("arguments"))
 
 
 def _id(value: Any) -> str:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value)[:100] if is_number else string(value)
+    return str(value)[:100] if is_number else as_string(value)
 
 
 def _index(value: Any) -> int | None:
@@ -178,14 +251,14 @@ def _index(value: Any) -> int | None:
     return value if is_number else None
 
 
-# -- words -----------------------------------------------------------------------------
+# -- text ------------------------------------------------------------------------------
 
 
-def more(draft: Draft, calls: Calls, delta: ChoiceDelta) -> Iterator[Event]:
-    """Add what a delta brings."""
+def _add_delta(draft: Draft, calls: _Calls, delta: ChoiceDelta) -> Iterator[Event]:
+    """Add the content of a delta."""
     thinking = delta.reasoning_content or delta.reasoning
     if thinking:
-        text = words_in(delta.reasoning_content) or words_in(delta.reasoning)
+        text = _text_in(delta.reasoning_content) or _text_in(delta.reasoning)
         if text:
             yield draft.thinking(text)
     content = delta.content
@@ -199,56 +272,58 @@ def more(draft: Draft, calls: Calls, delta: ChoiceDelta) -> Iterator[Event]:
         draft.refusal(delta.refusal)
     if delta.tool_calls:
         for call in delta.tool_calls:
-            yield from calls.more(call)
+            yield from calls.add_delta(call)
     elif delta.function_call is not None:
-        yield from calls.more(CallDelta(0, None, delta.function_call))
+        yield from calls.add_delta(CallDelta(0, None, delta.function_call))
 
 
-def rest(draft: Draft, calls: Calls, message: ChoiceDelta) -> Iterator[Event]:
-    """Add what a whole message says that has not come before."""
+def _add_message(draft: Draft, calls: _Calls, message: ChoiceDelta) -> Iterator[Event]:
+    """Add the content of a whole message that no delta has brought."""
     parts = _parts(message.content)
-    thinking = words_in(message.reasoning_content) or words_in(message.reasoning)
+    thinking = _text_in(message.reasoning_content) or _text_in(message.reasoning)
     thinking += "".join(text for kind, text in parts if kind is Thinking)
-    thinking = _new(draft, Thinking, thinking)
+    thinking = _new_text(draft, Thinking, thinking)
     if thinking:
         yield draft.thinking(thinking)
-    text = _new(draft, Text, "".join(text for kind, text in parts if kind is Text))
+    text = "".join(text for kind, text in parts if kind is Text)
+    text = _new_text(draft, Text, text)
     if text:
         yield draft.text(text)
-    refusal = _new(draft, Refusal, message.refusal or "")
+    refusal = _new_text(draft, Refusal, message.refusal or "")
     if refusal:
         draft.refusal(refusal)
     if not calls.have_begun:
-        yield from calls.whole(message)
+        yield from calls.add_whole(message)
 
 
-def _new(draft: Draft, kind: type[Text | Thinking | Refusal], text: str) -> str:
-    """Return what *text* adds to what was said, nothing if it is something else."""
+def _new_text(draft: Draft, kind: type[Text | Thinking | Refusal], text: str) -> str:
+    """Return the part of *text* that follows the draft's; nothing if they differ."""
     if not text:
         return ""
-    open_ = (b for b in draft.blocks if isinstance(b, OpenText) and b.kind is kind)
-    said = "".join("".join(block.pieces) for block in open_)
-    return text[len(said) :] if text.startswith(said) else ""
+    blocks = (b for b in draft.blocks if isinstance(b, OpenText) and b.kind is kind)
+    known = "".join("".join(block.pieces) for block in blocks)
+    return text[len(known) :] if text.startswith(known) else ""
 
 
-def words_in(value: Any) -> str:
-    """Return the words of text that may come in parts, as some imitators send it."""
+def _text_in(value: Any) -> str:
+    """Return a text that may come in parts, as some compatible servers send it."""
     if isinstance(value, str):
         return value
     parts = value if isinstance(value, list) else [value]
     return "".join(
-        part if isinstance(part, str) else string(at(part, "text")) for part in parts
+        part if isinstance(part, str) else as_string(get_path(part, "text"))
+        for part in parts
     )
 
 
 def _parts(content: Any) -> list[tuple[type[Text | Thinking], str]]:
-    """Return the words of content of any form, and what they are."""
+    """Return the texts in content of any form, and their kinds."""
     found: list[tuple[type[Text | Thinking], str]] = []
     for part in content if isinstance(content, list) else [content]:
-        if at(part, "type") == "thinking":
-            found.append((Thinking, words_in(part.get("thinking"))))
+        if get_path(part, "type") == "thinking":
+            found.append((Thinking, _text_in(part.get("thinking"))))
         else:
-            found.append((Text, words_in(part)))
+            found.append((Text, _text_in(part)))
     return [(kind, text) for kind, text in found if text]
 
 
@@ -256,7 +331,7 @@ def _parts(content: Any) -> list[tuple[type[Text | Thinking], str]]:
 
 
 class _Slot:
-    """A tool call that is being written; before it has a name nobody is told."""
+    """A tool call that is still growing. Before it has a name it has no events."""
 
     def __init__(self) -> None:
         self.call_id = ""
@@ -264,24 +339,24 @@ class _Slot:
         self.pieces: list[str] = []
 
 
-class Calls:
-    """The tool calls of an answer, by whatever they go by."""
+class _Calls:
+    """The tool calls of a response, by index or id, or neither: servers differ."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._slots: list[_Slot] = []
-        #: The one that was begun last, by index.
+        #: The latest call of each index.
         self._latest: dict[int, _Slot] = {}
-        #: By index, if they have one, and id.
+        #: The calls by index, or None, and id.
         self._known: dict[tuple[int | None, str], _Slot] = {}
 
     @property
     def have_begun(self) -> bool:
-        """Is there any?"""
+        """True if there is a call."""
         return bool(self._slots)
 
-    def more(self, call: CallDelta) -> Iterator[Event]:
-        """Add what has come of a call."""
+    def add_delta(self, call: CallDelta) -> Iterator[Event]:
+        """Add more of a call."""
         function = call.function or Function()
         slot = self._find(call, function.name or "")
         if slot is None:
@@ -291,8 +366,8 @@ class Calls:
             self._known.setdefault((None, call.id), slot)
         yield from self._write(slot, call.id or "", function)
 
-    def whole(self, message: ChoiceDelta) -> Iterator[Event]:
-        """Add calls that are complete: each is one, whatever it goes by."""
+    def add_whole(self, message: ChoiceDelta) -> Iterator[Event]:
+        """Add complete calls: each is a call of its own, whatever its index or id."""
         calls = message.tool_calls or ()
         if not calls and message.function_call is not None:
             calls = [CallDelta(function=message.function_call)]
@@ -301,13 +376,13 @@ class Calls:
             yield from self._write(slot, call.id or "", call.function or Function())
 
     def end(self) -> Iterator[Event]:
-        """Begin what has never got a name, unless there is nothing in it."""
+        """Start the calls that never got a name, unless they are empty."""
         for slot in self._slots:
             if not slot.name and "".join(slot.pieces).strip():
                 yield from self._write(slot, "", Function("unnamed"))
 
     def _find(self, call: CallDelta, name: str) -> _Slot | None:
-        """Return what *call* goes on with, None if it is new."""
+        """Return the call that *call* is more of, or None if it is a new one."""
         if call.id:
             known = self._known.get((call.index, call.id))
             if known is not None:
@@ -317,7 +392,7 @@ class Calls:
             is_new = call.id or (name and last is not None and last.name)
             return None if is_new else last
         slot = self._latest.get(call.index)
-        # Some give every call the same index.
+        # Some servers give every call the same index.
         is_other = slot is not None and slot.call_id and call.id and name
         return None if is_other else slot
 
@@ -330,7 +405,9 @@ class Calls:
 
     def _write(self, slot: _Slot, call_id: str, function: Function) -> Iterator[Event]:
         slot.call_id = slot.call_id or call_id
-        text = _text_of(function.arguments)
+        text = function.arguments or ""
+        if not isinstance(text, str):  # some servers send an object
+            text = msgspec.json.encode(text).decode()
         if not slot.name:
             slot.pieces.append(text)
             if not function.name:
@@ -342,45 +419,33 @@ class Calls:
             yield self._draft.arguments(slot, text)
 
 
-def _text_of(arguments: Any) -> str:
-    """Return arguments as text; some are sent whole, and not as that."""
-    if isinstance(arguments, str):
-        return arguments
-    return msgspec.json.encode(arguments).decode() if arguments else ""
-
-
 # -- the end ---------------------------------------------------------------------------
 
 
-def check(choice: Choice) -> None:
-    """Let nothing pass that is an error in place of an answer.
-
-    :raises ProviderError: it is one.
-    """
+def _raise_for_error(choice: Choice) -> None:
+    """Raise the error that a server sent in place of a message."""
     if choice.error or choice.finish_reason == "error":
-        raise error_in_answer(choice.error or "without a word")
+        raise error_in_response(choice.error or "no message")
 
 
-def stop_reason(draft: Draft, finish: str) -> MessageStop:
-    """Return our word for why it stopped."""
+def _stop_reason(draft: Draft, finish: str) -> MessageStop:
     stop = _STOPS.get(finish, "other")
     if stop not in ("end_turn", "other"):
         return stop
-    # Some say "stop", or a word of their own, though there are calls, or no answer.
+    # Some servers report "stop", or a value of their own, for calls and refusals too.
     if draft.has_calls:
         return "tool_calls"
-    words = (block for block in draft.blocks if isinstance(block, OpenText))
-    is_refused = any(block.kind is Refusal for block in words)
+    texts = (block for block in draft.blocks if isinstance(block, OpenText))
+    is_refused = any(block.kind is Refusal for block in texts)
     return "refusal" if is_refused else stop
 
 
-def usage_of(usage: dict[str, Any]) -> Usage:
-    """Return what was used, in our words."""
-    cached = at(usage, "prompt_tokens_details", "cached_tokens")
-    reasoning = at(usage, "completion_tokens_details", "reasoning_tokens")
+def _usage(usage: dict[str, Any]) -> Usage:
+    cached = get_path(usage, "prompt_tokens_details", "cached_tokens")
+    reasoning = get_path(usage, "completion_tokens_details", "reasoning_tokens")
     return Usage(
-        integer(usage.get("prompt_tokens")),
-        integer(usage.get("completion_tokens")),
-        integer(cached),
-        reasoning_tokens=integer(reasoning),
+        as_integer(usage.get("prompt_tokens")),
+        as_integer(usage.get("completion_tokens")),
+        as_integer(cached),
+        reasoning_tokens=as_integer(reasoning),
     )

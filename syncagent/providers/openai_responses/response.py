@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -9,30 +10,33 @@ import msgspec
 
 from ...events import Event, MessageStarted, TextDelta, ThinkingDelta, UsageUpdated
 from ...messages import Citation, MessageStop, ProviderBlock, Refusal, Text, Thinking
+from ...sse import ServerSentEvent
 from ...usage import Usage
-from ..dialect import cut_off, read
+from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
-from ..refusals import error_in_answer
-from ..values import at, dicts, integer, string
+from ..errors import error_in_response
+from ..json_values import as_dicts, as_integer, as_string, get_path
 
 _Data = dict[str, Any]
+_Kind = type[Text | Thinking | Refusal]
 
-
-_Words = type[Text | Thinking | Refusal]
-
-
+#: The dialect's name. Reasoning of messages from other dialects is not sent.
+NAME: Final = "openai-responses"
 _STOPS: Final[dict[object, MessageStop]] = {
     "max_output_tokens": "max_tokens",
     "content_filter": "refusal",
 }
+#: The events that a response can end with.
+_ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
+# Quotes inside of a string are escaped, so this can only be the key.
+_END: Final = re.compile(r'"type"\s*:\s*"response\.(?:completed|incomplete|failed)"')
 
 
-#: The events that an answer can end with.
-ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
+# -- the wire format -------------------------------------------------------------------
 
 
 class ResponsesEvent(msgspec.Struct):
-    """An event or a response; what is unknown in it is no reason to break off."""
+    """An event, or a complete response. Fields are checked where they are used."""
 
     type: Any = None
     delta: Any = None
@@ -54,137 +58,174 @@ class ResponsesEvent(msgspec.Struct):
     message: Any = None
 
 
-#: Reads an event, or a whole response.
-said_in: Final = msgspec.json.Decoder(ResponsesEvent)
-
-
-_MESSAGE: Final = {"type": "message"}
-
-
+_events: Final = msgspec.json.Decoder(ResponsesEvent)
 _responses: Final = msgspec.json.Decoder(ResponsesEvent | None)
 
 
+# -- decoding --------------------------------------------------------------------------
+
+
+def is_end(event: ServerSentEvent) -> bool:
+    """Return whether the response is complete with *event*."""
+    return event.event in _ENDS or _END.search(event.data) is not None
+
+
+def decode(
+    stream: Iterable[ServerSentEvent], draft: Draft | None = None
+) -> Iterator[Event]:
+    """Yield our events for those of a streamed response."""
+    reader = _Reader(draft or Draft(NAME))
+    for sse in stream:
+        if sse.data == "[DONE]":  # some compatible servers send it
+            continue
+        event = decode_json(_events, sse.data)
+        kind = event.type if isinstance(event.type, str) else sse.event
+        if kind == "response.output_text.delta" and reader.has_begun:
+            yield from reader.text(event)
+            continue
+        if kind == "error" or event.error:
+            error = {"code": event.code, "message": event.message}
+            raise error_in_response(event.error or error)
+        yield from reader.add(kind, event)
+        if kind in _ENDS:
+            return
+    raise stream_broken()
+
+
+def decode_body(body: bytes) -> Iterator[Event]:
+    """Yield our events for a response that is not streamed."""
+    response, reader = decode_json(_events, body), _Reader(Draft(NAME))
+    if response.error:
+        raise error_in_response(response.error)
+    if not isinstance(response.output, list):
+        raise stream_broken()
+    yield from reader.begin(response)
+    yield from reader.finish(response, response.status or "completed")
+
+
 class _Item:
-    """One item of an answer, as far as it has come."""
+    """One item of a response, as far as it has arrived."""
 
     def __init__(self, index: int, data: _Data) -> None:
         self.index = index
-        self.kind = string(data.get("type"))
-        self.call_id = string(data.get("call_id"))
+        self.kind = as_string(data.get("type"))
+        self.call_id = as_string(data.get("call_id"))
         self.is_done = False
-        #: What the draft has of it, and those that are words by their parts.
+        #: Its blocks in the draft.
         self.blocks: list[Any] = []
-        self.words: dict[int, OpenText] = {}
-        #: Which part of the thinking comes.
-        self.thought: object = None
+        #: Those of them that are text, by the number of the part.
+        self.texts: dict[int, OpenText] = {}
+        #: The part of the thinking that arrives at the moment.
+        self.thinking_part: object = None
 
     def is_same(self, data: _Data) -> bool:
-        """Can it be the item that *data* is of?"""
+        """Return whether *data* can be of this item."""
         if self.kind != data.get("type"):
             return False
         return not self.call_id or data.get("call_id") in (None, "", self.call_id)
 
 
-class ResponsesReader:
-    """Collect the items of an answer, and say them in events."""
+class _Reader:
+    """Collect the items of a response, and make our events of them."""
 
-    def __init__(self, draft: Draft | None = None) -> None:
-        self.draft = draft or Draft(NAME)
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
         self.has_begun = False
         self.items: list[_Item] = []
-        #: Which of them an index means now; some hosts use one again.
+        #: The current item of each index; some servers use an index again.
         self.slots: dict[int, _Item] = {}
 
     def begin(self, response: ResponsesEvent) -> Iterator[Event]:
-        """Say who answers."""
+        """Yield the first event."""
         self.has_begun = True
-        self.draft.model = string(response.model)
-        yield MessageStarted(self.draft.model, string(response.id))
+        self.draft.model = as_string(response.model)
+        yield MessageStarted(self.draft.model, as_string(response.id))
 
-    def take(self, kind: str, said: ResponsesEvent) -> Iterator[Event]:
-        """Say what is new with an event of any kind."""
+    def add(self, kind: str, event: ResponsesEvent) -> Iterator[Event]:
+        """Yield our events for an event of any kind."""
         if not kind.startswith("response."):
             return
-        response = read(_responses, said.response) or ResponsesEvent()
+        response = decode_json(_responses, event.response) or ResponsesEvent()
         if not self.has_begun and kind != "response.failed":
             yield from self.begin(response)
-        if kind in ENDS:
+        if kind in _ENDS:
             is_worse = response.status in ("incomplete", "failed")
-            told = response.status if is_worse else kind.removeprefix("response.")
-            yield from self.finish(response, told)
-        elif kind in _TAKES:
-            yield from _TAKES[kind](self, said)
+            status = response.status if is_worse else kind.removeprefix("response.")
+            yield from self.finish(response, status)
+        elif kind in _HANDLERS:
+            yield from _HANDLERS[kind](self, event)
 
-    def text(self, said: ResponsesEvent) -> Iterable[Event]:
-        """Add words."""
-        if delta := string(said.delta):
-            item = self._item(said.output_index, _MESSAGE)
-            self._words(item, said.content_index, Text).add(delta)
+    def text(self, event: ResponsesEvent) -> Iterable[Event]:
+        """Add text."""
+        if delta := as_string(event.delta):
+            item = self._item(event.output_index, {"type": "message"})
+            self._text_block(item, event.content_index, Text).add(delta)
         return (TextDelta(delta),) if delta else ()
 
-    def aside(self, said: ResponsesEvent) -> Iterable[Event]:
-        """Add what has no event of ours: a refusal, a citation."""
-        item = self._item(said.output_index, _MESSAGE)
-        kind = Refusal if said.annotation is None else Text
-        words = self._words(item, said.content_index, kind)
-        words.add(string(said.delta))
-        words.citations += _citations([said.annotation])
+    def refusal_or_citation(self, event: ResponsesEvent) -> Iterable[Event]:
+        """Add a refusal or a citation; we have no events for them."""
+        item = self._item(event.output_index, {"type": "message"})
+        kind = Refusal if event.annotation is None else Text
+        block = self._text_block(item, event.content_index, kind)
+        block.add(as_string(event.delta))
+        block.citations += _citations([event.annotation])
         return ()
 
-    def thinking(self, said: ResponsesEvent) -> Iterator[Event]:
+    def thinking(self, event: ResponsesEvent) -> Iterator[Event]:
         """Add thinking."""
-        item = self._item(said.output_index, {"type": "reasoning"})
-        words = self._words(item, 0, Thinking)
-        part = (said.summary_index, said.content_index)
-        if delta := string(said.delta):
-            is_next = bool(words.pieces) and part != item.thought
-            item.thought = part
-            words.add(delta := "\n\n" * is_next + delta)
+        item = self._item(event.output_index, {"type": "reasoning"})
+        block = self._text_block(item, 0, Thinking)
+        part = (event.summary_index, event.content_index)
+        if delta := as_string(event.delta):
+            is_next = bool(block.pieces) and part != item.thinking_part
+            item.thinking_part = part
+            block.add(delta := "\n\n" * is_next + delta)
             yield ThinkingDelta(delta)
 
-    def arguments(self, said: ResponsesEvent) -> Iterator[Event]:
-        """Add to the arguments of a call, or have all of them."""
-        item = self._item(said.output_index, {"type": "function_call"})
-        # Without a name they have to wait for the whole item, which has them, too.
+    def arguments(self, event: ResponsesEvent) -> Iterator[Event]:
+        """Add to the arguments of a call, or complete them."""
+        item = self._item(event.output_index, {"type": "function_call"})
+        # Before the call has a name they wait: the complete item has them, too.
         if self.draft.has_call(item) and not item.is_done:
-            if delta := string(said.delta):
+            if delta := as_string(event.delta):
                 yield self.draft.arguments(item, delta)
-            yield from self._rest_of_call(item, said.arguments)
+            yield from self._complete_arguments(item, event.arguments)
 
-    def added(self, said: ResponsesEvent) -> Iterator[Event]:
-        """Begin an item."""
-        data = said.item if isinstance(said.item, dict) else {}
-        item = self._item(said.output_index, data, is_new=True)
+    def added(self, event: ResponsesEvent) -> Iterator[Event]:
+        """Start an item."""
+        data = event.item if isinstance(event.item, dict) else {}
+        item = self._item(event.output_index, data, is_new=True)
         if item.kind == "function_call" and not self.draft.has_call(item):
             yield self._start(item, data)
 
-    def done(self, said: ResponsesEvent) -> Iterator[Event]:
+    def done(self, event: ResponsesEvent) -> Iterator[Event]:
         """End an item."""
-        data = said.item if isinstance(said.item, dict) else {}
-        yield from self._complete(self._item(said.output_index, data), data)
+        data = event.item if isinstance(event.item, dict) else {}
+        yield from self._complete(self._item(event.output_index, data), data)
 
     def finish(self, response: ResponsesEvent, status: object) -> Iterator[Event]:
-        """Say what has not come yet, and that this is all."""
+        """Yield the events that complete the response."""
         if status == "failed" or response.error:
-            raise error_in_answer(response.error or {})
+            raise error_in_response(response.error or {})
         if status not in ("completed", "incomplete"):
-            raise cut_off()
+            raise stream_broken()
         draft = self.draft
-        draft.model = draft.model or string(response.model)
-        yield from self._rest(dicts(response.output))
+        draft.model = draft.model or as_string(response.model)
+        yield from self._add_output(as_dicts(response.output))
         if isinstance(response.usage, dict):
             draft.usage = _usage(response.usage)
             yield UsageUpdated(draft.usage)
         stop: MessageStop = "tool_calls" if draft.has_calls else "end_turn"
         if status == "incomplete":
-            why = at(response.incomplete_details, "reason")
-            stop = _STOPS.get(string(why), "other")
-        if any(map(_is_refusal, draft.blocks)):
+            reason = get_path(response.incomplete_details, "reason")
+            stop = _STOPS.get(as_string(reason), "other")
+        texts = (block for block in draft.blocks if isinstance(block, OpenText))
+        if any(block.kind is Refusal and any(block.pieces) for block in texts):
             stop = "refusal"
         yield from draft.finish(stop, str(status))
 
     def _item(self, index: Any, data: _Data, *, is_new: bool = False) -> _Item:
-        """Return the item that goes by *index*, a new one if *data* is of another."""
+        """Return the item at *index*, or a new one if *data* is of another."""
         if not isinstance(index, int):
             index = self.items[-1].index + is_new if self.items else 0
         item = self.slots.get(index)
@@ -193,27 +234,27 @@ class ResponsesReader:
             self.items.append(item)
         return item
 
-    def _words(self, item: _Item, part: Any, kind: _Words) -> OpenText:
-        """Return what a part of an item says so far."""
+    def _text_block(self, item: _Item, part: Any, kind: _Kind) -> OpenText:
+        """Return the growing text of a part of an item."""
         part = part if isinstance(part, int) else 0
-        words = item.words.get(part)
-        if words is None or words.kind is not kind:
+        block = item.texts.get(part)
+        if block is None or block.kind is not kind:
             self.draft.new_block()
-            words = item.words[part] = self.draft.open(kind)
-            item.blocks.append(words)
-        return words
+            block = item.texts[part] = self.draft.open(kind)
+            item.blocks.append(block)
+        return block
 
     def _start(self, item: _Item, data: _Data) -> Event:
-        item.call_id = item.call_id or string(data.get("call_id"))
-        started = self.draft.start_call(item, item.call_id, string(data.get("name")))
+        item.call_id = item.call_id or as_string(data.get("call_id"))
+        started = self.draft.start_call(item, item.call_id, as_string(data.get("name")))
         item.blocks.append(self.draft.calls[item])
         return started
 
-    def _rest(self, output: list[_Data]) -> Iterator[Event]:
-        """Say what the whole *output* has and no event brought, in its place."""
+    def _add_output(self, output: list[_Data]) -> Iterator[Event]:
+        """Add what the complete *output* has and no event brought, in its place."""
         found: dict[int, _Item] = {}
         free = dict.fromkeys(self.items)
-        for is_strict in (True, False):  # indexes of some hosts are not to be trusted
+        for is_strict in (True, False):  # some servers send wrong indexes
             for index, data in enumerate(output):
                 for item in () if index in found else free:
                     if item.is_same(data) and (item.index == index or not is_strict):
@@ -224,106 +265,98 @@ class ResponsesReader:
         for index, data in enumerate(output):
             found[index] = found.get(index) or self._item(index, data)
             yield from self._complete(found[index], data)
-        told = [*free, *(found[index] for index in range(len(output)))]
-        self.draft.blocks = [block for item in told for block in item.blocks]
+        items = [*free, *(found[index] for index in range(len(output)))]
+        self.draft.blocks = [block for item in items for block in item.blocks]
 
     def _complete(self, item: _Item, data: _Data) -> Iterator[Event]:
-        """Say what is still to be said of an item, which is *data* as a whole."""
+        """Add what is missing of an item; *data* is the complete one."""
         if item.is_done or not item.kind:
             return
         item.is_done = True
         if item.kind == "message":
-            yield from self._rest_of_message(item, data)
+            yield from self._complete_message(item, data)
         elif item.kind == "function_call":
             if not self.draft.has_call(item):
                 yield self._start(item, data)
-            yield from self._rest_of_call(item, data.get("arguments"))
+            yield from self._complete_arguments(item, data.get("arguments"))
             yield from self.draft.ready(item)
         else:
             if item.kind == "reasoning":
-                parts = [*dicts(data.get("summary")), *dicts(data.get("content"))]
-                texts = filter(None, (string(part.get("text")) for part in parts))
-                rest = _rest(self._words(item, 0, Thinking), "\n\n".join(texts))
-                yield from [ThinkingDelta(rest)] if rest else ()
-            block = ProviderBlock(NAME, data)
-            self.draft.add(block)
-            item.blocks.append(block)
+                parts = [*as_dicts(data.get("summary")), *as_dicts(data.get("content"))]
+                texts = filter(None, (as_string(part.get("text")) for part in parts))
+                block = self._text_block(item, 0, Thinking)
+                if rest := _add_rest(block, "\n\n".join(texts)):
+                    yield ThinkingDelta(rest)
+            own = ProviderBlock(NAME, data)
+            self.draft.add(own)
+            item.blocks.append(own)
 
-    def _rest_of_message(self, item: _Item, data: _Data) -> Iterator[Event]:
-        for number, part in enumerate(dicts(data.get("content"))):
+    def _complete_message(self, item: _Item, data: _Data) -> Iterator[Event]:
+        for number, part in enumerate(as_dicts(data.get("content"))):
             if part.get("type") == "refusal":
-                words = self._words(item, number, Refusal)
-                _rest(words, string(part.get("refusal")))
+                block = self._text_block(item, number, Refusal)
+                _add_rest(block, as_string(part.get("refusal")))
             elif part.get("type") == "output_text":
-                words = self._words(item, number, Text)
-                if rest := _rest(words, string(part.get("text"))):
+                block = self._text_block(item, number, Text)
+                if rest := _add_rest(block, as_string(part.get("text"))):
                     yield TextDelta(rest)
-                words.citations = _citations(part.get("annotations")) or words.citations
-        for words in item.words.values():
-            if words.kind is Text and any(words.pieces):
-                words.signature = string(data.get("phase"))
+                block.citations = _citations(part.get("annotations")) or block.citations
+        for block in item.texts.values():
+            if block.kind is Text and any(block.pieces):
+                block.signature = as_string(data.get("phase"))
 
-    def _rest_of_call(self, item: _Item, arguments: Any) -> Iterator[Event]:
-        if isinstance(arguments, dict):  # sent whole, and not as text
+    def _complete_arguments(self, item: _Item, arguments: Any) -> Iterator[Event]:
+        if isinstance(arguments, dict):  # some servers send an object
             arguments = msgspec.json.encode(arguments).decode()
-        whole = string(arguments).strip()
-        if not whole:  # a delta alone: to join all before it each time takes too long
+        whole = as_string(arguments).strip()
+        if not whole:  # joining all pieces for every delta would take too long
             return
-        come = "".join(self.draft.calls[item].pieces)
-        if not whole.startswith(come):
+        known = "".join(self.draft.calls[item].pieces)
+        if not whole.startswith(known):
             self.draft.set_arguments(item, whole)
-        elif len(whole) > len(come):
-            yield self.draft.arguments(item, whole[len(come) :])
+        elif len(whole) > len(known):
+            yield self.draft.arguments(item, whole[len(known) :])
 
 
-_TAKES: Final[
-    dict[str, Callable[[ResponsesReader, ResponsesEvent], Iterable[Event]]]
-] = {
-    "response.output_item.added": ResponsesReader.added,
-    "response.output_item.done": ResponsesReader.done,
-    "response.output_text.delta": ResponsesReader.text,
-    "response.output_text.annotation.added": ResponsesReader.aside,
-    "response.refusal.delta": ResponsesReader.aside,
-    "response.reasoning_summary_text.delta": ResponsesReader.thinking,
-    "response.reasoning_text.delta": ResponsesReader.thinking,
-    "response.function_call_arguments.delta": ResponsesReader.arguments,
-    "response.function_call_arguments.done": ResponsesReader.arguments,
+_HANDLERS: Final[dict[str, Callable[[_Reader, ResponsesEvent], Iterable[Event]]]] = {
+    "response.output_item.added": _Reader.added,
+    "response.output_item.done": _Reader.done,
+    "response.output_text.delta": _Reader.text,
+    "response.output_text.annotation.added": _Reader.refusal_or_citation,
+    "response.refusal.delta": _Reader.refusal_or_citation,
+    "response.reasoning_summary_text.delta": _Reader.thinking,
+    "response.reasoning_text.delta": _Reader.thinking,
+    "response.function_call_arguments.delta": _Reader.arguments,
+    "response.function_call_arguments.done": _Reader.arguments,
 }
 
 
-def _rest(words: OpenText, whole: str) -> str:
-    """Add what has not come of *whole*, and return it; nothing if others have come."""
-    come = "".join(words.pieces)
-    rest = whole[len(come) :] if whole.startswith(come) else ""
-    words.add(rest)
+def _add_rest(block: OpenText, whole: str) -> str:
+    """Add the missing end of *whole* and return it; nothing if the texts differ."""
+    known = "".join(block.pieces)
+    rest = whole[len(known) :] if whole.startswith(known) else ""
+    block.add(rest)
     return rest
 
 
-def _is_refusal(block: object) -> bool:
-    if not isinstance(block, OpenText) or block.kind is not Refusal:
-        return False
-    return any(block.pieces)
-
-
 def _citations(annotations: Any) -> list[Citation]:
-    return [_citation(data) for data in dicts(annotations)]
-
-
-def _citation(data: _Data) -> Citation:
-    title = string(data.get("title") or data.get("filename"))
-    return Citation("", title, string(data.get("url")), data)
+    return [
+        Citation(
+            "",
+            as_string(data.get("title") or data.get("filename")),
+            as_string(data.get("url")),
+            data,
+        )
+        for data in as_dicts(annotations)
+    ]
 
 
 def _usage(usage: _Data) -> Usage:
-    cached = at(usage, "input_tokens_details", "cached_tokens")
-    reasoning = at(usage, "output_tokens_details", "reasoning_tokens")
+    cached = get_path(usage, "input_tokens_details", "cached_tokens")
+    reasoning = get_path(usage, "output_tokens_details", "reasoning_tokens")
     return Usage(
-        integer(usage.get("input_tokens")),
-        integer(usage.get("output_tokens")),
-        integer(cached),
-        reasoning_tokens=integer(reasoning),
+        as_integer(usage.get("input_tokens")),
+        as_integer(usage.get("output_tokens")),
+        as_integer(cached),
+        reasoning_tokens=as_integer(reasoning),
     )
-
-
-#: The dialect's name; reasoning of messages with another is of no use to it.
-NAME: Final = "openai-responses"

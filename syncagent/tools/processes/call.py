@@ -1,9 +1,10 @@
-"""Call a function in a worker process, which a cancel can kill.
+"""Call a function, or a tool, in a worker process that a cancel can kill.
 
 A worker makes one call at a time and is then kept for the next. Its module globals, its
-signal handlers and its environment (that of the moment when it was started) live on;
-the working directory and ``sys.path`` are the caller's each time. :func:`close_idle`
-ends those that wait, so that the next calls begin in new ones.
+signal handlers and its environment, copied when it was started, survive from call to
+call; the working directory and ``sys.path`` are the caller's each time.
+:func:`~syncagent.tools.processes.pool.close_idle` ends idle workers, so that the next
+calls start in new ones.
 """
 
 from __future__ import annotations
@@ -38,11 +39,14 @@ __all__ = [
 ]
 
 
+# -- errors ------------------------------------------------------------------------
+
+
 class WorkerKilled(Exception):
     """A cancel killed the worker process that ran a function.
 
     :param name: of the function.
-    :param started: had the call been sent? If not, nothing has happened.
+    :param started: true if the call was sent; if not, the call had no effects.
     """
 
     def __init__(self, name: str, started: bool) -> None:
@@ -55,7 +59,7 @@ class WorkerKilled(Exception):
 
 
 class WorkerDied(Exception):
-    """A worker process ended in the middle of a call, and not by us.
+    """A worker process ended by itself in the middle of a call.
 
     :param name: of the function.
     :param returncode: the exit status, or minus the number of a signal.
@@ -75,10 +79,10 @@ class WorkerDied(Exception):
 
 
 class RemoteError(Exception):
-    """A function in a worker process raised something that cannot be sent as it is.
+    """A function in a worker process raised an exception that cannot be unpickled.
 
-    :param type_name: the exception's class.
-    :param message: what it said.
+    :param type_name: the name of the exception's class.
+    :param message: its message.
     """
 
     def __init__(self, type_name: str, message: str) -> None:
@@ -91,66 +95,65 @@ class RemoteError(Exception):
 
 
 class _RemoteTraceback(Exception):
-    """Where an exception of a worker process came from; shown as its cause."""
+    """The traceback from a worker process; shown as the cause of its exception."""
 
     def __str__(self) -> str:
         return f'\n"""\n{self.args[0]}"""'
 
 
+# -- finding the function ----------------------------------------------------------
+
+
 class Target(msgspec.Struct, frozen=True):
-    """How a worker process finds what it is to call."""
+    """A callable as a worker process finds it."""
 
     #: For messages.
     name: str
-    #: Module and qualified name, or nothing.
+    #: Module and qualified name, if it is found by name.
     place: tuple[str, str] | None = None
-    #: The callable itself, if it is not found by name.
+    #: The callable itself, if it is not.
     pickled: bytes = b""
 
 
 def find_target(function: Callable[..., Any]) -> Target:
-    """Return how a worker process finds *function*.
+    """Return *function* as a worker process finds it.
 
-    Functions are found by module and name; if what stands there has an attribute
+    Functions are found by module and name; if the object found has an attribute
     ``function``, as a tool has, that is called. Other callables are pickled.
 
     :raises ConfigurationError: a worker cannot find it.
     """
     if not callable(function):
-        raise ConfigurationError(f"only what can be called is; got {function!r}")
+        raise ConfigurationError(f"a worker calls functions; got {function!r}")
     qualname = getattr(function, "__qualname__", type(function).__qualname__)
     module = getattr(function, "__module__", None)
     name = f"{module}.{qualname}"
     if isinstance(function, types.FunctionType):
-        _check_name(name, module, qualname)
+        if "<" in qualname or not module:
+            raise ConfigurationError(
+                f"a worker process cannot import {name}; move it to the top level of a "
+                "module, or use isolation='thread'"
+            )
+        if module == "__main__" and not _main_data():
+            raise ConfigurationError(
+                f"a worker process cannot import {name}, which was defined "
+                "interactively; put it into a file, or use isolation='thread'"
+            )
         return Target(name, (str(module).replace("__mp_main__", "__main__"), qualname))
     try:
         return Target(name, None, pickle.dumps(function, pickle.HIGHEST_PROTOCOL))
     except Exception as error:
         raise ConfigurationError(
-            f"{name} cannot be sent to a worker process ({error}); use a function at "
-            "the top level of a module, or isolation='thread'"
+            f"{name} cannot be pickled for a worker process ({error}); use a function "
+            "at the top level of a module, or isolation='thread'"
         ) from error
 
 
-def _check_name(name: str, module: str | None, qualname: str) -> None:
-    if "<" in qualname or not module:
-        raise ConfigurationError(
-            f"{name} cannot be found by name in a worker process; move it to the top "
-            "level of a module, or use isolation='thread'"
-        )
-    if module == "__main__" and not _main_data():
-        raise ConfigurationError(
-            f"{name} was typed in, and a worker process cannot import that; put it "
-            "into a file, or use isolation='thread'"
-        )
-
-
 def _main_data() -> dict[str, Any]:
-    """Return how another process imports the main script, nothing if it cannot.
+    """Return how another process imports the main script, empty if it cannot.
 
-    As :func:`multiprocessing.spawn.get_preparation_data` does; but that one decides the
-    start method of the program for good.
+    The same as :func:`multiprocessing.spawn.get_preparation_data`, which would also fix
+    the start method of the program.
     """
     main = sys.modules["__main__"]
     name = getattr(main.__spec__, "name", None)
@@ -162,6 +165,9 @@ def _main_data() -> dict[str, Any]:
     return {"init_main_from_path": os.path.abspath(path)}
 
 
+# -- one call ----------------------------------------------------------------------
+
+
 def call(
     target: Target,
     args: tuple[Any, ...],
@@ -171,56 +177,54 @@ def call(
     kill_on: Sequence[CancelToken],
     serve: Callable[[str, Any], Any],
 ) -> Any:
-    """Call a function in a worker process, and return or raise what it does.
+    """Call a function in a worker process; return its result or raise its exception.
 
-    An exception has the worker's traceback as its cause. It is of the same type if that
-    can be pickled, else it is a :exc:`RemoteError`.
+    The cause of an exception is the worker's traceback. An exception that cannot be
+    pickled is raised as a :exc:`RemoteError`.
 
     Cancellation: of a token in *kill_on* kills the worker's process group at once.
 
-    :param context: for a :class:`~syncagent.tools.context.ToolContext` in the worker,
-        which is given under the name ``context["parameter"]``.
-    :param kill_on: whose cancel stops it.
+    :param context: the data of a :class:`~syncagent.tools.context.ToolContext` in the
+        worker, which is passed as the argument ``context["parameter"]``.
+    :param kill_on: tokens whose cancel kills the worker.
     :param serve: called on this thread with ``"progress"`` and a value, or with
-        ``"ask"`` and a question, to which it returns the answer.
-    :raises ConfigurationError: the worker cannot find the function or an argument.
+        ``"ask"`` and a question; then it returns the answer.
+    :raises ConfigurationError: the worker cannot import the function or an argument.
     :raises TypeError: an argument, or the result, cannot be pickled.
-    :raises WorkerDied: it ended by itself in the middle of the call.
-    :raises WorkerKilled: a cancel killed it.
+    :raises WorkerDied: the worker ended by itself in the middle of the call.
+    :raises WorkerKilled: a cancel killed the worker.
     """
-    _check_place(target)
-    body = _pack(target, "arguments", (args, kwargs, context))
+    check_system()
+    if worker.is_preparing():
+        raise ConfigurationError(
+            f"{target.name} was called while a worker process imports its module; put "
+            "the code that starts the program under "
+            'if __name__ == "__main__"'
+        )
+    body = _pack(target, "the arguments", (args, kwargs, context))
     if any(token.cancelled for token in kill_on):
         raise WorkerKilled(target.name, started=False)
     while True:
         leased, is_new = pool.current.lease()
         try:
-            request = _request(target, leased.news(sys.path), body)
-            done = leased.exchange(request, kill_on, _reply_by(target, serve))
-            outcome = None if done.frame is None else _read(target, *done.frame)
+            packed = _pack_call(target, leased.path_update(sys.path), body)
+            end = leased.call(packed, kill_on, _serving(target, serve))
+            result = None if end.frame is None else _read_result(target, *end.frame)
         except BaseException:
             finish_despite_signals(leased.end)
             raise
-        if outcome is None or done.was_killed:
+        if result is None or end.was_killed:
             finish_despite_signals(leased.end)
         else:
             pool.current.give_back(leased)
-        if outcome is not None:  # the call was over before a kill could end it
-            return outcome.deliver()
-        if done.was_killed:
-            raise WorkerKilled(target.name, started=done.was_sent)
-        if done.was_sent or is_new:
+        if result is not None:  # the call ended before the kill
+            if result.error is not None:
+                raise result.error
+            return result.value
+        if end.was_killed:
+            raise WorkerKilled(target.name, started=end.was_sent)
+        if end.was_sent or is_new:
             raise WorkerDied(target.name, leased.returncode)
-
-
-def _check_place(target: Target) -> None:
-    check_system()
-    if worker.is_preparing():
-        raise ConfigurationError(
-            f"{target.name} was to be called while a worker process imports the module "
-            "that it is in; what a script does must stand under "
-            'if __name__ == "__main__"'
-        )
 
 
 def _pack(target: Target, what: str, value: Any) -> bytes:
@@ -228,80 +232,78 @@ def _pack(target: Target, what: str, value: Any) -> bytes:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise TypeError(
-            f"{what} of {target.name} cannot be sent to its process ({error}); what "
-            "process tools are given must pickle: use plain data"
+            f"{what} of {target.name} cannot be pickled for its process ({error}); use "
+            "plain data"
         ) from error
 
 
-def _request(target: Target, path: list[str] | None, body: bytes) -> bytes:
+def _pack_call(target: Target, path: list[str] | None, body: bytes) -> bytes:
     try:
         cwd = os.getcwd()
-    except FileNotFoundError:  # it was removed: stay where you are
+    except FileNotFoundError:  # it was removed; the worker stays where it is
         cwd = None
-    setting = None if path is None else (path, sys.argv, _main_data())
+    update = None if path is None else (path, sys.argv, _main_data())
     return pickle.dumps(
-        (target.name, target.place, target.pickled, cwd, setting, body),
+        (target.name, target.place, target.pickled, cwd, update, body),
         pickle.HIGHEST_PROTOCOL,
     )
 
 
-def _reply_by(
+def _serving(
     target: Target, serve: Callable[[str, Any], Any]
 ) -> Callable[[bytes, bytearray], bytes | None]:
-    """Return what answers the frames that a running function sends."""
+    """Return the function that serves the frames of a running function."""
 
-    def reply(kind: bytes, payload: bytearray) -> bytes | None:
+    def serve_frame(kind: bytes, payload: bytearray) -> bytes | None:
         value = pickle.loads(payload)
         if kind == worker.PROGRESS:
             serve("progress", value)
             return None
         return _pack(target, "an answer to a question", serve("ask", value))
 
-    return reply
+    return serve_frame
 
 
-class _Outcome(NamedTuple):
+class _RemoteResult(NamedTuple):
     value: Any = None
     error: BaseException | None = None
 
-    def deliver(self) -> Any:
-        if self.error is not None:
-            raise self.error
-        return self.value
 
-
-def _read(target: Target, kind: bytes, payload: bytearray) -> _Outcome:
-    """Return what the last frame of a call says.
+def _read_result(target: Target, kind: bytes, payload: bytearray) -> _RemoteResult:
+    """Return the result that the last frame of a call holds.
 
     :raises BaseException: the worker cannot be used again.
     """
     if kind == worker.RAISED:
-        return _Outcome(error=_read_error(payload))
+        return _RemoteResult(error=_read_error(payload))
     if kind == worker.UNPICKLABLE:
-        return _Outcome(error=TypeError(payload.decode()))
-    if kind == worker.TROUBLE:  # something may be imported by half
+        return _RemoteResult(error=TypeError(payload.decode()))
+    if kind == worker.NOT_CALLED:  # a module may be half imported
         raise ConfigurationError(payload.decode())
     try:
-        return _Outcome(pickle.loads(payload))
+        return _RemoteResult(pickle.loads(payload))
     except Exception as error:
         raise TypeError(
-            f"what {target.name} returned cannot be unpickled here "
+            f"the result of {target.name} cannot be unpickled here "
             f"({type(error).__name__}: {error}); return plain data"
         ) from error
 
 
 def _read_error(payload: bytearray) -> BaseException:
-    packed, type_name, message, words = pickle.loads(payload)
+    packed, type_name, message, text = pickle.loads(payload)
     error: BaseException | None = None
     if packed is not None:
         try:
             error = pickle.loads(packed)
-        except Exception:  # its module may be known in the worker only
+        except Exception:  # only the worker can import its module
             pass
     if error is None:
         error = RemoteError(type_name, message)
-    error.__cause__ = _RemoteTraceback(words)
+    error.__cause__ = _RemoteTraceback(text)
     return error
+
+
+# -- tools -------------------------------------------------------------------------
 
 
 def call_in_process(
@@ -313,8 +315,8 @@ def call_in_process(
 ) -> Any:
     """Call *tool* in a worker process.
 
-    Cancellation: by the tool's policy; ``kill`` ends it, with all that it has started,
-    at once, and so does its timeout, or force, whatever the policy.
+    Cancellation: by the tool's policy. ``kill`` ends it at once, with everything it
+    has started; so do its timeout and ``force``, whatever the policy.
     """
     kill_on = [forced]
     if tool.on_cancel == "kill":
@@ -326,7 +328,7 @@ def call_in_process(
     def serve(kind: str, value: Any) -> Any:
         return context.ask(value) if kind == "ask" else context.progress(value)
 
-    known = {
+    data = {
         "parameter": name,
         "run_id": context.run_id,
         "call_id": context.call_id,
@@ -341,7 +343,7 @@ def call_in_process(
             find_target(tool.function),
             tuple(args),
             kwargs,
-            context=None if name is None else known,
+            context=None if name is None else data,
             kill_on=kill_on,
             serve=serve,
         )
@@ -356,7 +358,7 @@ def call_in_process(
     except BaseException as error:
         if _is_remote(error):
             raise _as_tool_error(error) from error.__cause__
-        raise  # a signal handler's: somebody wants to leave, here
+        raise  # from a signal handler in this process
 
 
 def _is_remote(error: BaseException) -> bool:
@@ -364,5 +366,5 @@ def _is_remote(error: BaseException) -> bool:
 
 
 def _as_tool_error(error: BaseException) -> ToolError:
-    """In a process of its own, whatever it is is a tool's end, and not ours."""
+    # An exit or Ctrl+C in the worker ends the tool, not this process.
     return ToolError(f"it ended its process: {error!r}")

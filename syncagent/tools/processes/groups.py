@@ -1,8 +1,8 @@
-"""Process groups that a token holds: signalled by a cancel, and never by mistake.
+"""Process groups that a token holds: a cancel signals them, and never a stranger.
 
-The rule about process numbers: a child that nobody has waited for keeps its number,
-even after its end. So an end is only looked at until the last signal has been sent, and
-the wait, which gives the number back to the system, comes last of all.
+The rule about pids: a child that was not waited for keeps its pid, even after its end.
+So the end of a child is only observed until the last signal has been sent; the wait,
+which gives the pid back to the system, comes last.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = [
     "signal_group",
 ]
 
-#: Seconds that a canceller may take from its claim to its signal.
+#: Seconds that a canceller may need between its claim and its signal.
 _SIGNALLING: Final = 5.0
 
 
 def check_system() -> None:
-    """Refuse to work where processes cannot be ended safely.
+    """Refuse systems on which processes cannot be ended safely.
 
     :raises ConfigurationError: this is such a system.
     """
@@ -50,24 +50,24 @@ def check_system() -> None:
 
 
 def signal_group(pid: int, number: int) -> None:
-    """Send a signal to the group of a child that nobody has waited for yet."""
+    """Send a signal to the group of a child that was not waited for yet."""
     try:
         os.killpg(pid, number)
-    except OSError:  # nobody is left in it
+    except OSError:  # the group is empty
         pass
 
 
 def has_ended(pid: int) -> bool:
-    """Look whether a child has ended; its number stays its own."""
+    """True if a child has ended; its pid stays reserved."""
     try:
-        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, pid, how) is not None
-    except ChildProcessError:  # somebody else has waited for it
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, pid, flags) is not None
+    except ChildProcessError:  # other code in this process has waited for it
         return True
 
 
 def describe_end(returncode: int) -> str:
-    """Return how a process ended, in words."""
+    """Return how a process ended, as part of a sentence."""
     if returncode >= 0:
         return f"ended with exit status {returncode}"
     try:
@@ -76,31 +76,32 @@ def describe_end(returncode: int) -> str:
         return f"was ended by signal {-returncode}"
 
 
-# A descriptor that nobody owns yet would be lost if a signal handler raised now. So
-# it is made, wrapped and put into the list of its owner in one step, all of it in C.
+# If a signal handler raised between the creation of a descriptor and its first owner,
+# the descriptor would leak. So each is created, wrapped and added to its owner's list
+# in one step, all of it in C.
 
 
 def add_pipe(ends: list[io.FileIO]) -> None:
-    """Make a pipe and add its two ends, the readable one first."""
+    """Create a pipe and add its two ends, the readable one first."""
     ends.extend(map(io.FileIO, chain.from_iterable(starmap(os.pipe, ((),)))))
 
 
 def add_pidfd(ends: list[io.FileIO], pid: int) -> None:
-    """Add a descriptor that is readable once *pid* has ended, where there are such."""
+    """Add a descriptor that is readable once *pid* has ended, if the system has it."""
     if hasattr(os, "pidfd_open"):
-        with suppress(OSError):  # an old kernel: whoever waits has to look
+        with suppress(OSError):  # an old kernel: the end must be polled
             ends.extend(map(io.FileIO, map(os.pidfd_open, (pid,))))
 
 
 class ProcessGroup(Killable):
-    """A process group as a token holds it: fired, it gets a signal.
+    """A process group that a token holds; a cancel sends it a signal.
 
-    :param pid: its leader, a child of ours that nobody has waited for.
+    :param pid: its leader, a child that was not waited for.
     :param number: the signal.
-    :param wake: closed after that, so that whoever polls its other end sees it.
+    :param wake: closed after the signal, which wakes a poll of its other end.
     """
 
-    __slots__ = ("_bell", "_is_over", "_is_told", "_number", "_pid", "_wake")
+    __slots__ = ("_bell", "_is_over", "_is_signalled", "_number", "_pid", "_wake")
 
     def __init__(self, pid: int, number: int, wake: io.FileIO | None = None) -> None:
         super().__init__()
@@ -108,14 +109,14 @@ class ProcessGroup(Killable):
         self._number = number
         self._wake = wake
         self._bell = Bell()
-        self._is_told = self._is_over = False
+        self._is_signalled = self._is_over = False
 
     def fire(self) -> None:
-        # A signal handler may raise after each step, and then all of this is done
-        # again; but once it is over, the number may be a stranger's.
-        if not self._is_told:
+        # A signal handler may raise after each step, and then all steps are repeated.
+        # The signal is not: by then the pid may belong to a stranger.
+        if not self._is_signalled:
             signal_group(self._pid, self._number)
-            self._is_told = True
+            self._is_signalled = True
         self.let_go()
 
     def let_go(self) -> None:
@@ -125,9 +126,9 @@ class ProcessGroup(Killable):
         self._bell.ring()
 
     def settle(self, *tokens: CancelToken) -> bool:
-        """Take it back from *tokens*; after that nobody signals in its name.
+        """Take the group back from *tokens*; after that no cancel signals it.
 
-        Cancellation: not needed; a canceller has only its signal still to send.
+        Cancellation: not needed; at most the signal of a canceller is awaited.
 
         :return: false if a cancel came first.
         """
@@ -140,11 +141,11 @@ class ProcessGroup(Killable):
 
 
 class Lifeline:
-    """Have the system kill a process group when this process is gone, however.
+    """Makes the system kill a process group when this process ends, however it ends.
 
-    It is a pipe. The group has its readable end, and for that the system is told to
-    send SIGKILL to the group when the other end, which is ours, is closed. No code of
-    the group has to run, so this ends one that is stuck in C, too. Only Linux does it.
+    It is a pipe. The group holds the readable end, and the system is told to send
+    SIGKILL to the group when the other end, in this process, is closed. No code of the
+    group has to run, so this also ends a group that is stuck in C. Linux only.
     """
 
     def __init__(self) -> None:
@@ -157,15 +158,15 @@ class Lifeline:
         return self._ends[0].fileno()
 
     def hold(self, group: int) -> None:
-        """Begin: *group* dies with this process."""
+        """Tie the life of *group* to this process."""
         self._own(-group)
 
     def hold_here(self) -> None:
-        """The same for the group that the calling process leads."""
+        """Do the same for the group that the calling process leads."""
         self.hold(os.getpid())
 
     def release(self) -> None:
-        """Let the group live on, and close both ends."""
+        """Untie the group, and close both ends."""
         if not self._ends[0].closed:
             self._own(0)
         self.forget()
@@ -195,8 +196,8 @@ def mark_as_worker() -> None:
 
 
 def needs_lifeline() -> bool:
-    """Must groups that are started here die with this process?
+    """True if groups started here must die with this process.
 
-    In a worker, yes: a kill of its group does not reach groups below it.
+    That holds in a worker: killing its group does not reach the groups below it.
     """
     return _is_worker

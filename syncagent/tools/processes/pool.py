@@ -1,4 +1,4 @@
-"""Worker processes as their parent sees them, and those that wait for the next call."""
+"""Worker processes as their parent sees them, and the pool of idle ones."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ...cancel import threads as services
 from ...cancel.once import finish_despite_signals
 from ...exceptions import ConfigurationError
 from .groups import Lifeline, ProcessGroup, add_pidfd, has_ended, signal_group
-from .worker import ANSWER, ASK, CALL, PROGRESS, Channel
+from .worker import ANSWER, CALL, PROGRESS, QUESTION, Channel
 
 __all__ = [
-    "WorkerExchange",
+    "CallEnd",
     "IDLE_SECONDS",
     "MAX_IDLE",
     "Pool",
@@ -33,44 +33,45 @@ __all__ = [
     "current",
 ]
 
-#: So many workers wait for the next call at most.
+#: Idle workers that are kept.
 MAX_IDLE: Final = 4
-#: So many seconds a worker waits for the next call; then the SDK's timer ends it.
+#: Seconds that a worker stays idle; then the SDK's timer ends it.
 IDLE_SECONDS: Final = 60.0
-#: Seconds for a worker whose connection is closed to leave by itself.
+#: Seconds that a worker has to exit after its connection is closed.
 _LEAVING: Final = 1.0
-#: Seconds that a killed worker may take to be gone.
+#: Seconds to wait for the end of a killed worker.
 _END: Final = 5.0
-#: The same for the timer, which must not be held up.
+#: The same on the timer thread, which must not block.
 _GLANCE: Final = 0.01
-#: Longest blocking, in seconds: a signal in the instant before is late then, not lost.
+#: Longest block, in seconds: a signal right before it is then late, not lost.
 _NAP: Final = 1.0
-#: The same where the system cannot tell us of an end, so that we have to look.
+#: The same where the system has no pidfd and the end of a process must be polled.
 _LOOK: Final = 0.02
 
-# Not with -m: that puts the working directory, where anything may lie, before all else.
+# Not with -m: that puts the working directory, with any file in it, first in the path.
 _PROGRAM: Final = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from syncagent.tools.processes.worker import main; main(int(sys.argv[1]))"
 )
 
 
-class WorkerExchange(NamedTuple):
-    """What became of one call."""
+class CallEnd(NamedTuple):
+    """How a call in a worker ended."""
 
-    #: How it ended; ``None`` if the worker is gone.
+    #: The last frame; ``None`` if the worker is gone.
     frame: tuple[bytes, bytearray] | None
-    #: Did the worker get the call?
+    #: True if the worker got the call.
     was_sent: bool
-    #: Did a cancel kill the worker?
+    #: True if a cancel killed the worker.
     was_killed: bool
 
 
 class WorkerProcess:
-    """One worker, from before its start to the last of it; one thread has it."""
+    """A worker, from before its start to its end; one thread owns it at a time."""
 
     def __init__(self) -> None:
-        # Empty so far: if a signal handler raises while it starts, we know its number.
+        # Made without __init__: if a signal handler raises while it starts, end() still
+        # finds its pid.
         self._process: subprocess.Popen[bytes] = subprocess.Popen.__new__(
             subprocess.Popen
         )
@@ -79,22 +80,22 @@ class WorkerProcess:
         self._poll = select.poll()
         self._path: list[str] | None = None
         self._is_forgotten = False
-        self._socket, self._theirs = socket.socketpair()
+        self._socket, self._remote_socket = socket.socketpair()
         self._channel = Channel(self._socket.fileno())
-        #: When its last call ended, or it was told to leave.
+        #: When its last call ended, or it was retired.
         self.idle_since = 0.0
 
     def start(self) -> None:
-        """Start the process; its first call may be sent at once."""
-        number = self._theirs.fileno()
+        """Start the process; the first call may be sent at once."""
+        descriptor = self._remote_socket.fileno()
         self._process.__init__(  # type: ignore[misc]
-            [*_interpreter(), "-c", _PROGRAM, str(number), *_absolute(sys.path)],
+            [*_interpreter(), "-c", _PROGRAM, str(descriptor), *_absolute(sys.path)],
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            pass_fds=(number, self._lifeline.inherited),
+            pass_fds=(descriptor, self._lifeline.inherited),
         )
         self._lifeline.hold(self._process.pid)
-        self._theirs.close()
+        self._remote_socket.close()
         self._poll.register(self._socket, select.POLLIN)
         add_pidfd(self._pidfds, self._process.pid)
         for pidfd in self._pidfds:
@@ -102,18 +103,18 @@ class WorkerProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Does it wait for a call, as it should?"""
-        # One that says something without being asked has gone, or is out of step.
+        """True if it waits for a call."""
+        # A worker that sends anything between calls is gone or out of step.
         return not self._poll.poll(0) and not has_ended(self._process.pid)
 
     @property
     def returncode(self) -> int:
-        """How it ended."""
+        """Its exit status, or minus the number of a signal."""
         code: int | None = self._process.returncode
         return -signal.SIGKILL if code is None else code
 
-    def news(self, path: list[str]) -> list[str] | None:
-        """Return *path* as the worker needs it, ``None`` if it knows it already."""
+    def path_update(self, path: list[str]) -> list[str] | None:
+        """Return *path* for the worker, ``None`` if it has not changed."""
         if path == self._path:
             return None
         self._path = list(path)
@@ -121,64 +122,59 @@ class WorkerProcess:
 
     # -- a call --------------------------------------------------------------------
 
-    def exchange(
+    def call(
         self,
-        request: bytes,
+        packed: bytes,
         kill_on: Sequence[CancelToken],
-        reply: Callable[[bytes, bytearray], bytes | None],
-    ) -> WorkerExchange:
+        serve: Callable[[bytes, bytearray], bytes | None],
+    ) -> CallEnd:
         """Send a call and wait for its end.
 
         Cancellation: of a token in *kill_on* kills the group at once.
 
-        :param reply: answers what the function says meanwhile.
+        :param serve: given the kind and the payload of each frame that the function
+            sends while it runs; returns the answer to a question.
         """
         group = ProcessGroup(self._process.pid, signal.SIGKILL)
         frame, was_sent = None, False
         try:
             for token in kill_on:
                 token.attach(group)
-            was_sent = self._send(CALL, request)
+            was_sent = self._send(CALL, packed)
             if was_sent:
-                frame = self._listen(reply)
+                while (frame := self._receive()) is not None:
+                    if frame[0] not in (PROGRESS, QUESTION):
+                        break
+                    answer = serve(*frame)
+                    if answer is not None:
+                        self._send(ANSWER, answer)
         finally:
-            # A forked child has lost the worker in the same way: it is not there.
+            # For a forked child the worker is as good as killed.
             was_killed = not group.settle(*kill_on) or self._is_forgotten
         if frame is None and not was_killed:
-            self.wait_gone(clock.now() + _LEAVING)  # so that it can say how it ended
-        return WorkerExchange(frame, was_sent, was_killed)
-
-    def _listen(
-        self, reply: Callable[[bytes, bytearray], bytes | None]
-    ) -> tuple[bytes, bytearray] | None:
-        while (frame := self._receive()) is not None:
-            if frame[0] not in (PROGRESS, ASK):
-                return frame
-            answer = reply(*frame)
-            if answer is not None:
-                self._send(ANSWER, answer)
-        return None
+            self.wait_gone(clock.now() + _LEAVING)  # so that its exit status is known
+        return CallEnd(frame, was_sent, was_killed)
 
     def _send(self, kind: bytes, payload: bytes) -> bool:
         try:
             if not self._is_forgotten:
                 self._channel.send(kind, payload)
                 return True
-        except OSError:  # it has gone
+        except OSError:  # it is gone
             pass
         return False
 
     def _receive(self) -> tuple[bytes, bytearray] | None:
-        """Return the next frame, ``None`` if there will be none."""
+        """Return the next frame, ``None`` if the worker is gone."""
         nap = int(1000 * (_NAP if self._pidfds else _LOOK))
         while not self._is_forgotten:
-            ready = [number for number, _ in self._poll.poll(nap)]
+            ready = [descriptor for descriptor, _ in self._poll.poll(nap)]
             if self._socket.fileno() in ready:
                 try:
                     return self._channel.receive()
                 except (EOFError, OSError):
                     return None
-            # It has gone, and what it has started may still hold the connection open.
+            # It is gone; a process that it started may still hold the connection open.
             if ready or (not self._pidfds and has_ended(self._process.pid)):
                 return None
         return None
@@ -186,41 +182,41 @@ class WorkerProcess:
     # -- its end -------------------------------------------------------------------
 
     def retire(self) -> None:
-        """Have it leave by itself, by closing the connection."""
+        """Close the connection, which makes it exit."""
         if self._socket.fileno() >= 0:
             with suppress(KeyError):
                 self._poll.unregister(self._socket)
             self._socket.close()
 
     def wait_gone(self, until: float) -> bool:
-        """Block until it has ended, at most until a monotonic time; true if it has.
+        """Wait until it has ended, at most until a monotonic time; true if it has.
 
-        Cancellation: not needed, as the time is short.
+        Cancellation: not needed; the time is short.
         """
         pid = self._process.pid
         ended = select.poll()
         for pidfd in self._pidfds:
             ended.register(pidfd, select.POLLIN)
         while not self._is_forgotten and not has_ended(pid):
-            left = until - clock.now()
-            if left <= 0:
+            seconds = min(until - clock.now(), _NAP if self._pidfds else _LOOK)
+            if seconds <= 0:
                 return False
-            ended.poll(max(1, int(1000 * min(left, _NAP if self._pidfds else _LOOK))))
+            ended.poll(max(1, int(1000 * seconds)))
         return True
 
     def end(self, seconds: float = _END) -> bool:
-        """Kill what is left of its group and let go of everything.
+        """Kill the rest of its group and release everything.
 
-        Cancellation: not needed, as it takes a moment.
+        Cancellation: not needed; it takes a moment.
 
-        :return: whether it is gone; if not, this can be called again.
+        :return: true if it is gone; if not, this can be called again.
         """
         process = self._process
         started = getattr(process, "pid", None) is not None
         if started and process.returncode is None:
             signal_group(process.pid, signal.SIGKILL)
             self.wait_gone(clock.now() + seconds)
-            process.kill()  # it may not have come so far as to have a group
+            process.kill()  # it may not have got as far as having a group
             with suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
         self._lifeline.release()
@@ -230,7 +226,7 @@ class WorkerProcess:
     def forget(self) -> None:
         """Leave it to the parent, in a forked child."""
         self._is_forgotten = True
-        self._process.returncode = 0  # it is no child of this process
+        self._process.returncode = 0  # not a child of this process
         self._lifeline.forget()
         self._close()
 
@@ -238,21 +234,21 @@ class WorkerProcess:
         for pidfd in self._pidfds:
             pidfd.close()
         self._socket.close()
-        self._theirs.close()
+        self._remote_socket.close()
 
 
 def _interpreter() -> list[str]:
-    """Return what starts a Python like this one.
+    """Return the command line that starts a Python like this one.
 
-    :raises ConfigurationError: nobody knows.
+    :raises ConfigurationError: the executable is unknown.
     """
     from multiprocessing.spawn import get_executable
 
     executable = get_executable()
     if not executable or getattr(sys, "frozen", False):
         raise ConfigurationError(
-            "a worker process needs a Python to run in, and this program does not know "
-            "one; call multiprocessing.set_executable(), or use isolation='thread'"
+            "a worker process needs a Python executable, and none is known to this "
+            "program; call multiprocessing.set_executable(), or use isolation='thread'"
         )
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return [os.fsdecode(executable), *flags]
@@ -262,13 +258,14 @@ def _absolute(path: list[str]) -> list[str]:
     return [os.path.abspath(entry) for entry in path]
 
 
-# -- those that wait ---------------------------------------------------------------
+# -- the pool ----------------------------------------------------------------------
 
 
 class Pool:
-    """Workers that wait for a call, or are about to leave.
+    """Workers that wait for a call, or were told to exit.
 
-    There is no lock: whoever takes a worker out of a deque, in one step, has it.
+    There is no lock: the thread that takes a worker out of a deque owns it, and taking
+    one out is a single atomic operation.
     """
 
     def __init__(self) -> None:
@@ -277,9 +274,9 @@ class Pool:
         self._is_timed = False
 
     def lease(self) -> tuple[WorkerProcess, bool]:
-        """Return a worker, and whether it is new.
+        """Return a worker, and true if it is new.
 
-        :raises OSError: none can be started.
+        :raises OSError: no process can be started.
         """
         while self._idle:
             with suppress(IndexError):  # another thread was faster
@@ -314,18 +311,18 @@ class Pool:
         self._leaving.append(worker)
 
     def _set_timer(self) -> None:
-        """Have :meth:`sweep` called when it is due, unless it will be."""
+        """Schedule :meth:`sweep`, unless it is scheduled."""
         if self._is_timed:
             return
         due = [worker.idle_since + IDLE_SECONDS for worker in list(self._idle)[:1]]
         due += [worker.idle_since + _LEAVING for worker in list(self._leaving)[:1]]
         if due:
             self._is_timed = True
-            with suppress(RuntimeError):  # no thread to be had: they wait for the exit
+            with suppress(RuntimeError):  # no thread: the workers end at exit
                 services.current.timer.call_at(min(due), Pool.sweep, self)
 
     def sweep(self) -> None:
-        """End what has waited too long. The timer calls it: it does not block."""
+        """End workers that waited too long. Called by the timer: it does not block."""
         self._is_timed = False
         now = clock.now()
         while self._idle and self._idle[0].idle_since + IDLE_SECONDS <= now:
@@ -339,9 +336,9 @@ class Pool:
         self._set_timer()
 
     def close(self) -> None:
-        """End all that wait, and wait for their end, for a second or so.
+        """End all idle workers, and wait about a second for them.
 
-        Cancellation: not needed, as it takes some milliseconds.
+        Cancellation: not needed; it takes some milliseconds.
         """
         while self._idle:
             self._retire_oldest()
@@ -353,16 +350,16 @@ class Pool:
                 worker.end()
 
 
-#: All workers of this process, weakly.
+#: Weak references to all workers of this process.
 _alive: dict[weakref.ref[WorkerProcess], None] = {}
-#: That of this process. Always read it through the module: a fork replaces it.
+#: The pool of this process. Always read it through the module: a fork replaces it.
 current = Pool()
 
 
 def close_idle() -> None:
-    """End the worker processes that wait for a call; done at exit by itself.
+    """End the idle worker processes; done automatically at exit.
 
-    Cancellation: not needed, as it takes some milliseconds, a second at most.
+    Cancellation: not needed; it takes some milliseconds, a second at most.
     """
     current.close()
 

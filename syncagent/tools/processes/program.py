@@ -1,4 +1,4 @@
-"""Run a program whose whole process group ends with a cancel."""
+"""Run a program whose whole process group is ended by a cancel."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ from .groups import (
 
 __all__ = ["ProcessFailed", "ProcessResult", "run_process"]
 
-#: Seconds for which output is read on after the end of a program whose pipes are held
-#: open by what it has left in the background.
+#: Seconds of reading output after the end of a program whose pipes are held open by its
+#: background processes.
 _DRAIN: Final = 0.2
-#: Seconds that a killed process may take to be gone.
+#: Seconds to wait for the end of a killed process.
 _END: Final = 5.0
-#: Longest blocking, in seconds: a signal in the instant before is late then, not lost.
+#: Longest block, in seconds: a signal right before it is then late, not lost.
 _NAP: Final = 1.0
-#: The same where the system cannot tell us of an end, so that we have to look.
+#: The same where the system has no pidfd and the end of a process must be polled.
 _LOOK: Final = 0.02
 _READ: Final = 65536
-#: How much of what a failed program said is in the message of the exception.
+#: Characters of the error output that are in the message of the exception.
 _TAIL: Final = 500
 
 
 class ProcessResult(msgspec.Struct, frozen=True):
-    """How a program ended, and what it said."""
+    """The exit status and the output of a program."""
 
     args: tuple[str, ...]
     #: The exit status, or minus the number of the signal that ended it.
     returncode: int
     stdout: str
     stderr: str
-    #: Was it stopped because it took too long?
+    #: True if it was stopped by its timeout.
     timed_out: bool = False
 
     def check(self) -> ProcessResult:
-        """Return this, if the program did well.
+        """Return this result if the program succeeded.
 
-        :raises ProcessFailed: it did not, or it took too long.
+        :raises ProcessFailed: the program failed or timed out.
         """
         if self.returncode or self.timed_out:
             raise ProcessFailed(self)
@@ -68,9 +68,9 @@ class ProcessResult(msgspec.Struct, frozen=True):
 
 
 class ProcessFailed(Exception):
-    """A program failed; its message has the end of what it said about that.
+    """A program failed; the message has the end of its error output.
 
-    :param result: all of it.
+    :param result: the complete result.
     """
 
     def __init__(self, result: ProcessResult) -> None:
@@ -79,9 +79,9 @@ class ProcessFailed(Exception):
 
     def __str__(self) -> str:
         result = self.result
-        end = "took too long" if result.timed_out else describe_end(result.returncode)
-        said = result.stderr.strip()[-_TAIL:]
-        return f"{result.args[0]} {end}" + (f": {said}" if said else "")
+        end = "timed out" if result.timed_out else describe_end(result.returncode)
+        output = result.stderr.strip()[-_TAIL:]
+        return f"{result.args[0]} {end}" + (f": {output}" if output else "")
 
 
 def run_process(
@@ -96,27 +96,27 @@ def run_process(
     timeout: float | None = None,
     limit: int = 1_000_000,
 ) -> ProcessResult:
-    """Run a program in a session of its own, and return what it said.
+    """Run a program in its own session, and return its exit status and output.
 
-    What it leaves in the background when it ends by itself is neither killed nor waited
-    for, as with :func:`subprocess.run` on a file: somebody who starts a server wants to
-    have it. When it is stopped, all of its group is.
+    Background processes that a program leaves at its normal end are neither killed nor
+    awaited, as with :func:`subprocess.run` on a file: a program may start a server.
+    When the program is stopped, its whole group is.
 
-    Cancellation: SIGTERM goes to the whole group at once, SIGKILL when the program has
-    gone or after *grace*; then it raises, with the output so far in ``partial``.
+    Cancellation: the whole group gets SIGTERM at once, and SIGKILL when the program has
+    ended or after *grace*; then it raises, with the output so far in ``partial``.
 
-    :param command: program and arguments; there is no shell.
-    :param forced: its cancel ends the grace, too.
-    :param grace: seconds between SIGTERM and SIGKILL; with 0, SIGKILL comes at once.
-    :param input: what it reads; nothing, if not given.
-    :param env: its whole environment, if it is not to be ours.
-    :param timeout: seconds after which it is stopped in the same way.
-    :param limit: bytes of each output that are kept, half from its end.
+    :param command: program and arguments; no shell is involved.
+    :param forced: a cancel of this token also ends the grace.
+    :param grace: seconds between SIGTERM and SIGKILL; with 0, SIGKILL is sent at once.
+    :param input: the standard input; by default it is empty.
+    :param env: the whole environment; by default that of this process.
+    :param timeout: seconds after which the program is stopped in the same way.
+    :param limit: bytes of each output that are kept, half of them from its end.
     :raises Cancelled: *token* was cancelled.
-    :raises ConfigurationError: an argument cannot work.
+    :raises ConfigurationError: an argument is invalid.
     :raises OSError: the program cannot be started.
     """
-    arguments = _checked(command, grace=grace, timeout=timeout, limit=limit)
+    arguments = _checked_command(command, grace=grace, timeout=timeout, limit=limit)
     token.checkpoint()
     end = math.inf if timeout is None else clock.now() + timeout
     running = _Running(arguments, token, limit, input)
@@ -127,11 +127,11 @@ def run_process(
             was_cancelled = not running.take_back()
             timed_out = not (was_cancelled or running.has_exited)
             if was_cancelled or timed_out:
-                running.stop(forced, grace, is_told=was_cancelled)
+                running.stop(forced, grace, is_signalled=was_cancelled)
             result = running.collect(timed_out=timed_out)
         finally:
             finish_despite_signals(running.clean_up)
-    except BaseException:  # a signal handler may have raised just before that
+    except BaseException:  # a signal handler may have raised before clean_up
         finish_despite_signals(running.clean_up)
         raise
     if was_cancelled:
@@ -139,20 +139,20 @@ def run_process(
     return result
 
 
-def _checked(
+def _checked_command(
     command: Sequence[str], *, grace: float, timeout: float | None, limit: int
 ) -> tuple[str, ...]:
-    """Return the command, if everything can work."""
+    """Return the command, if all arguments are valid."""
     check_system()
     if isinstance(command, str):
         raise ConfigurationError(
-            "run_process() takes a list, as it uses no shell: "
-            f'["sh", "-c", {command!r}] runs this text in one'
+            "run_process() takes a list, because no shell is involved; to use a shell, "
+            f'pass ["sh", "-c", {command!r}]'
         )
     arguments = tuple(command)
     if not arguments or not all(isinstance(part, str) for part in arguments):
         raise ConfigurationError(
-            f"a command is a list of strings, the program first; got {command!r}"
+            f"a command must be a list of strings, the program first; got {command!r}"
         )
     for name, value in (("grace", grace), ("timeout", timeout), ("limit", limit)):
         if value is not None and not value >= 0:
@@ -163,7 +163,7 @@ def _checked(
 def _cancelled(token: CancelToken, partial: ProcessResult) -> Cancelled:
     try:
         token.checkpoint()
-        cancelled = Cancelled("the token was reset since")
+        cancelled = Cancelled("the token was cancelled and then reset")
     except Cancelled as raised:
         cancelled = raised.with_traceback(None)
     cancelled.partial = partial
@@ -174,7 +174,7 @@ def _cancelled(token: CancelToken, partial: ProcessResult) -> Cancelled:
 
 
 class _Capture:
-    """The beginning and the end of what a program says."""
+    """The beginning and the end of an output."""
 
     def __init__(self, limit: int) -> None:
         self._head = bytearray()
@@ -184,7 +184,7 @@ class _Capture:
         self._left_out = 0
 
     def feed(self, data: bytes) -> None:
-        """Take in more of it."""
+        """Add output."""
         room = self._first - len(self._head)
         self._head += data[:room]
         self._tail += data[room:] if room else data
@@ -198,7 +198,7 @@ class _Capture:
             self._left_out += surplus
 
     def text(self) -> str:
-        """Return what is kept of it, with a word about what is not."""
+        """Return the output, with a note in place of the part left out."""
         self._trim()
         marker = f"\n[... {self._left_out} bytes left out ...]\n"
         middle = marker.encode() if self._left_out else b""
@@ -206,7 +206,7 @@ class _Capture:
 
 
 class _Group(ProcessGroup):
-    """The group of a program; a forked child lets go of its pipes, too."""
+    """The group of a program; a forked child also closes its pipes."""
 
     __slots__ = ("_pipes",)
 
@@ -217,15 +217,16 @@ class _Group(ProcessGroup):
         self._pipes = pipes
 
     def drop(self) -> None:
-        # Else the program would never see the end of its input, nor we that of its
-        # output, while the forked child lives. The thread that uses them is not there.
+        # Otherwise the forked child would hold the pipes open: the program would not
+        # see the end of its input, nor this process the end of the output. The thread
+        # that uses them does not exist in the child.
         for pipe in self._pipes:
             pipe.close()
         super().drop()
 
 
 class _Running:
-    """A program, its pipes and its output, from before its start to the last of it."""
+    """A program with its pipes and its output, from before its start to its end."""
 
     def __init__(
         self,
@@ -236,16 +237,17 @@ class _Running:
     ) -> None:
         self._arguments = arguments
         self._token = token
-        given = input.encode() if isinstance(input, str) else input
-        self._input = None if given is None else memoryview(given)
-        self._said, self._complained = _Capture(limit), _Capture(limit)
-        # Empty so far: if a signal handler raises while it starts, we know its number.
+        data = input.encode() if isinstance(input, str) else input
+        self._input = None if data is None else memoryview(data)
+        self._stdout, self._stderr = _Capture(limit), _Capture(limit)
+        # Made without __init__: if a signal handler raises while it starts, clean_up()
+        # still finds its pid.
         self._process: subprocess.Popen[bytes] = subprocess.Popen.__new__(
             subprocess.Popen
         )
         self._group: _Group | None = None
         self._lifeline = Lifeline() if needs_lifeline() else None
-        #: Both ends of the pipe that a cancel closes, then what tells of the end.
+        #: Both ends of the pipe that a cancel closes, then the pidfd, if there is one.
         self._ends: list[io.FileIO] = []
         self._poll = select.poll()
         self._open: dict[int, IO[bytes]] = {}
@@ -257,7 +259,7 @@ class _Running:
         env: Mapping[str, str] | None,
         number: int,
     ) -> None:
-        """Start it, and hang its group on the token."""
+        """Start the program, and attach its group to the token."""
         add_pipe(self._ends)
         lifeline, is_single = self._lifeline, threading.active_count() == 1
         self._process.__init__(  # type: ignore[misc]
@@ -270,8 +272,9 @@ class _Running:
             env=env,
             start_new_session=True,
             pass_fds=() if lifeline is None else (lifeline.inherited,),
-            # Else a kill between the start and the hold would pass the program by. It
-            # is Python in a forked child, which is no place for one with threads.
+            # Otherwise a kill of this process between the start and the hold would miss
+            # the program. It runs Python in a forked child, which is only safe in a
+            # process without threads.
             preexec_fn=lifeline.hold_here if lifeline and is_single else None,
         )
         pid = self._process.pid
@@ -280,14 +283,6 @@ class _Running:
         self._group = _Group(pid, number, self._ends[1], self._pipes())
         self._token.attach(self._group)
         add_pidfd(self._ends, pid)
-        self._register()
-
-    def _pipes(self) -> list[IO[bytes]]:
-        names = ("stdin", "stdout", "stderr")
-        pipes = [getattr(self._process, name, None) for name in names]
-        return [pipe for pipe in pipes if pipe is not None]
-
-    def _register(self) -> None:
         for end in (self._ends[0], *self._ends[2:]):
             self._poll.register(end, select.POLLIN)
         for pipe in self._pipes():
@@ -297,68 +292,77 @@ class _Running:
             os.set_blocking(self._process.stdin.fileno(), False)
             self._poll.register(self._process.stdin, select.POLLOUT)
 
+    def _pipes(self) -> list[IO[bytes]]:
+        names = ("stdin", "stdout", "stderr")
+        pipes = [getattr(self._process, name, None) for name in names]
+        return [pipe for pipe in pipes if pipe is not None]
+
     # -- moving bytes --------------------------------------------------------------
 
     def watch(self, end: float) -> None:
-        """Serve it until it has ended and said all, or the cancel, or *end*."""
+        """Move bytes until it has ended and its output is read, a cancel, or *end*."""
         self._pump(end, lambda: self.is_cancelled or self.has_exited)
         if self.has_exited:
-            # What it said is in the pipes by now; what it left may go on for ever.
+            # All its output is in the pipes by now; background processes may add to it
+            # for ever.
             last = clock.now() + _DRAIN
             self._pump(last, lambda: self.is_cancelled or not self._open)
 
     def _pump(self, end: float, is_over: Callable[[], bool]) -> None:
-        tells_its_end = len(self._ends) > 2
-        nap = _NAP if tells_its_end else _LOOK
-        while not is_over() and (left := end - clock.now()) > 0:
-            # Rounded up: not awake for nothing just before the end.
-            for number, _ in self._poll.poll(math.ceil(min(left, nap) * 1000)):
-                self._serve(number)
-            if not tells_its_end:
+        has_pidfd = len(self._ends) > 2
+        nap = _NAP if has_pidfd else _LOOK
+        while not is_over() and (seconds := end - clock.now()) > 0:
+            # Rounded up: no wake-up right before the end.
+            for descriptor, _ in self._poll.poll(math.ceil(min(seconds, nap) * 1000)):
+                self._serve(descriptor)
+            if not has_pidfd:
                 self.has_exited = has_ended(self._process.pid)
 
-    def _serve(self, number: int) -> None:
-        pipe = self._open.get(number)
+    def _serve(self, descriptor: int) -> None:
+        pipe = self._open.get(descriptor)
         if pipe is None:
-            self._poll.unregister(number)
-            if number == self._ends[0].fileno():
+            self._poll.unregister(descriptor)
+            if descriptor == self._ends[0].fileno():
                 self.is_cancelled = True
             else:
                 self.has_exited = True
-        elif not (self._feed if pipe is self._process.stdin else self._read)(number):
-            self._poll.unregister(number)
+            return
+        if pipe is self._process.stdin:
+            is_done = not self._feed(descriptor)
+        else:
+            data = os.read(descriptor, _READ)
+            is_stdout = pipe is self._process.stdout
+            (self._stdout if is_stdout else self._stderr).feed(data)
+            is_done = not data
+        if is_done:
+            self._poll.unregister(descriptor)
             pipe.close()
-            del self._open[number]
+            del self._open[descriptor]
 
-    def _read(self, number: int) -> bool:
-        """Take in what is there; false at the end of it."""
-        is_stdout = self._open[number] is self._process.stdout
-        data = os.read(number, _READ)
-        (self._said if is_stdout else self._complained).feed(data)
-        return bool(data)
-
-    def _feed(self, number: int) -> bool:
-        """Give it some of its input; false when it has all, or wants no more."""
+    def _feed(self, descriptor: int) -> bool:
+        """Write some of the input; false when all is written or no more is read."""
         assert self._input is not None
         try:
-            self._input = self._input[os.write(number, self._input[:_READ]) :]
+            self._input = self._input[os.write(descriptor, self._input[:_READ]) :]
         except BlockingIOError:
             return True
-        except OSError:  # it has closed its end: its own affair
+        except OSError:  # the program has closed its end
             return False
         return len(self._input) > 0
 
     # -- ending --------------------------------------------------------------------
 
     def take_back(self) -> bool:
-        """Take its group back from the token; false if that was cancelled before."""
+        """Take the group back from the token; false if a cancel came first."""
         return self._group is None or self._group.settle(self._token)
 
-    def stop(self, forced: CancelToken | None, grace: float, *, is_told: bool) -> None:
-        """End its whole group within *grace*."""
+    def stop(
+        self, forced: CancelToken | None, grace: float, *, is_signalled: bool
+    ) -> None:
+        """End the whole group within *grace* seconds."""
         pid = self._process.pid
         if grace:
-            if not is_told:
+            if not is_signalled:
                 signal_group(pid, signal.SIGTERM)
             self._wait_for_grace(forced, grace)
         signal_group(pid, signal.SIGKILL)
@@ -376,25 +380,25 @@ class _Running:
             hurry.settle(*tokens)
 
     def collect(self, *, timed_out: bool) -> ProcessResult:
-        """Wait for it, which gives its number back, and return how it was."""
+        """Reap the program, which frees its pid, and return its result."""
         with suppress(subprocess.TimeoutExpired):  # not even SIGKILL has ended it
             self._process.wait(_END)
         code: int | None = self._process.returncode
         return ProcessResult(
             args=self._arguments,
             returncode=-signal.SIGKILL if code is None else code,
-            stdout=self._said.text(),
-            stderr=self._complained.text(),
+            stdout=self._stdout.text(),
+            stderr=self._stderr.text(),
             timed_out=timed_out,
         )
 
     def clean_up(self) -> None:
-        """Leave nothing behind, however far it came; may be called again."""
+        """Release everything, at any stage; may be called again."""
         self.take_back()
         process = self._process
         if getattr(process, "pid", None) is not None and process.returncode is None:
             signal_group(process.pid, signal.SIGKILL)
-            process.kill()  # it may not have come so far as to have a group
+            process.kill()  # it may not have got as far as having a group
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_END)
         if self._lifeline is not None:

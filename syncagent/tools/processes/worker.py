@@ -1,9 +1,9 @@
-"""The life of a worker process: take a call, make it, send back what came of it.
+"""The life of a worker process: receive a call, make it, send back its result.
 
-It imports little, so that it starts fast; and it takes one call after the other, so
-that module globals, signal handlers and the environment live on from call to call. What
-is restored before each: the working directory and ``sys.path`` of the caller. After
-each, an alarm that is still set is taken back, and output is flushed.
+This module imports little, so that a worker starts fast. A worker makes one call after
+the other; module globals, signal handlers and the environment survive from call to
+call. Before each call it takes over the caller's working directory and ``sys.path``;
+after each call it clears a pending alarm and flushes its output.
 """
 
 from __future__ import annotations
@@ -18,70 +18,76 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .groups import mark_as_worker
 
+if TYPE_CHECKING:
+    from ...cancel import CancelToken
+    from ..context import ToolContext
+
 __all__ = [
     "ANSWER",
-    "ASK",
     "CALL",
     "Channel",
+    "NOT_CALLED",
     "PROGRESS",
+    "QUESTION",
     "RAISED",
     "RETURNED",
-    "TROUBLE",
     "UNPICKLABLE",
     "is_preparing",
     "main",
 ]
 
-# What is said, by one letter each. To the worker: a call; the answer to a question.
+# The kinds of frames. To the worker: a call; the user's answer to a question.
 CALL: Final = b"c"
 ANSWER: Final = b"a"
-# By the worker: how the call ended; that it could not be made; what the function says.
+# From the worker while a function runs: a progress report; a question for the user.
+PROGRESS: Final = b"p"
+QUESTION: Final = b"q"
+# From the worker, at the end of a call: a result; a result that cannot be pickled; an
+# exception; the call could not be made.
 RETURNED: Final = b"r"
 UNPICKLABLE: Final = b"u"
 RAISED: Final = b"e"
-TROUBLE: Final = b"t"
-PROGRESS: Final = b"p"
-ASK: Final = b"q"
+NOT_CALLED: Final = b"n"
 
 _HEADER: Final = struct.Struct("!cQ")
-#: Up to here it is cheaper to copy than to write twice, in bytes.
+#: Payloads below this size, in bytes, are cheaper to copy than to write separately.
 _SMALL: Final = 65536
 
 
 class Channel:
-    """Frames over a stream socket, which somebody else owns.
+    """Frames over a stream socket; the caller owns the socket.
 
-    :param number: its descriptor.
+    :param descriptor: of the socket.
     """
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     def send(self, kind: bytes, payload: bytes) -> None:
         """Send one frame.
 
         Cancellation: ends when the other side is killed.
 
-        :raises OSError: nobody is there.
+        :raises OSError: the other side is gone.
         """
         header = _HEADER.pack(kind, len(payload))
         parts = (header + payload,) if len(payload) < _SMALL else (header, payload)
         for part in parts:
             rest = memoryview(part)
             while rest:
-                rest = rest[os.write(self._number, rest) :]
+                rest = rest[os.write(self._descriptor, rest) :]
 
     def receive(self) -> tuple[bytes, bytearray]:
-        """Block for the next frame.
+        """Wait for the next frame.
 
         Cancellation: ends when the other side is killed.
 
-        :raises EOFError: nobody is there any more.
-        :raises OSError: nobody is there any more, too.
+        :raises EOFError: the other side is gone.
+        :raises OSError: the same.
         """
         kind, size = _HEADER.unpack(self._read(_HEADER.size))
         return kind, self._read(size)
@@ -91,92 +97,87 @@ class Channel:
         with memoryview(data) as view:
             got = 0
             while got < size:
-                part = os.readv(self._number, [view[got:]])
+                part = os.readv(self._descriptor, [view[got:]])
                 if part == 0:
                     raise EOFError("the other side is gone")
                 got += part
         return data
 
 
-class _Trouble(Exception):
-    """The call could not be made; its text goes to the user as it is."""
+class _CannotCall(Exception):
+    """The call could not be made; the text is for the user."""
 
 
-def main(number: int) -> None:
-    """Serve until the other side is gone. This is the whole life of the process.
+def main(descriptor: int) -> None:
+    """Make calls until the other side is gone. This is the whole life of the process.
 
-    Cancellation: it is killed.
+    Cancellation: the process is killed.
 
-    :param number: the descriptor of the socket to serve.
+    :param descriptor: of the socket that calls arrive on.
     """
     mark_as_worker()
-    os.set_inheritable(number, False)
-    # A handler, as SIG_IGN would be inherited by every program that a function starts.
+    os.set_inheritable(descriptor, False)
+    # A handler: SIG_IGN would be inherited by every program that a function starts.
     signal.signal(signal.SIGINT, lambda *_: None)
-    channel = Channel(number)
+    channel = Channel(descriptor)
     while True:
         try:
-            _, request = channel.receive()
-            channel.send(*_answer(request, channel))
+            _, packed = channel.receive()
+            channel.send(*_make_call(packed, channel))
         except (EOFError, OSError):
             return
 
 
-def _answer(request: bytearray, channel: Channel) -> tuple[bytes, bytes]:
-    """Make one call and return what to say about it."""
-    calls = _Calls(channel)
+def _make_call(packed: bytearray, channel: Channel) -> tuple[bytes, bytes]:
+    """Make one call, and return the frame for its end."""
+    services = _RemoteServices(channel)
     try:
-        name, call = _prepare_call(request, calls)
-    except _Trouble as trouble:
-        return TROUBLE, str(trouble).encode()
+        name, call = _prepare_call(packed, services)
+    except _CannotCall as error:
+        return NOT_CALLED, str(error).encode()
     try:
         result = call()
-    except BaseException as error:  # also SystemExit: it is the caller's, not ours
+    except BaseException as error:  # SystemExit too: the caller handles it
         return RAISED, _pack_error(error)
     finally:
-        calls.close()
-        _tidy()
+        services.close()
+        signal.setitimer(signal.ITIMER_REAL, 0)  # it would hit the next call
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, ValueError):  # closed, replaced, or full
+                pass
     try:
         return RETURNED, pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         text = (
-            f"{name} returned a {type(result).__qualname__}, which cannot be sent from "
-            f"its process ({error}); results of process tools must pickle: return "
-            "plain data"
+            f"{name} returned a {type(result).__qualname__}, which cannot be pickled "
+            f"({error}); a tool in a process must return plain data"
         )
         return UNPICKLABLE, text.encode()
 
 
-def _tidy() -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0)  # it would hit the next call
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (AttributeError, OSError, ValueError):  # closed, replaced, or full
-            pass
-
-
 def _pack_error(error: BaseException) -> bytes:
-    """Return it as itself if it survives that, and as words."""
+    """Return the exception as text, and pickled if it survives that."""
     first = error.__traceback__
-    trace = None if first is None else first.tb_next  # without the frame of ours
-    words = "".join(traceback.format_exception(type(error), error, trace))
+    trace = None if first is None else first.tb_next  # without the frame of this module
+    text = "".join(traceback.format_exception(type(error), error, trace))
     packed: bytes | None
     try:
         packed = pickle.dumps(error, pickle.HIGHEST_PROTOCOL)
         if type(pickle.loads(packed)) is not type(error):
             packed = None
-    except BaseException:  # whatever its own code does
+    except BaseException:  # its own code may raise anything
         packed = None
     name = f"{type(error).__module__}.{type(error).__qualname__}"
     try:
         message = str(error)
     except Exception:
         message = "(an exception that cannot be shown)"
-    return pickle.dumps((packed, name.removeprefix("builtins."), message, words))
+    return pickle.dumps((packed, name.removeprefix("builtins."), message, text))
 
 
-# -- finding what is called --------------------------------------------------------
+# -- finding the function ----------------------------------------------------------
 
 #: How to import the main script of the caller, for :mod:`multiprocessing`.
 _main_data: dict[str, Any] = {}
@@ -185,55 +186,56 @@ _is_preparing = False
 
 
 def is_preparing() -> bool:
-    """Is this a worker that imports what it is to call?"""
+    """True while a worker imports the function that it is about to call."""
     return _is_preparing
 
 
-def _prepare_call(request: bytearray, calls: _Calls) -> tuple[str, Callable[[], Any]]:
-    """Return the name of what is called, and something that calls it.
+def _prepare_call(
+    packed: bytearray, services: _RemoteServices
+) -> tuple[str, Callable[[], Any]]:
+    """Return the name of the function, and the call without its arguments.
 
-    :raises _Trouble: it, or an argument, cannot be found or made here.
+    :raises _CannotCall: the function or an argument cannot be imported here.
     """
-    global _is_preparing
-    name, place, pickled, cwd, setting, body = pickle.loads(request)
-    _settle_in(cwd, setting)
+    global _is_preparing, _main_data
+    name, place, pickled, cwd, update, body = pickle.loads(packed)
+    if update is not None:
+        sys.path[:], sys.argv[:], _main_data = update
+    if cwd is not None:
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise _CannotCall(
+                f"a worker process cannot change to the directory {cwd}: {error}"
+            ) from None
     _is_preparing = True
     try:
         function = _find(*place) if place else _load(pickled)
         function = getattr(function, "function", function)
         if not callable(function):
-            raise _Trouble(f"{name} is no function in a worker process: {function!r}")
+            raise _CannotCall(
+                f"{name} is not callable in a worker process: {function!r}"
+            )
         args, kwargs, context = _load(body)
         if context is not None:
-            kwargs[context["parameter"]] = calls.context(context)
-    except _Trouble:
+            kwargs[context["parameter"]] = services.context(context)
+    except _CannotCall:
         raise
     except BaseException as error:  # an import may raise anything, SystemExit too
-        raise _Trouble(_explain(name, error)) from None
+        raise _CannotCall(_explain(name, error)) from None
     finally:
         _is_preparing = False
     return name, lambda: function(*args, **kwargs)
 
 
 def _explain(name: str, error: BaseException) -> str:
-    words = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return (
-        f"{name} cannot be called in a worker process, as that could not import it or "
+        f"{name} cannot be called in a worker process, which failed to import it or "
         f"its arguments: {type(error).__name__}: {error}\nA worker imports the module "
-        "that a function is in; if that is the main script, what the script does must "
-        f'stand under if __name__ == "__main__".\n{words}'
+        "of the function; if that is the main script, the code that starts the program "
+        f'must be under if __name__ == "__main__".\n{text}'
     )
-
-
-def _settle_in(cwd: str | None, setting: tuple[Any, ...] | None) -> None:
-    global _main_data
-    if setting is not None:
-        sys.path[:], sys.argv[:], _main_data = setting
-    if cwd is not None:
-        try:
-            os.chdir(cwd)
-        except OSError as error:
-            raise _Trouble(f"a worker process cannot go to {cwd}: {error}") from None
 
 
 def _find(module: str, qualname: str) -> Any:
@@ -255,7 +257,7 @@ def _import_main() -> None:
 
 
 class _Unpickler(pickle.Unpickler):
-    """One that imports the main script if, and only if, something of it is sent."""
+    """An unpickler that imports the main script only if an object comes from it."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("__main__", "__mp_main__"):
@@ -267,13 +269,23 @@ def _load(data: bytes) -> Any:
     return _Unpickler(io.BytesIO(data)).load()
 
 
-# -- what the function may say ------------------------------------------------------
+# -- while the function runs -------------------------------------------------------
 
 
-class _Calls:
-    """What a function says to the other side while it runs, from any of its threads."""
+class _RemoteServices:
+    """The services of the run, by way of the parent process.
+
+    Implements :class:`~syncagent.tools.context.RunServices`. The function may use it
+    on any of its threads.
+    """
+
+    can_ask = True
+    watch = None
 
     def __init__(self, channel: Channel) -> None:
+        self.run_id = ""
+        self.forced: Any = None
+        self.helpers: set[int] = set()
         self._channel = channel
         self._sending = threading.Lock()
         self._asking = threading.Lock()
@@ -281,41 +293,57 @@ class _Calls:
         self._context: Any = None
 
     def context(self, data: dict[str, Any]) -> Any:
-        """Return the context that the function is given."""
+        """Return the context for the function."""
         from ...cancel import CancelToken
         from ..context import ToolContext
 
+        self.run_id, self.forced = data["run_id"], CancelToken()
         self._context = ToolContext(
-            token=CancelToken(data["timeout"]),
-            run_id=data["run_id"],
+            self,
+            CancelToken(data["timeout"]),
             call_id=data["call_id"],
             tool_name=data["tool_name"],
             idempotency_key=data["idempotency_key"],
             grace=data["grace"],
             credentials=data["credentials"],
-            emit=self._tell,
-            ask=self._ask,
+            answers=(),  # the parent knows those of earlier attempts
         )
         return self._context
 
-    def _tell(self, value: Any) -> None:
-        self._say(PROGRESS, value)
+    def report_progress(self, invocation: Any, value: Any) -> None:
+        """Send a progress report to the parent."""
+        self._send(PROGRESS, value)
 
-    def _ask(self, question: str) -> Any:
+    def ask(self, invocation: Any, token: CancelToken, question: str) -> Any:
+        """Have the parent ask the user, and wait for the answer.
+
+        Cancellation: the process is killed.
+        """
         with self._asking:
-            self._say(ASK, question)
+            self._send(QUESTION, question)
             _, answer = self._channel.receive()
         return pickle.loads(answer)
 
-    def _say(self, kind: bytes, value: Any) -> None:
+    def run_agent(
+        self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]
+    ) -> Any:
+        """Refuse: agents run only in the parent."""
+        from ...exceptions import ToolError
+
+        raise ToolError(
+            f"{context.tool_name} runs in a worker process, where ctx.agent() is not "
+            "available; remove isolation= or on_cancel='kill'"
+        )
+
+    def _send(self, kind: bytes, value: Any) -> None:
         payload = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         with self._sending:
             if not self._is_open:
-                raise RuntimeError("the call that this belongs to is over")
+                raise RuntimeError("the call of this context is over")
             self._channel.send(kind, payload)
 
     def close(self) -> None:
-        """Have what a forgotten thread says from now on go nowhere."""
+        """Refuse further messages: a thread of the function may still be running."""
         with self._sending:
             self._is_open = False
         if self._context is not None:

@@ -249,7 +249,7 @@ def test_timeout(token, mail):
         "out\n",
     )
     assert is_gone(mail.line())
-    with pytest.raises(ProcessFailed, match="took too long"):
+    with pytest.raises(ProcessFailed, match="timed out"):
         result.check()
 
 

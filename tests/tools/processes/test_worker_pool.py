@@ -235,7 +235,7 @@ def test_interactive(tmp_path):
         "from syncagent.tools.processes.call import find_target\n"
         "def job(): pass\n"
         "try: find_target(job)\n"
-        "except ValueError as error: print('was typed in' in str(error))\n"
+        "except ValueError as error: print('defined interactively' in str(error))\n"
     )
     ended = subprocess.run(
         [sys.executable, "-c", f"exec({text!r})"],

@@ -1,1 +1,1 @@
-"""How FakeServer plays the anthropic dialect: what it rejects, and how it speaks."""
+"""A fake of Anthropic's Messages API."""

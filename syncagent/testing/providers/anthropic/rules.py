@@ -1,13 +1,13 @@
-"""What Anthropic's Messages reject."""
+"""Requests that Anthropic's Messages API rejects."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ..schemas import objects, parts
+from ..strict_schemas import objects, subschemas
 
 _FIELDS: Final = frozenset(
     {
@@ -19,16 +19,16 @@ _FIELDS: Final = frozenset(
 )
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_PICTURES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
-#: Who may say what; all else is the provider's own, and comes back from the assistant.
+#: Blocks by role. All others are the provider's own, and come back from the assistant.
 _USER_BLOCKS: Final = frozenset(
     {"text", "image", "document", "tool_result", "search_result"}
 )
 _RESULT_BLOCKS: Final = frozenset({"text", "image", "document", "search_result"})
 _FORMAT_TYPES: Final = frozenset({"json_schema"})
 _MAX_UNIONS: Final = 16
-#: Words of JSON schemas that cannot be enforced.
+#: Keywords of JSON schemas that the provider does not enforce.
 _UNENFORCED: Final = frozenset(
     {
         *{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
@@ -37,32 +37,18 @@ _UNENFORCED: Final = frozenset(
 )
 
 
-def complaint(payload: dict[str, Any]) -> str | None:
-    """Return what the provider would answer with status 400, ``None`` if it is fine."""
+def complaint(payload: dict[str, Any], path: str = "") -> str | None:
+    """Return the provider's message for status 400, or None if it takes *payload*."""
     try:
-        return next(_complaints(payload), None)
-    except (AttributeError, LookupError, TypeError, ValueError) as wrong:
-        return f"Input has a wrong form: {wrong}"
+        return next((each for rule in RULES for each in rule(payload)), None)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        return f"Input has a wrong form: {error}"
 
 
-def _complaints(payload: dict[str, Any]) -> Iterator[str]:
-    yield from _fields(payload)
-    yield from _thinking(payload)
-    yield from _tools(payload)
-    yield from _format(payload)
-    yield from _system(payload.get("system", ""))
-    yield from _messages(payload["messages"])
-    yield from _pairs(payload["messages"])
-    yield from _last_turn(payload)
-    yield from _end(payload)
-    if _marks(payload) > 4:
-        yield (
-            "A maximum of 4 blocks with cache_control may be provided. "
-            f"Found {_marks(payload)}."
-        )
+# -- options ---------------------------------------------------------------------------
 
 
-def _fields(payload: dict[str, Any]) -> Iterator[str]:
+def check_fields(payload: dict[str, Any]) -> Iterator[str]:
     for name, kind in (("model", str), ("max_tokens", int), ("messages", list)):
         if name not in payload:
             yield f"{name}: Field required"
@@ -94,7 +80,7 @@ def _fields(payload: dict[str, Any]) -> Iterator[str]:
             yield "metadata.user_id: Input should be a string of at most 256 characters"
 
 
-def _thinking(payload: dict[str, Any]) -> Iterator[str]:
+def check_thinking(payload: dict[str, Any]) -> Iterator[str]:
     thinking = payload.get("thinking", {"type": "disabled"})
     kind = thinking.get("type")
     if kind not in ("enabled", "disabled", "adaptive"):
@@ -123,7 +109,7 @@ def _thinking(payload: dict[str, Any]) -> Iterator[str]:
         yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
-def _tools(payload: dict[str, Any]) -> Iterator[str]:
+def check_tools(payload: dict[str, Any]) -> Iterator[str]:
     tools = payload.get("tools", [])
     names: set[str] = set()
     for number, tool in enumerate(tools):
@@ -157,41 +143,40 @@ def _tools(payload: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _format(payload: dict[str, Any]) -> Iterator[str]:
-    # It had the first name while it was a beta, and has the second since.
-    for where, wanted in (
+def check_format(payload: dict[str, Any]) -> Iterator[str]:
+    # The field had the first name in the beta, and has had the second since.
+    for where, output in (
         ("output_format", payload.get("output_format")),
         ("output_config.format", payload.get("output_config", {}).get("format")),
     ):
-        if wanted is None:
+        if output is None:
             continue
-        if wanted.get("type") not in _FORMAT_TYPES:
+        if output.get("type") not in _FORMAT_TYPES:
             yield f"{where}.type: Input should be 'json_schema'"
-        if not isinstance(wanted.get("schema"), dict):
+        if not isinstance(output.get("schema"), dict):
             yield f"{where}.schema: Field required"
-        yield from _unenforceable(f"{where}.schema", wanted["schema"])
-        for name, each in objects(f"{where}.schema", wanted["schema"]):
-            if each.get("additionalProperties") is not False:
+        each = list(subschemas(output["schema"]))
+        unions = sum("anyOf" in e or isinstance(e.get("type"), list) for e in each)
+        if unions > _MAX_UNIONS:
+            yield f"{where}.schema: too many union types (limit: {_MAX_UNIONS})"
+        for schema in each:
+            if "$ref" in schema:
+                yield f"{where}.schema: Circular reference detected"
+            for name in sorted(schema.keys() & _UNENFORCED):
+                yield (
+                    f"{where}.schema: For '{schema.get('type')}' type, property "
+                    f"'{name}' is not supported"
+                )
+        for name, schema in objects(f"{where}.schema", output["schema"]):
+            if schema.get("additionalProperties") is not False:
                 yield (
                     f"{name}: For 'object' type, 'additionalProperties' must be "
                     "explicitly set to false"
                 )
 
 
-def _unenforceable(where: str, schema: dict[str, Any]) -> Iterator[str]:
-    each = list(parts(schema))
-    unions = sum("anyOf" in one or isinstance(one.get("type"), list) for one in each)
-    if unions > _MAX_UNIONS:
-        yield f"{where}: too many parameters with union types (limit: {_MAX_UNIONS})"
-    for one in each:
-        if "$ref" in one:
-            yield f"{where}: Circular reference detected"
-        for name in sorted(one.keys() & _UNENFORCED):
-            kind = one.get("type")
-            yield f"{where}: For '{kind}' type, property '{name}' is not supported"
-
-
-def _system(system: Any) -> Iterator[str]:
+def check_system(payload: dict[str, Any]) -> Iterator[str]:
+    system = payload.get("system", "")
     if isinstance(system, str):
         return
     if not isinstance(system, list):
@@ -202,7 +187,11 @@ def _system(system: Any) -> Iterator[str]:
         yield from _text(block, "system")
 
 
-def _messages(messages: list[Any]) -> Iterator[str]:
+# -- messages --------------------------------------------------------------------------
+
+
+def check_messages(payload: dict[str, Any]) -> Iterator[str]:
+    messages = payload["messages"]
     if not messages:
         yield "messages: at least one message is required"
     before = None
@@ -242,10 +231,10 @@ def _block(block: Any, role: str, where: str) -> Iterator[str]:
         yield f"{where}: `{kind}` blocks are not allowed in `{role}` messages"
     if kind in _THINKING and "cache_control" in block:
         yield f"{where}.cache_control: Extra inputs are not permitted"
-    if kind == "text":
+    if kind in _BLOCK_RULES:
+        yield from _BLOCK_RULES[kind](block, f"{where}.{kind}")
+    elif kind == "text":
         yield from _text(block, "messages")
-    elif kind == "image" or kind == "document":
-        yield from _source(block, f"{where}.{kind}.source")
     elif kind == "thinking":
         for name in ("thinking", "signature"):
             if not isinstance(block.get(name), str):
@@ -254,10 +243,6 @@ def _block(block: Any, role: str, where: str) -> Iterator[str]:
             yield f"{where}: Invalid `signature` in `thinking` block"
     elif kind == "redacted_thinking" and not block.get("data"):
         yield f"{where}: Invalid `data` in `redacted_thinking` block"
-    elif kind == "tool_use":
-        yield from _tool_use(block, f"{where}.tool_use")
-    elif kind == "tool_result":
-        yield from _tool_result(block, f"{where}.tool_result")
 
 
 def _text(block: dict[str, Any], where: str) -> Iterator[str]:
@@ -270,7 +255,8 @@ def _text(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}: text content blocks must contain non-whitespace text"
 
 
-def _source(block: dict[str, Any], where: str) -> Iterator[str]:
+def check_attachment(block: dict[str, Any], where: str) -> Iterator[str]:
+    where = f"{where}.source"
     source, is_image = block.get("source"), block["type"] == "image"
     kind = source.get("type") if isinstance(source, dict) else None
     if not isinstance(source, dict):
@@ -279,7 +265,7 @@ def _source(block: dict[str, Any], where: str) -> Iterator[str]:
         if not str(source.get("url", "")).startswith(("https://", "http://")):
             yield f"{where}.url.url: Only HTTPS URLs are supported."
     elif kind == "base64":
-        allowed = _PICTURES if is_image else {"application/pdf"}
+        allowed = _IMAGE_TYPES if is_image else {"application/pdf"}
         if source.get("media_type") not in allowed:
             yield f"{where}.base64.media_type: Input should be one of {sorted(allowed)}"
         try:
@@ -295,7 +281,7 @@ def _source(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}: Input tag {kind!r} does not match any of the expected tags"
 
 
-def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
+def check_tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
     if not _CALL_ID.fullmatch(str(block.get("id", ""))):
         yield f"{where}.id: String should match pattern '{_CALL_ID.pattern}'"
     if not _NAME.fullmatch(str(block.get("name", ""))):
@@ -304,7 +290,7 @@ def _tool_use(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}.input: Input should be a valid dictionary"
 
 
-def _tool_result(block: dict[str, Any], where: str) -> Iterator[str]:
+def check_tool_result(block: dict[str, Any], where: str) -> Iterator[str]:
     if not _CALL_ID.fullmatch(str(block.get("tool_use_id", ""))):
         yield f"{where}.tool_use_id: String should match pattern '{_CALL_ID.pattern}'"
     content = block.get("content", [])
@@ -322,42 +308,53 @@ def _tool_result(block: dict[str, Any], where: str) -> Iterator[str]:
         yield f"{where}: content cannot be empty if `is_error` is true"
 
 
-def _pairs(messages: list[Any]) -> Iterator[str]:
-    """Check that every call has one result, at the beginning of the next message."""
+_BLOCK_RULES: Final[dict[str, Callable[[dict[str, Any], str], Iterator[str]]]] = {
+    "image": check_attachment,
+    "document": check_attachment,
+    "tool_use": check_tool_use,
+    "tool_result": check_tool_result,
+}
+
+
+def check_pairs(payload: dict[str, Any]) -> Iterator[str]:
+    """Every call has one result, at the beginning of the next message."""
+    messages = payload["messages"]
     seen: set[str] = set()
-    asked: list[str] = []
+    calls: list[str] = []
     for number, message in enumerate(messages):
         blocks = message["content"] if isinstance(message["content"], list) else []
-        first = next(
+        end = next(
             (n for n, b in enumerate(blocks) if b["type"] != "tool_result"), len(blocks)
         )
-        given = [b["tool_use_id"] for b in blocks[:first]]
-        late = [b["tool_use_id"] for b in blocks[first:] if b["type"] == "tool_result"]
-        for call_id in (*given, *late):
-            if call_id not in asked:
+        first_results = [b["tool_use_id"] for b in blocks[:end]]
+        other_results = [
+            b["tool_use_id"] for b in blocks[end:] if b["type"] == "tool_result"
+        ]
+        for call_id in (*first_results, *other_results):
+            if call_id not in calls:
                 yield (
                     f"messages.{number}: unexpected `tool_use_id` found in "
                     f"`tool_result` blocks: {call_id}"
                 )
-            if [*given, *late].count(call_id) > 1:
+            if [*first_results, *other_results].count(call_id) > 1:
                 yield (
                     f"messages.{number}: each tool_use must have a single result. "
                     f"Found multiple `tool_result` blocks with id: {call_id}"
                 )
-        yield from _missing(number - 1, [c for c in asked if c not in given])
-        asked = [b["id"] for b in blocks if b["type"] == "tool_use"]
-        for call_id in asked:
+        yield from _missing(number - 1, [c for c in calls if c not in first_results])
+        calls = [b["id"] for b in blocks if b["type"] == "tool_use"]
+        for call_id in calls:
             if call_id in seen:
                 yield f"messages.{number}: `tool_use` ids must be unique"
             seen.add(call_id)
-    yield from _missing(len(messages) - 1, asked)
+    yield from _missing(len(messages) - 1, calls)
 
 
-def _last_turn(payload: dict[str, Any]) -> Iterator[str]:
-    """Check that a turn whose calls have just been answered begins with thinking.
+def check_last_turn(payload: dict[str, Any]) -> Iterator[str]:
+    """A turn whose calls have just got their results begins with thinking.
 
-    A turn is all that the assistant says between two words of the user: results of
-    tools do not end it, and what it says after them needs no thinking of its own.
+    A turn is all of the assistant's messages between two messages of the user: tool
+    results do not end it, and a message after them needs no thinking of its own.
     """
     if payload.get("thinking", {}).get("type") != "enabled":
         return
@@ -389,7 +386,7 @@ def _missing(number: int, calls: list[str]) -> Iterator[str]:
         )
 
 
-def _end(payload: dict[str, Any]) -> Iterator[str]:
+def check_end(payload: dict[str, Any]) -> Iterator[str]:
     last = payload["messages"][-1]
     if last["role"] != "assistant":
         return
@@ -407,10 +404,33 @@ def _end(payload: dict[str, Any]) -> Iterator[str]:
         yield "Prefilling assistant messages is not supported with an output format."
 
 
+def check_cache_marks(payload: dict[str, Any]) -> Iterator[str]:
+    marks = _marks(payload)
+    if marks > 4:
+        yield (
+            f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
+        )
+
+
 def _marks(value: Any) -> int:
-    """Count the marks for the cache, wherever they are."""
+    """Return the number of cache marks, at any depth."""
     if isinstance(value, list):
         return sum(map(_marks, value))
     if not isinstance(value, dict):
         return 0
     return ("cache_control" in value) + sum(map(_marks, value.values()))
+
+
+#: Each yields what the provider would say, in the order in which it looks.
+RULES: Final[tuple[Callable[[dict[str, Any]], Iterator[str]], ...]] = (
+    check_fields,
+    check_thinking,
+    check_tools,
+    check_format,
+    check_system,
+    check_messages,
+    check_pairs,
+    check_last_turn,
+    check_end,
+    check_cache_marks,
+)

@@ -1,4 +1,4 @@
-"""How Anthropic's Messages say an answer."""
+"""Responses as Anthropic's Messages API writes them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ....messages import (
     ToolCall,
 )
 from ....usage import Usage
+from ..sse import frame, pieces
 
 _STOPS: Final = {
     "max_tokens": "max_tokens",
@@ -26,7 +27,7 @@ _STOPS: Final = {
     "refusal": "refusal",
     "pause": "pause_turn",
 }
-_KINDS: Final = {
+_ERROR_TYPES: Final = {
     401: "authentication_error",
     402: "billing_error",
     403: "permission_error",
@@ -41,10 +42,10 @@ _KINDS: Final = {
 def frames(
     message: AssistantMessage, usage: Usage, *, model: str = "fake", piece: int = 5
 ) -> Iterator[str]:
-    """Yield the server-sent events of an answer, complete with their blank lines."""
+    """Yield the server-sent events of a response, complete with their blank lines."""
     counts = _usage(usage)
-    begun = {**_head(model), "usage": {**counts, "output_tokens": 1}}
-    yield _frame("message_start", message=begun)
+    start = {**_head(model), "usage": {**counts, "output_tokens": 1}}
+    yield _frame("message_start", message=start)
     yield _frame("ping")
     blocks = filter(None, map(_block, message.content))
     for index, block in enumerate(blocks):
@@ -61,7 +62,7 @@ def frames(
 def body(
     message: AssistantMessage, usage: Usage, *, model: str = "fake"
 ) -> dict[str, Any]:
-    """Return an answer as one document."""
+    """Return a response that is not streamed."""
     return {
         **_head(model),
         "content": list(filter(None, map(_block, message.content))),
@@ -71,14 +72,16 @@ def body(
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """Return what is said with an error of that status."""
-    kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "api_error")
-    said = {"type": kind, "message": message}
-    return {"type": "error", "error": said, "request_id": "req_fake"}
+    """Return the body of an error with that status."""
+    kind = _ERROR_TYPES.get(
+        status, "invalid_request_error" if status < 500 else "api_error"
+    )
+    details = {"type": kind, "message": message}
+    return {"type": "error", "error": details, "request_id": "req_fake"}
 
 
 def error_frames(message: str) -> Iterator[str]:
-    """Yield an error that comes in the middle of a stream."""
+    """Yield an error in the middle of a stream."""
     yield _frame("error", error={"type": "overloaded_error", "message": message})
 
 
@@ -100,8 +103,8 @@ def _end(message: AssistantMessage) -> dict[str, Any]:
         stop = message.raw_stop_reason or stop
     elif stop == "end_turn" and message.tool_calls:
         stop = "tool_use"
-    said = "stop" if stop == "stop_sequence" else None
-    return {"stop_reason": stop, "stop_sequence": said}
+    sequence = "stop" if stop == "stop_sequence" else None
+    return {"stop_reason": stop, "stop_sequence": sequence}
 
 
 def _usage(usage: Usage) -> dict[str, int]:
@@ -115,45 +118,45 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _block(block: AssistantBlock) -> dict[str, Any] | None:
-    """Return a block as it is when all of it is there."""
+    """Return a complete block."""
     if isinstance(block, Text):
-        said: dict[str, Any] = {"type": "text", "text": block.text}
+        text: dict[str, Any] = {"type": "text", "text": block.text}
         if block.citations:
-            said["citations"] = [citation.data for citation in block.citations]
-        return said
+            text["citations"] = [citation.data for citation in block.citations]
+        return text
     if isinstance(block, Refusal):
         return {"type": "text", "text": block.text}
     if isinstance(block, Thinking):
-        said = {"type": "thinking", "thinking": block.text}
-        return {**said, "signature": block.signature}
+        thinking = {"type": "thinking", "thinking": block.text}
+        return {**thinking, "signature": block.signature}
     if isinstance(block, RedactedThinking):
         return {"type": "redacted_thinking", "data": block.data}
     if isinstance(block, ToolCall):
-        said = {"type": "tool_use", "id": block.call_id, "name": block.name}
-        return {**said, "input": _Arguments(block)}
+        call = {"type": "tool_use", "id": block.call_id, "name": block.name}
+        return {**call, "input": _Arguments(block)}
     return dict(block.data) if isinstance(block, ProviderBlock) else None
 
 
 class _Arguments(dict[str, Any]):
-    """The input of a tool, with the words that it was written in."""
+    """The arguments of a call, with the text that the model wrote."""
 
     def __init__(self, call: ToolCall) -> None:
         self.text = call.arguments
         try:
             super().__init__(call.parse())
-        except ValueError:  # a document cannot say it, a stream can
+        except ValueError:  # only a stream can carry invalid JSON
             super().__init__()
 
 
 def _take_deltas(block: dict[str, Any], piece: int) -> Iterator[tuple[str, str, Any]]:
-    """Take out of a block what comes in pieces, and yield those."""
+    """Remove from a block what is streamed in deltas, and yield those."""
     for citation in block.get("citations", ()):
         yield "citations_delta", "citation", citation
     if "citations" in block:
         block["citations"] = []
     for name in ("text", "thinking"):
         if block["type"] == name:
-            for text in _pieces(block[name], piece):
+            for text in pieces(block[name], piece):
                 yield f"{name}_delta", name, text
             block[name] = ""
     if block.get("signature"):
@@ -162,20 +165,11 @@ def _take_deltas(block: dict[str, Any], piece: int) -> Iterator[tuple[str, str, 
     if isinstance(block.get("input"), dict):
         value, block["input"] = block["input"], {}
         yield "input_json_delta", "partial_json", ""
-        for text in _pieces(_written(value), piece):
+        whole = value.text if isinstance(value, _Arguments) else ""
+        whole = whole or msgspec.json.encode(value).decode()
+        for text in pieces("" if whole == "{}" else whole, piece):
             yield "input_json_delta", "partial_json", text
 
 
-def _written(value: dict[str, Any]) -> str:
-    text = value.text if isinstance(value, _Arguments) else ""
-    text = text or msgspec.json.encode(value).decode()
-    return "" if text == "{}" else text
-
-
-def _frame(event: str, **said: Any) -> str:
-    data = msgspec.json.encode({"type": event, **said}).decode()
-    return f"event: {event}\ndata: {data}\n\n"
-
-
-def _pieces(text: str, size: int) -> Iterator[str]:
-    return (text[begin : begin + size] for begin in range(0, len(text), size))
+def _frame(event: str, **fields: Any) -> str:
+    return frame({"type": event, **fields}, event)

@@ -1,1 +1,1 @@
-"""How FakeServer plays the gemini dialect: what it rejects, and how it speaks."""
+"""A fake of Google's Gemini API."""

@@ -1,18 +1,19 @@
-"""What the Gemini API rejects."""
+"""Requests that Google's Gemini API rejects."""
 
 from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode
+from collections.abc import Callable
 from typing import Any, Final
 
-_TOP: Final = frozenset(
+_FIELDS: Final = frozenset(
     {
         *("contents", "systemInstruction", "generationConfig", "tools", "toolConfig"),
         *("safetySettings", "cachedContent", "model", "store", "serviceTier"),
     }
 )
-_CONFIG: Final = frozenset(
+_CONFIG_FIELDS: Final = frozenset(
     {
         *("temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "seed"),
         *("candidateCount", "presencePenalty", "frequencyPenalty", "logprobs"),
@@ -21,13 +22,13 @@ _CONFIG: Final = frozenset(
         *("thinkingConfig", "enableEnhancedCivicAnswers"),
     }
 )
-_DATA: Final = frozenset(
+_DATA_FIELDS: Final = frozenset(
     {
         *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
         *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
     }
 )
-_BESIDE: Final = frozenset(
+_OTHER_FIELDS: Final = frozenset(
     {
         *("thought", "thoughtSignature", "videoMetadata", "mediaResolution"),
         "partMetadata",
@@ -49,27 +50,21 @@ _RANGES: Final = (
     ("maxOutputTokens", 1, 1 << 20),
     ("seed", -(1 << 31), (1 << 31) - 1),
 )
-_CAN_BOTH: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
-_WHOLE: Final = frozenset({"maxOutputTokens", "seed"})
+#: Models that take tools and a response schema together.
+_TOOLS_AND_SCHEMA: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")
+_INTEGERS: Final = frozenset({"maxOutputTokens", "seed"})
 
 
 def complaint(payload: dict[str, Any], path: str = "") -> str | None:
-    """Return what the provider would answer with status 400, ``None`` if it is fine.
+    """Return the provider's message for status 400, or None if it takes *payload*.
 
-    :param path: of the request; models before the third version are not able to do all.
+    :param path: that of the request; it has the name of the model.
     """
-    return (
-        _unknown(payload, _TOP, "")
-        or _config(payload.get("generationConfig", {}))
-        or _tools(payload)
-        or _both(payload, path)
-        or _system(payload)
-        or _contents(payload.get("contents"))
-    )
+    return next(filter(None, (rule(payload, path) for rule in RULES)), None)
 
 
-def _unknown(given: dict[str, Any], known: frozenset[str], where: str) -> str | None:
-    for name in given.keys() - known:
+def _unknown(fields: dict[str, Any], known: frozenset[str], where: str) -> str | None:
+    for name in fields.keys() - known:
         at = f" at '{where}'" if where else ""
         return (
             f'Invalid JSON payload received. Unknown name "{name}"{at}: '
@@ -82,17 +77,22 @@ def _invalid(where: str, what: str) -> str:
     return f"* GenerateContentRequest.{where}: {what}"
 
 
-# -- settings --------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------
 
 
-def _config(config: Any) -> str | None:
+def check_fields(payload: dict[str, Any], path: str) -> str | None:
+    return _unknown(payload, _FIELDS, "")
+
+
+def check_config(payload: dict[str, Any], path: str) -> str | None:
+    config = payload.get("generationConfig", {})
     if not isinstance(config, dict):
         return "Invalid value at 'generation_config'"
     for name, low, high in _RANGES:
         value = config.get(name)
         if value is None:
             continue
-        if not _is_number(value, whole=name in _WHOLE):
+        if not _is_number(value, is_integer=name in _INTEGERS):
             return f"Invalid value at 'generation_config.{name}', {value!r}"
         if not low <= value <= high:
             what = f"{name} must be in the range [{low}, {high}]"
@@ -101,25 +101,22 @@ def _config(config: Any) -> str | None:
     if not isinstance(stops, list) or len(stops) > 5 or not all(stops):
         what = "the number of stop_sequences must be at most 5, none of them empty"
         return _invalid("generation_config.stop_sequences", what)
-    return (
-        _unknown(config, _CONFIG, "generation_config")
-        or _thinking(config.get("thinkingConfig", {}))
-        or _format(config)
-    )
+    return _unknown(config, _CONFIG_FIELDS, "generation_config")
 
 
-def _is_number(value: object, *, whole: bool = False) -> bool:
-    kinds = (int,) if whole else (int, float)
+def _is_number(value: object, *, is_integer: bool = False) -> bool:
+    kinds = (int,) if is_integer else (int, float)
     return isinstance(value, kinds) and not isinstance(value, bool)
 
 
-def _thinking(thinking: Any) -> str | None:
+def check_thinking(payload: dict[str, Any], path: str) -> str | None:
+    thinking = payload.get("generationConfig", {}).get("thinkingConfig", {})
     where = "generation_config.thinking_config"
     if not isinstance(thinking, dict):
         return f"Invalid value at '{where}'"
     budget = thinking.get("thinkingBudget")
     if budget is not None:
-        if not _is_number(budget, whole=True) or not -1 <= budget <= 32768:
+        if not _is_number(budget, is_integer=True) or not -1 <= budget <= 32768:
             what = "The thinking budget is invalid. Choose one between 0 and 32768."
             return _invalid(f"{where}.thinking_budget", what)
         if budget == 0 and thinking.get("includeThoughts"):
@@ -133,7 +130,8 @@ def _thinking(thinking: Any) -> str | None:
     return _unknown(thinking, known, where)
 
 
-def _format(config: dict[str, Any]) -> str | None:
+def check_format(payload: dict[str, Any], path: str) -> str | None:
+    config = payload.get("generationConfig", {})
     where = "generation_config.response_schema"
     schema = config.get("responseJsonSchema", config.get("responseSchema"))
     if schema is None:
@@ -148,12 +146,12 @@ def _format(config: dict[str, Any]) -> str | None:
     return None
 
 
-def _both(payload: dict[str, Any], path: str) -> str | None:
+def check_tools_and_schema(payload: dict[str, Any], path: str) -> str | None:
     kind = payload.get("generationConfig", {}).get("responseMimeType")
     tools = [
         tool for tool in payload.get("tools", []) if "functionDeclarations" in tool
     ]
-    if kind == "application/json" and tools and not _CAN_BOTH.search(path):
+    if kind == "application/json" and tools and not _TOOLS_AND_SCHEMA.search(path):
         return (
             "Function calling with a response mime type: 'application/json' is "
             "unsupported"
@@ -161,11 +159,11 @@ def _both(payload: dict[str, Any], path: str) -> str | None:
     return None
 
 
-def _system(payload: dict[str, Any]) -> str | None:
-    said = payload.get("systemInstruction")
-    if said is None:
+def check_system(payload: dict[str, Any], path: str) -> str | None:
+    system = payload.get("systemInstruction")
+    if system is None:
         return None
-    parts = said.get("parts") if isinstance(said, dict) else None
+    parts = system.get("parts") if isinstance(system, dict) else None
     if not isinstance(parts, list) or not parts:
         return _invalid("system_instruction.parts", "must not be empty.")
     for part in parts:
@@ -177,7 +175,7 @@ def _system(payload: dict[str, Any]) -> str | None:
 # -- tools -----------------------------------------------------------------------------
 
 
-def _tools(payload: dict[str, Any]) -> str | None:
+def check_tools(payload: dict[str, Any], path: str) -> str | None:
     tools = payload.get("tools", [])
     if not isinstance(tools, list) or not all(isinstance(t, dict) for t in tools):
         return "Invalid value at 'tools'"
@@ -189,14 +187,14 @@ def _tools(payload: dict[str, Any]) -> str | None:
             return _invalid(f"tools[{number}].tool_type", "required one_of 'tool_type'")
         for index, function in enumerate(declared):
             where = f"tools[{number}].function_declarations[{index}]"
-            wrong = _function(function, where)
-            if wrong is not None:
-                return wrong
+            problem = _function(function, where)
+            if problem is not None:
+                return problem
             names.append(function["name"])
     for name in names:
         if names.count(name) > 1:
             return f"Duplicate function declaration found: {name}"
-    return _choice(payload.get("toolConfig"), names)
+    return None
 
 
 def _function(function: Any, where: str) -> str | None:
@@ -219,9 +217,14 @@ def _function(function: Any, where: str) -> str | None:
     return _unknown(function, known, where)
 
 
-def _choice(config: Any, names: list[str]) -> str | None:
+def check_tool_choice(payload: dict[str, Any], path: str) -> str | None:
+    config = payload.get("toolConfig")
     if config is None:
         return None
+    declared = (
+        tool.get("functionDeclarations", []) for tool in payload.get("tools", [])
+    )
+    names = [function["name"] for functions in declared for function in functions]
     calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
     where = "tool_config.function_calling_config"
     mode = calling.get("mode", "AUTO") if isinstance(calling, dict) else None
@@ -248,7 +251,8 @@ def _choice(config: Any, names: list[str]) -> str | None:
 # -- the conversation ------------------------------------------------------------------
 
 
-def _contents(contents: Any) -> str | None:
+def check_contents(payload: dict[str, Any], path: str) -> str | None:
+    contents = payload.get("contents")
     if not isinstance(contents, list) or not contents:
         return _invalid("contents", "contents is not specified")
     calls: list[dict[str, Any]] = []
@@ -263,9 +267,9 @@ def _contents(contents: Any) -> str | None:
         parts = content.get("parts")
         if not isinstance(parts, list) or not parts:
             return _invalid(f"{where}.parts", "contents.parts must not be empty.")
-        wrong = _parts(parts, role, f"{where}.parts") or _answers(parts, calls)
-        if wrong is not None:
-            return wrong
+        problem = _parts(parts, role, f"{where}.parts") or _results(parts, calls)
+        if problem is not None:
+            return problem
         if role == before:
             return (
                 "Please ensure that multiturn requests alternate between user and "
@@ -278,20 +282,20 @@ def _contents(contents: Any) -> str | None:
     return None
 
 
-def _answers(parts: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str | None:
-    """Check that *parts* answer the calls of the content before them."""
-    given = [p["functionResponse"] for p in parts if "functionResponse" in p]
-    if given and not calls:
+def _results(parts: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str | None:
+    """Check that *parts* have the results of the calls in the content before them."""
+    results = [p["functionResponse"] for p in parts if "functionResponse" in p]
+    if results and not calls:
         return (
             "Please ensure that function response turn comes immediately after a "
             "function call turn."
         )
-    if len(given) != len(calls):
+    if len(results) != len(calls):
         return (
             "Please ensure that the number of function response parts is equal to the "
             "number of function call parts of the function call turn."
         )
-    for call, response in zip(calls, given, strict=True):
+    for call, response in zip(calls, results, strict=True):
         for field in ("name", "id"):
             if call.get(field) != response.get(field):
                 return f"The {field} of a function response is not that of its call."
@@ -303,46 +307,48 @@ def _parts(parts: list[Any], role: str, where: str) -> str | None:
         at = f"{where}[{number}]"
         if not isinstance(part, dict):
             return f"Invalid value at '{at}'"
-        data = part.keys() & _DATA
-        wrong = _unknown(part, _DATA | _BESIDE, at)
-        if wrong is not None:
-            return wrong
+        data = part.keys() & _DATA_FIELDS
+        problem = _unknown(part, _DATA_FIELDS | _OTHER_FIELDS, at)
+        if problem is not None:
+            return problem
         if len(data) > 1:
             return f"Invalid value at '{at}' (oneof), oneof field 'data' is already set"
         signature = part.get("thoughtSignature", "")
         if not isinstance(signature, str) or not _is_base64(signature):
             return f"Invalid value at '{at}.thought_signature' (TYPE_BYTES), Base64"
-        # Words may be empty only as the place for a signature.
+        # A text may be empty only if it carries a signature.
         if not data or (part.get("text") == "" and not signature):
             what = "required oneof field 'data' must have one initialized field"
             return _invalid(f"{at}.data", what)
-        wrong = _data(part, role, at)
-        if wrong is not None:
-            return wrong
+        problem = _data(part, role, at) or _media(part, at)
+        if problem is not None:
+            return problem
     return None
 
 
 def _data(part: dict[str, Any], role: str, at: str) -> str | None:
     if not isinstance(part.get("text", ""), str):
         return f"Invalid value at '{at}.text' (TYPE_STRING)"
-    for field, value, whose in (
+    for field, value, owner in (
         ("functionCall", "args", "model"),
         ("functionResponse", "response", "user"),
     ):
         if field not in part:
             continue
-        said = part[field]
-        if not isinstance(said, dict) or not isinstance(said.get(value, {}), dict):
+        function = part[field]
+        if not isinstance(function, dict) or not isinstance(
+            function.get(value, {}), dict
+        ):
             return f"Invalid value at '{at}.{field}.{value}'"
-        if not isinstance(said.get("name"), str) or not said["name"]:
+        if not isinstance(function.get("name"), str) or not function["name"]:
             return _invalid(f"{at}.{field}.name", "Name cannot be empty.")
-        if not _NAME.fullmatch(said["name"]):
+        if not _NAME.fullmatch(function["name"]):
             return _invalid(f"{at}.{field}.name", _NAME_RULE)
-        if field == "functionResponse" and value not in said:
+        if field == "functionResponse" and value not in function:
             return _invalid(f"{at}.{field}.{value}", "must be set.")
-        if role != whose:
-            return f"Please ensure that a {field} is in a content of role {whose}."
-    return _media(part, at)
+        if role != owner:
+            return f"Please ensure that a {field} is in a content of role {owner}."
+    return None
 
 
 def _media(part: dict[str, Any], at: str) -> str | None:
@@ -371,3 +377,17 @@ def _is_base64(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+#: Each returns what the provider would say, in the order in which it looks.
+RULES: Final[tuple[Callable[[dict[str, Any], str], str | None], ...]] = (
+    check_fields,
+    check_config,
+    check_thinking,
+    check_format,
+    check_tools,
+    check_tool_choice,
+    check_tools_and_schema,
+    check_system,
+    check_contents,
+)

@@ -1,1 +1,1 @@
-"""How FakeServer plays the openai_chat dialect: what it rejects, and how it speaks."""
+"""A fake of OpenAI's Chat Completions."""

@@ -1,11 +1,12 @@
-"""What Chat Completions reject."""
+"""Requests that OpenAI's Chat Completions reject."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
-from ..schemas import open_schema
+from ..strict_schemas import schema_complaint
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -13,20 +14,15 @@ _PARTS: Final = frozenset({"text", "image_url", "file", "input_audio"})
 _EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high"})
 
 
-def complaint(payload: dict[str, Any]) -> str | None:
-    """Return what the provider would answer with status 400, ``None`` if it is fine."""
+def complaint(payload: dict[str, Any], path: str = "") -> str | None:
+    """Return the provider's message for status 400, or None if it takes *payload*."""
     try:
-        return (
-            _fields(payload)
-            or _tools(payload)
-            or _messages(payload.get("messages"))
-            or _format(payload)
-        )
-    except (AttributeError, LookupError, TypeError, ValueError) as wrong:
-        return f"Invalid type in the request: {wrong}"
+        return next(filter(None, (rule(payload) for rule in RULES)), None)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        return f"Invalid type in the request: {error}"
 
 
-def _fields(payload: dict[str, Any]) -> str | None:
+def check_fields(payload: dict[str, Any]) -> str | None:
     if not isinstance(payload.get("model"), str) or not payload["model"]:
         return "you must provide a model parameter"
     for name, low, high in (("temperature", 0, 2), ("top_p", 0, 1)):
@@ -49,7 +45,7 @@ def _fields(payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _tools(payload: dict[str, Any]) -> str | None:
+def check_tools(payload: dict[str, Any]) -> str | None:
     if "tools" not in payload:
         for name in ("tool_choice", "parallel_tool_calls"):
             if name in payload:
@@ -73,7 +69,8 @@ def _tools(payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _messages(messages: Any) -> str | None:
+def check_messages(payload: dict[str, Any]) -> str | None:
+    messages = payload.get("messages")
     if not isinstance(messages, list) or not messages:
         return "[] is too short - 'messages'"
     open_calls: list[str] = []
@@ -93,9 +90,6 @@ def _messages(messages: Any) -> str | None:
                 "An assistant message with 'tool_calls' must be followed by tool "
                 f"messages responding to each 'tool_call_id'; missing: {open_calls}"
             )
-        wrong = _content(message)
-        if wrong is not None:
-            return wrong
         if role == "assistant":
             open_calls = [call["id"] for call in message.get("tool_calls", ())]
             if len(set(open_calls)) < len(open_calls):
@@ -105,9 +99,10 @@ def _messages(messages: Any) -> str | None:
     return None
 
 
-def _content(message: dict[str, Any]) -> str | None:
-    content, role = message.get("content"), message["role"]
-    if role == "assistant":
+def check_assistant_content(payload: dict[str, Any]) -> str | None:
+    for message in payload["messages"]:
+        if message["role"] != "assistant":
+            continue
         if "tool_calls" in message and not message["tool_calls"]:
             return "[] is too short - 'messages[].tool_calls'"
         for call in message.get("tool_calls", ()):
@@ -115,33 +110,52 @@ def _content(message: dict[str, Any]) -> str | None:
                 return f"Invalid 'messages[].tool_calls[].function.name': {call}"
             if not isinstance(call["function"].get("arguments"), str):
                 return "Invalid type for 'messages[].tool_calls[].function.arguments'"
-        if content is None and not (message.get("tool_calls") or "refusal" in message):
+        has_content = message.get("tool_calls") or "refusal" in message
+        if message.get("content") is None and not has_content:
             return "Invalid value for 'content': expected a string, got null"
-        return None
-    if isinstance(content, str):
-        return None if content or role == "tool" else "empty 'content'"
-    if role == "tool" or not isinstance(content, list) or not content:
-        return f"Invalid type for 'messages[].content' of role {role!r}"
-    for part in content:
-        if part.get("type") not in _PARTS:
-            return f"Invalid value: {part.get('type')!r} - 'messages[].content[].type'"
-        if part["type"] == "text" and not part["text"]:
-            return "empty text part"
-        url = part.get("image_url", {}).get("url", "https://")
-        if not url.startswith(("https://", "http://", "data:image/")):
-            return f"Invalid image_url: {url[:40]!r}"
     return None
 
 
-def _format(payload: dict[str, Any]) -> str | None:
-    wanted = payload.get("response_format")
-    if wanted is None:
+def check_other_content(payload: dict[str, Any]) -> str | None:
+    for message in payload["messages"]:
+        content, role = message.get("content"), message["role"]
+        if role == "assistant":
+            continue
+        if isinstance(content, str):
+            if not content and role != "tool":
+                return "empty 'content'"
+            continue
+        if role == "tool" or not isinstance(content, list) or not content:
+            return f"Invalid type for 'messages[].content' of role {role!r}"
+        for part in content:
+            kind = part.get("type")
+            if kind not in _PARTS:
+                return f"Invalid value: {kind!r} - 'messages[].content[].type'"
+            if kind == "text" and not part["text"]:
+                return "empty text part"
+            url = part.get("image_url", {}).get("url", "https://")
+            if not url.startswith(("https://", "http://", "data:image/")):
+                return f"Invalid image_url: {url[:40]!r}"
+    return None
+
+
+def check_format(payload: dict[str, Any]) -> str | None:
+    response_format = payload.get("response_format") or {}
+    if response_format.get("type") != "json_schema":
         return None
-    if wanted.get("type") != "json_schema":
-        return None
-    form = wanted.get("json_schema", {})
-    if not (
-        _NAME.fullmatch(form.get("name", "")) and isinstance(form.get("schema"), dict)
-    ):
+    output = response_format.get("json_schema", {})
+    name, schema = output.get("name", ""), output.get("schema")
+    if not (_NAME.fullmatch(name) and isinstance(schema, dict)):
         return "Invalid type for 'response_format.json_schema': expected name, schema"
-    return open_schema(form["schema"]) if form.get("strict") else None
+    return schema_complaint(schema) if output.get("strict") else None
+
+
+#: Each returns what the provider would say, in the order in which it looks.
+RULES: Final[tuple[Callable[[dict[str, Any]], str | None], ...]] = (
+    check_fields,
+    check_tools,
+    check_messages,
+    check_assistant_content,
+    check_other_content,
+    check_format,
+)

@@ -1,14 +1,13 @@
-"""How Chat Completions say an answer."""
+"""Responses as OpenAI's Chat Completions write them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
 from ....messages import AssistantMessage, Refusal, Text, Thinking, ToolCall
 from ....usage import Usage
+from ..sse import frame, pieces
 
 _STOPS: Final = {
     "max_tokens": "length",
@@ -20,49 +19,58 @@ _STOPS: Final = {
 def frames(
     message: AssistantMessage, usage: Usage, *, model: str = "fake", piece: int = 5
 ) -> Iterator[str]:
-    """Yield the server-sent events of an answer, complete with their blank lines."""
-    yield _frame(model, {"role": "assistant", "content": ""})
+    """Yield the server-sent events of a response, complete with their blank lines."""
+    yield _chunk(model, {"role": "assistant", "content": ""})
     calls = 0
     for block in message.content:
         if isinstance(block, Text):
-            for text in _pieces(block.text, piece):
-                yield _frame(model, {"content": text})
+            for text in pieces(block.text, piece):
+                yield _chunk(model, {"content": text})
         elif isinstance(block, Thinking):
-            for text in _pieces(block.text, piece):
-                yield _frame(model, {"reasoning_content": text})
+            for text in pieces(block.text, piece):
+                yield _chunk(model, {"reasoning_content": text})
         elif isinstance(block, Refusal):
-            for text in _pieces(block.text, piece):
-                yield _frame(model, {"refusal": text})
+            for text in pieces(block.text, piece):
+                yield _chunk(model, {"refusal": text})
         elif isinstance(block, ToolCall):
-            yield from _call(model, calls, block, piece)
+            function = {"name": block.name, "arguments": ""}
+            start = {"index": calls, "id": block.call_id, "type": "function"}
+            yield _chunk(model, {"tool_calls": [{**start, "function": function}]})
+            for text in pieces(block.arguments, piece):
+                delta = {"index": calls, "function": {"arguments": text}}
+                yield _chunk(model, {"tool_calls": [delta]})
             calls += 1
-    yield _frame(model, {}, finish=_STOPS.get(message.stop_reason, "stop"))
-    yield _data({**_head(model), "choices": [], "usage": _usage(usage)})
+    yield _chunk(model, {}, finish=_STOPS.get(message.stop_reason, "stop"))
+    yield frame({**_head(model), "choices": [], "usage": _usage(usage)})
     yield "data: [DONE]\n\n"
 
 
 def body(
     message: AssistantMessage, usage: Usage, *, model: str = "fake"
 ) -> dict[str, Any]:
-    """Return an answer as one document."""
-    said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    """Return a response that is not streamed."""
+    content: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     if message.thinking:
-        said["reasoning_content"] = message.thinking
+        content["reasoning_content"] = message.thinking
     if message.refusal:
-        said["refusal"] = message.refusal
+        content["refusal"] = message.refusal
     if message.tool_calls:
-        said["tool_calls"] = [
-            {"id": call.call_id, "type": "function", "function": _function(call)}
+        content["tool_calls"] = [
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
             for call in message.tool_calls
         ]
     finish = _STOPS.get(message.stop_reason, "stop")
-    choice = {"index": 0, "message": said, "finish_reason": finish}
+    choice = {"index": 0, "message": content, "finish_reason": finish}
     head = {**_head(model), "object": "chat.completion"}
     return {**head, "choices": [choice], "usage": _usage(usage)}
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """Return what is said with an error of that status."""
+    """Return the body of an error with that status."""
     kind = {401: "authentication_error", 429: "rate_limit_exceeded"}.get(
         status, "invalid_request_error" if status < 500 else "server_error"
     )
@@ -70,31 +78,13 @@ def error(status: int, message: str) -> dict[str, Any]:
 
 
 def error_frames(message: str) -> Iterator[str]:
-    """Yield an error that comes in the middle of a stream."""
-    yield _data({"error": {"message": message, "code": 502}})
+    """Yield an error in the middle of a stream."""
+    yield frame({"error": {"message": message, "code": 502}})
 
 
-def _call(model: str, index: int, call: ToolCall, piece: int) -> Iterator[str]:
-    function = {"name": call.name, "arguments": ""}
-    begun = {
-        "index": index,
-        "id": call.call_id,
-        "type": "function",
-        "function": function,
-    }
-    yield _frame(model, {"tool_calls": [begun]})
-    for text in _pieces(call.arguments, piece):
-        more = {"index": index, "function": {"arguments": text}}
-        yield _frame(model, {"tool_calls": [more]})
-
-
-def _function(call: ToolCall) -> dict[str, str]:
-    return {"name": call.name, "arguments": call.arguments}
-
-
-def _frame(model: str, delta: dict[str, Any], finish: str | None = None) -> str:
+def _chunk(model: str, delta: dict[str, Any], finish: str | None = None) -> str:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return _data({**_head(model), "choices": [choice], "usage": None})
+    return frame({**_head(model), "choices": [choice], "usage": None})
 
 
 def _head(model: str) -> dict[str, Any]:
@@ -114,11 +104,3 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
-
-
-def _data(said: dict[str, Any]) -> str:
-    return f"data: {msgspec.json.encode(said).decode()}\n\n"
-
-
-def _pieces(text: str, size: int) -> Iterator[str]:
-    return (text[begin : begin + size] for begin in range(0, len(text), size))

@@ -1,1 +1,1 @@
-"""How FakeServer plays the openai_responses: what it rejects, how it speaks."""
+"""A fake of OpenAI's Responses API."""

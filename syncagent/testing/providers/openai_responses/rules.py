@@ -1,70 +1,47 @@
-"""What the Responses API rejects."""
+"""Requests that OpenAI's Responses API rejects."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
-from ..schemas import open_schema
+from ..strict_schemas import schema_complaint
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _IMAGE: Final = re.compile(r"https?://|data:image/(?:png|jpeg|gif|webp);base64,.")
 _EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh"})
 _FIELDS: Final = frozenset(
-    [
-        "model",
-        "input",
-        "instructions",
-        "stream",
-        "store",
-        "include",
-        "temperature",
-        "top_p",
-        "tools",
-        "tool_choice",
-        "parallel_tool_calls",
-        "max_output_tokens",
-        "max_tool_calls",
-        "reasoning",
-        "text",
-        "metadata",
-        "previous_response_id",
-        "conversation",
-        "truncation",
-        "service_tier",
-        "background",
-        "user",
-        "prompt",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "safety_identifier",
-        "top_logprobs",
-        "stream_options",
-        "context_management",
-    ]
+    {
+        *{"model", "input", "instructions", "stream", "store", "include"},
+        *{"temperature", "top_p", "tools", "tool_choice", "parallel_tool_calls"},
+        *{"max_output_tokens", "max_tool_calls", "reasoning", "text", "metadata"},
+        *{"previous_response_id", "conversation", "truncation", "service_tier"},
+        *{"background", "user", "prompt", "prompt_cache_key"},
+        *{"prompt_cache_retention", "safety_identifier", "top_logprobs"},
+        *{"stream_options", "context_management"},
+    }
 )
 _USER_PARTS: Final = frozenset({"input_text", "input_image", "input_file"})
-_SPOKEN_PARTS: Final = frozenset({"output_text", "refusal"})
-#: What the words of a part stand in.
-_WORDS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
+_ASSISTANT_PARTS: Final = frozenset({"output_text", "refusal"})
+#: The fields with the text of a part.
+_TEXT_FIELDS: Final = {
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+}
 
 
-def complaint(payload: dict[str, Any]) -> str | None:
-    """Return what the provider would answer with status 400, ``None`` if it is fine."""
-    is_stored = payload.get("store") is not False
+def complaint(payload: dict[str, Any], path: str = "") -> str | None:
+    """Return the provider's message for status 400, or None if it takes *payload*."""
     try:
-        return (
-            _fields(payload)
-            or _numbers(payload)
-            or _tools(payload)
-            or _input(payload.get("input"), is_stored=is_stored)
-            or _format(payload)
-        )
-    except (AttributeError, LookupError, TypeError, ValueError) as wrong:
-        return f"Invalid type in the request: {wrong}"
+        return next(filter(None, (rule(payload) for rule in RULES)), None)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        return f"Invalid type in the request: {error}"
 
 
-def _fields(payload: dict[str, Any]) -> str | None:
+def check_fields(payload: dict[str, Any]) -> str | None:
     for name in payload:
         if name not in _FIELDS:
             return f"Unknown parameter: '{name}'."
@@ -79,10 +56,11 @@ def _fields(payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _numbers(payload: dict[str, Any]) -> str | None:
+def check_numbers(payload: dict[str, Any]) -> str | None:
     for name, high in (("temperature", 2), ("top_p", 1)):
         value = payload.get(name)
-        if value is not None and not (_is_number(value) and 0 <= value <= high):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is not None and not (is_number and 0 <= value <= high):
             return f"Invalid '{name}': expected a number between 0 and {high}."
     tokens = payload.get("max_output_tokens")
     if tokens is not None and not (isinstance(tokens, int) and tokens >= 16):
@@ -93,11 +71,7 @@ def _numbers(payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _tools(payload: dict[str, Any]) -> str | None:
+def check_tools(payload: dict[str, Any]) -> str | None:
     tools = payload.get("tools") or []
     names: list[str] = []
     for tool in tools:
@@ -122,35 +96,62 @@ def _tools(payload: dict[str, Any]) -> str | None:
     return None
 
 
-def _input(items: Any, *, is_stored: bool) -> str | None:
+def check_input(payload: dict[str, Any]) -> str | None:
+    items = payload.get("input")
     if isinstance(items, str) and items:
         return None
     if not isinstance(items, list) or not items:
         return "Missing required parameter: 'input'."
-    for number, item in enumerate(items):
-        kind = item.get("type", "message")
-        wrong = None
-        if kind == "message":
-            wrong = _message(item)
-        elif kind == "function_call":
-            wrong = _call(item)
-        elif kind == "reasoning":
-            wrong = _reasoning(items, number, is_stored=is_stored)
-        if wrong is not None:
-            return wrong
-    return _results(items)
+    return None
 
 
-def _message(item: dict[str, Any]) -> str | None:
-    role, content = item.get("role"), item.get("content")
-    if role not in ("user", "assistant", "system", "developer"):
-        return f"Invalid value: {role!r} - 'input[].role'."
-    if isinstance(content, str) and content:
-        return None
-    if not isinstance(content, list) or not content:
-        return "Invalid 'input[].content': expected a string or parts."
-    known = _SPOKEN_PARTS if role == "assistant" else _USER_PARTS
-    return _parts(content, known)
+def check_messages(payload: dict[str, Any]) -> str | None:
+    for item in _items(payload, "message"):
+        role, content = item.get("role"), item.get("content")
+        if role not in ("user", "assistant", "system", "developer"):
+            return f"Invalid value: {role!r} - 'input[].role'."
+        if isinstance(content, str) and content:
+            continue
+        if not isinstance(content, list) or not content:
+            return "Invalid 'input[].content': expected a string or parts."
+        known = _ASSISTANT_PARTS if role == "assistant" else _USER_PARTS
+        problem = _parts(content, known)
+        if problem is not None:
+            return problem
+    return None
+
+
+def check_calls(payload: dict[str, Any]) -> str | None:
+    for item in _items(payload, "function_call"):
+        if not 1 <= len(item.get("call_id") or "") <= 64:
+            return "Invalid 'input[].call_id': expected 1 to 64 characters."
+        if not _NAME.fullmatch(item.get("name") or ""):
+            return f"Invalid 'input[].name': {item.get('name')!r}."
+        if not isinstance(item.get("arguments"), str):
+            return "Invalid type for 'input[].arguments': expected a string."
+    return None
+
+
+def check_reasoning(payload: dict[str, Any]) -> str | None:
+    items = _items(payload)
+    is_stored = payload.get("store") is not False
+    for item, after in pairwise([*items, {"role": "user"}]):
+        if item.get("type") != "reasoning":
+            continue
+        name = item.get("id")
+        if not isinstance(item.get("summary"), list):
+            return "Missing required parameter: 'input[].summary'."
+        if not is_stored and not (item.get("encrypted_content") or item.get("content")):
+            return f"Item with id {name!r} not found: 'store' is set to false."
+        is_assistants = after.get("role", "assistant") == "assistant"
+        if not is_assistants or after.get("type") == "function_call_output":
+            return f"Item {name!r} of type 'reasoning' is without its following item."
+    return None
+
+
+def _items(payload: dict[str, Any], kind: str = "") -> list[dict[str, Any]]:
+    items = payload["input"] if isinstance(payload["input"], list) else []
+    return [i for i in items if not kind or i.get("type", "message") == kind]
 
 
 def _parts(parts: list[dict[str, Any]], known: frozenset[str]) -> str | None:
@@ -158,8 +159,8 @@ def _parts(parts: list[dict[str, Any]], known: frozenset[str]) -> str | None:
         kind = part.get("type")
         if kind not in known:
             return f"Invalid value: {kind!r} - 'input[].content[].type'."
-        if kind in _WORDS and not part.get(_WORDS[kind]):
-            return f"Invalid 'input[].content[].{_WORDS[kind]}': it is empty."
+        if kind in _TEXT_FIELDS and not part.get(_TEXT_FIELDS[kind]):
+            return f"Invalid 'input[].content[].{_TEXT_FIELDS[kind]}': it is empty."
         if kind == "input_image" and not _IMAGE.match(part.get("image_url", "")):
             return "Invalid 'input[].content[].image_url': no supported image."
         if kind == "input_file":
@@ -171,33 +172,9 @@ def _parts(parts: list[dict[str, Any]], known: frozenset[str]) -> str | None:
     return None
 
 
-def _call(item: dict[str, Any]) -> str | None:
-    if not 1 <= len(item.get("call_id") or "") <= 64:
-        return "Invalid 'input[].call_id': expected 1 to 64 characters."
-    if not _NAME.fullmatch(item.get("name") or ""):
-        return f"Invalid 'input[].name': {item.get('name')!r}."
-    if not isinstance(item.get("arguments"), str):
-        return "Invalid type for 'input[].arguments': expected a string."
-    return None
-
-
-def _reasoning(items: list[Any], number: int, *, is_stored: bool) -> str | None:
-    item = items[number]
-    name = item.get("id")
-    if not isinstance(item.get("summary"), list):
-        return "Missing required parameter: 'input[].summary'."
-    if not is_stored and not (item.get("encrypted_content") or item.get("content")):
-        return f"Item with id {name!r} not found: 'store' is set to false."
-    after = items[number + 1] if number + 1 < len(items) else {"role": "user"}
-    is_spoken = after.get("role", "assistant") == "assistant"
-    if not is_spoken or after.get("type") == "function_call_output":
-        return f"Item {name!r} of type 'reasoning' is without its following item."
-    return None
-
-
-def _results(items: list[Any]) -> str | None:
+def check_results(payload: dict[str, Any]) -> str | None:
     waiting: list[str] = []
-    for item in items:
+    for item in _items(payload):
         kind = item.get("type", "message")
         if kind == "function_call":
             if item["call_id"] in waiting:
@@ -210,22 +187,36 @@ def _results(items: list[Any]) -> str | None:
             output = item.get("output")
             if not isinstance(output, (str, list)) or output == []:
                 return "Invalid type for 'input[].output'."
-            wrong = _parts(output, _USER_PARTS) if isinstance(output, list) else None
-            if wrong is not None:
-                return wrong
+            problem = _parts(output, _USER_PARTS) if isinstance(output, list) else None
+            if problem is not None:
+                return problem
         elif waiting and item.get("role") == "user":
             break
     return f"No tool output found for function call {waiting}." if waiting else None
 
 
-def _format(payload: dict[str, Any]) -> str | None:
-    wanted = (payload.get("text") or {}).get("format") or {"type": "text"}
-    if wanted.get("type") not in ("text", "json_object", "json_schema"):
-        return f"Invalid value: {wanted.get('type')!r} - 'text.format.type'."
-    if wanted["type"] == "json_schema":
-        if not _NAME.fullmatch(wanted.get("name") or ""):
+def check_format(payload: dict[str, Any]) -> str | None:
+    output = (payload.get("text") or {}).get("format") or {"type": "text"}
+    if output.get("type") not in ("text", "json_object", "json_schema"):
+        return f"Invalid value: {output.get('type')!r} - 'text.format.type'."
+    if output["type"] == "json_schema":
+        if not _NAME.fullmatch(output.get("name") or ""):
             return "Invalid 'text.format.name'."
-        if not isinstance(wanted.get("schema"), dict):
+        if not isinstance(output.get("schema"), dict):
             return "Missing required parameter: 'text.format.schema'."
-        return open_schema(wanted["schema"]) if wanted.get("strict") else None
+        return schema_complaint(output["schema"]) if output.get("strict") else None
     return None
+
+
+#: Each returns what the provider would say, in the order in which it looks.
+RULES: Final[tuple[Callable[[dict[str, Any]], str | None], ...]] = (
+    check_fields,
+    check_numbers,
+    check_tools,
+    check_input,
+    check_messages,
+    check_calls,
+    check_reasoning,
+    check_results,
+    check_format,
+)

@@ -1,0 +1,91 @@
+"""Calls, durations, usage, errors and endings as text for people."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from ..exceptions import SyncAgentError
+from ..result import RunResult
+from ..usage import Usage
+from .plain_text import on_one_line
+
+__all__ = [
+    "call_text",
+    "end_text",
+    "error_text",
+    "seconds_text",
+    "short_call_text",
+    "usage_text",
+]
+
+_ARGUMENT_LIMIT: Final = 40
+_CALL_LIMIT: Final = 100
+
+
+def call_text(name: str, arguments: dict[str, Any]) -> str:
+    """Return a complete tool call: a user who approves it must see all of it."""
+    parts = [f"{key}={_json(value)}" for key, value in arguments.items()]
+    return f"{name}({', '.join(parts)})"
+
+
+def short_call_text(name: str, arguments: dict[str, Any]) -> str:
+    """Return a tool call on one line, shortened."""
+    parts = [
+        f"{key}={on_one_line(_json(value), _ARGUMENT_LIMIT)}"
+        for key, value in arguments.items()
+    ]
+    return on_one_line(f"{name}({', '.join(parts)})", _CALL_LIMIT)
+
+
+def _json(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError):
+        return repr(value)
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration such as ``1.3 s``, ``2 min 5 s`` or ``1 h 7 min``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def usage_text(usage: Usage, cost: float | None) -> str:
+    """Return the tokens used, and their cost if the price is known."""
+    about = "about " if usage.estimated else ""
+    text = f"{about}{usage.total_tokens:,} tokens"
+    if cost is None:
+        return text
+    return f"{text}, ${cost:.4f}" if cost < 1 else f"{text}, ${cost:.2f}"
+
+
+def error_text(error: BaseException) -> str:
+    """Return the message of an error, without a traceback.
+
+    The type is added unless the error is an expected one, whose message says enough.
+    """
+    message = str(error).strip() or type(error).__name__
+    is_expected = isinstance(error, (SyncAgentError, OSError))
+    return message if is_expected else f"{type(error).__name__}: {message}"
+
+
+def end_text(result: RunResult) -> str:
+    """Return why a run ended, empty if the model finished its response."""
+    if result.cancellation is not None:
+        is_timeout = result.cancellation.origin == "deadline"
+        how = "timed out" if is_timeout else "stopped"
+        return f"{how}; the text so far is kept"
+    if result.limit is not None:
+        return f"the limit on {result.limit.replace('_', ' ')} was reached"
+    reasons = {
+        "end_turn": "",
+        "max_tokens": "the response was too long for the model and is cut off",
+        "refusal": "the model refused to answer",
+        "interrupt": "the run waits for an answer that no one can give here",
+    }
+    return reasons.get(result.stop_reason, f"the run ended with {result.stop_reason}")
