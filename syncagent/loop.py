@@ -1,4 +1,4 @@
-"""The loop: ask the model, run the tools it calls, again until it is done.
+"""The loop: ask the model, run the tools it calls, and repeat until it is done.
 
 This is the whole story of a run, on the thread that drives it::
 
@@ -88,8 +88,8 @@ def run_loop(run: Run) -> Steps:
                 return stop
             message = None
         if run.open_round is not None:
-            is_answered = yield from run_tool_round(run)  # <- I/O: the tools
-            if not is_answered:
+            is_complete = yield from run_tool_round(run)  # <- I/O: the tools
+            if not is_complete:
                 return "interrupt"
 
 
@@ -120,6 +120,7 @@ def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
     try:
         with run.send_request() as response:
             for event in response:
+                # Thousands of events: a look at the class is faster than isinstance().
                 if event.__class__ is MessageFinished:
                     assert isinstance(event, MessageFinished)
                     finished = event
@@ -127,7 +128,7 @@ def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
                 else:
                     yield event  # type: ignore[misc]
     except Cancelled:
-        # A cancel "after the tools" ends only the response: make it the run's.
+        # A cancel "after_tools" has ended only the response: raise it for the run.
         run.raise_if_cancel_due("after_tools")
         raise
     except SyncAgentError:
@@ -140,7 +141,7 @@ def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
     seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
     wants_another = call_hooks(run, "after_model", seen)
     run.token.checkpoint()
-    # Once a cancel is asked for, also a deferred one, hooks get nothing repeated.
+    # Once a cancel was requested, even a deferred one, hooks can repeat nothing.
     is_ending = run.claim.deferred.is_pending
     if wants_another and not is_ending and run.meter.reached() is None:
         run.discard(finished.message)
@@ -166,11 +167,11 @@ def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
     """Call one method of all hooks; return whether one of them wants a retry."""
     wants_retry = False
     for hook in getattr(run.setup.hooks, method):
-        wish = hook(event)
-        if isinstance(wish, Retry) and method == "after_model":
+        decision = hook(event)
+        if isinstance(decision, Retry) and method == "after_model":
             wants_retry = True
-        elif wish is not None:
-            raise invalid_return(method, wish)
+        elif decision is not None:
+            raise invalid_return(method, decision)
     return wants_retry
 
 
@@ -275,7 +276,7 @@ def offer_input(
     last = run.transcript[-1]
     if not run.accepts_input or not isinstance(last, ToolMessage):
         return
-    # A cancelled run takes no input: it is kept for the next run.
+    # A cancelled run takes no input; the input is kept for the next run.
     run.raise_if_cancel_due("after_turn")
     run.enter("after tools")
     turn = run.meter.turns

@@ -77,12 +77,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
 
 
-def pytest_collection_finish():
-    """Have the garbage collector look only at what tests make: there is much else."""
-    gc.collect()
-    gc.freeze()
-
-
 class SlowTests:
     """Fails a run in which a test is slow by far without being marked as slow."""
 
@@ -105,6 +99,13 @@ class SlowTests:
             terminalreporter.section("slow, and not marked as slow", red=True)
             for each in self._found:
                 terminalreporter.line(each)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_heap():
+    """Have the garbage collector look only at what the tests of one module make."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

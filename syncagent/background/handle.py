@@ -265,7 +265,7 @@ class Handle(Closeable):
             return False
         return True
 
-    # -- following it --------------------------------------------------------------
+    # -- registration it --------------------------------------------------------------
 
     def subscribe(
         self,
@@ -287,8 +287,8 @@ class Handle(Closeable):
         if after is not None:
             check_number("after", after, is_integer=True, unit="events")
             begin = min(after, log.count)
-        token, following = run_token(None, None, cancel)
-        return Subscription(log, begin, token, following)
+        token, registration = run_token(None, None, cancel)
+        return Subscription(log, begin, token, registration)
 
     @property
     def event_count(self) -> int:

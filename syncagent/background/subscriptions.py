@@ -96,7 +96,7 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
         log: EventLog,
         begin: int,
         token: CancelToken,
-        following: EventRegistration | None = None,
+        registration: EventRegistration | None = None,
     ) -> None:
         self._log = log
         self._next = begin
@@ -104,7 +104,7 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
         #: True when the token is cancelled; costs next to nothing to look at.
         self._stop = token.flag()
         #: Its hold on the caller's event, which cancels the token.
-        self._following = following
+        self._registration = registration
         self._is_closed = False
 
     def get(self, timeout: float | None = None) -> LoggedEvent | None:
@@ -155,14 +155,14 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
         """End it, also while another thread waits in it. Safe to repeat."""
         self._is_closed = True
         self._log.watch.wake()
-        if self._following is not None:
-            self._following.close()
+        if self._registration is not None:
+            self._registration.close()
 
     def __del__(self) -> None:
         # A dropped subscription leaves nothing on the caller's event.
-        following = getattr(self, "_following", None)
-        if following is not None:
-            following.close()
+        registration = getattr(self, "_registration", None)
+        if registration is not None:
+            registration.close()
 
     def __iter__(self) -> Iterator[LoggedEvent]:
         return self

@@ -186,7 +186,7 @@ class ChildLink(_Ref, Link):
                 return None
             if generation.stop.claim(child._inherit(cause_now)) is not RETIRED:
                 return generation
-            child._succeed(generation)  # its own reset came first: finish that
+            child._start_successor(generation)  # its own reset came first: finish that
         return None
 
     def drop(self) -> None:

@@ -44,7 +44,7 @@ class Link:
 
         :param cause: why the token of this link was cancelled.
         :param claimant: identifies one call of ``cancel()``, see
-            :meth:`Generation.cancel`.
+            ``Generation.cancel()``.
         :return: the generation of a child token, whose links come next.
         """
         raise NotImplementedError

@@ -6,11 +6,11 @@ A token is a chain of generations (see :mod:`~.generation`): ``reset()`` adds on
 Guarantees:
 
 - The first cancel wins, and its reason stays until a reset.
-- A cancel comes down to all children before ``cancel()`` returns; none goes up.
+- A cancel reaches all children before ``cancel()`` returns, and never a parent.
 - A link that is added while a cancel is under way is reached by it, or by its own
   :meth:`CancelToken._link`.
-- A deadline counts for every look at the token from that moment on, and reaches waiting
-  threads and links through the timer thread.
+- Once a deadline has passed, every check of the token sees it; the timer thread tells
+  waiting threads and links.
 - A reset loses no link that survives it, at any moment: it is on the old generation
   until it is on the new one.
 """
@@ -151,12 +151,12 @@ class CancelToken:
             if generation.stop:
                 generation = self._current()
             elif generation.deadline is not None:
-                self._look_at_clock(generation)  # it may have been first
+                self._look_at_clock(generation)  # the deadline may have come first
             standing = generation.cancel(cause)
             if standing is not RETIRED:
                 return standing is cause
             # A reset came first, and may have been interrupted: finish it.
-            self._succeed(generation)
+            self._start_successor(generation)
 
     def _inherit(self, cause: Cause) -> Cause:
         """Turn a parent's cause into the one for this token."""
@@ -180,7 +180,7 @@ class CancelToken:
         # If a cancel was first, this helps it to reach all children: a slow one must
         # not reach them after they have been reset too.
         old.cancel(RETIRED)
-        self._succeed(old)
+        self._start_successor(old)
         # Look at the parents last: a parent that is cancelled from here on finds the
         # new generation by itself.
         for parent in self._parents:
@@ -188,7 +188,7 @@ class CancelToken:
             if cause is not None:
                 self._current().cancel(self._inherit(cause))
 
-    def _succeed(self, old: Generation) -> None:
+    def _start_successor(self, old: Generation) -> None:
         """Put a new generation after *old*, which has ended, with what stays."""
         finish_despite_signals(lambda: self._put_after(old))
 
@@ -378,8 +378,8 @@ class CancelToken:
             generation = self._current()
             generation.links[link] = None  # publish first ...
             cause = generation.cause
-            # ... then look. A link that the cancel of an earlier generation has reached
-            # is left alone: with our claimant it would pass for one that was cut short.
+            # ... then look. A spent link was reached by the cancel of an earlier
+            # generation: leave it alone, or it would be fired again.
             if cause is not None and not link.is_spent:
                 below = link.cancel(cause, claimant)
                 if below is not None:

@@ -87,7 +87,7 @@ class Conversation:
     def admit(self, request: RunRequest) -> AdmittedRun:
         """Return a run that can be cancelled from now on, and has not begun."""
         output = None if request.output is None else Output.of(request.output)
-        token, following = run_token(
+        token, registration = run_token(
             request.timeout,
             self.setup.limits.seconds,
             request.cancel,
@@ -96,7 +96,7 @@ class Conversation:
         pause = request.resumes
         id = request.run_id or uuid4().hex if pause is None else pause.progress.run_id
         claim = RunClaim(token, id, own_lineage())
-        return AdmittedRun(request, claim, output, following)
+        return AdmittedRun(request, claim, output, registration)
 
     def start(self, admitted: AdmittedRun, *, can_move: bool = False) -> RunStream:
         """Claim the agent for an admitted run, and make it.
@@ -105,7 +105,7 @@ class Conversation:
 
         :param can_move: whether it may be sent to the background.
         """
-        request, claim, output, following = admitted
+        request, claim, output, registration = admitted
         record = request.record
         since = 0.0 if record is None else clock.now()
         try:
@@ -113,8 +113,8 @@ class Conversation:
             if request.on_busy is not None:
                 on_busy = check_busy(request.on_busy)
             if not wait_for_turn(self.slot, self.line, claim, on_busy):
-                if following is not None:
-                    following.close()
+                if registration is not None:
+                    registration.close()
                 stream = RunStream.never_begun(claim, self.messages)
                 if record is not None:
                     record.record_unstarted(stream.result, since)
@@ -132,7 +132,7 @@ class Conversation:
             if record is not None:
                 has_queued = on_busy != "raise"
                 record.begin(run, request.prompt, since, has_queued=has_queued)
-            return RunStream(LiveRun(self, run, answering, following))
+            return RunStream(LiveRun(self, run, answering, registration))
         except BaseException:
             # Also if it has just begun and this frame does not know: a signal handler's
             # exception may be kept, with this frame, for as long as its catcher likes.
@@ -141,8 +141,8 @@ class Conversation:
 
     def dismiss(self, admitted: AdmittedRun) -> None:
         """Let go of an admitted run that does not begin. Safe to repeat."""
-        if admitted.following is not None:
-            admitted.following.close()
+        if admitted.registration is not None:
+            admitted.registration.close()
         self.slot.end(admitted.claim)
 
     def _make_run(

@@ -24,9 +24,12 @@ background is requested::
 
 Guarantees:
 
-- Each state is left once. The first thread to claim the way out of a state wins, in one
-  atomic step without a lock, and the other learns that it lost. So a run is driven by
-  one thread, or closed by one, and never by two or none.
+- Each state is left once, for one target: the first target that is claimed wins, in one
+  atomic step without a lock, and a thread that claims another target learns that it
+  lost. The two targets of a state belong to two threads, so a run is driven by one
+  thread, or closed by one, and never by two or none.
+- A caller whose run ends with an error claims KEPT as well: from then on no handle can
+  take the run.
 - ``conclude()`` runs once, on the owner's thread, for every end of a run: it settles
   the transcript, makes the result, and frees the agent, in this order, also if hooks or
   signal handlers raise in between.
@@ -85,7 +88,7 @@ class LiveRun:
 
     :param conversation: the agent's; freed when the run has ended.
     :param answering: answers the questions of the run.
-    :param following: the run's hold on the caller's event, closed at the end.
+    :param registration: with the caller's event; closed at the end.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class LiveRun:
         conversation: Conversation,
         run: Run,
         answering: Answering,
-        following: EventRegistration | None = None,
+        registration: EventRegistration | None = None,
     ) -> None:
         self.run: Final = run
         self.answering: Final = answering
@@ -106,7 +109,7 @@ class LiveRun:
         #: The result for the caller of a run that goes on in the background.
         self.handoff_result: RunResult | None = None
         self._conversation: Final = conversation
-        self._following: Final = following
+        self._registration: Final = registration
         #: The way out of each state that was left.
         self._left: Final[dict[str, str]] = {}
         self._is_concluded = False
@@ -178,7 +181,7 @@ class LiveRun:
         """Settle the run, make its result, and free the agent.
 
         :param end: why the loop returned, or what it raised.
-        :return: false if *end* must be raised.
+        :return: true if *end* is dealt with; false if it must be raised.
         """
         if self._is_concluded:  # and this was raised on the way out
             return False
@@ -213,7 +216,7 @@ class LiveRun:
         else:
             assert not isinstance(end, BaseException)
             stop = end
-        if run.has_blanks and stop != "interrupt":
+        if run.has_empty_blocks and stop != "interrupt":
             run.transcript.repair()
         self.result = make_result(
             run, stop, cause, phase=phase, latency=seconds_since(cause)
@@ -224,8 +227,8 @@ class LiveRun:
 
     def _release(self, error: BaseException | None) -> None:
         """Let go of everything. Safe to repeat."""
-        if self._following is not None:
-            self._following.close()
+        if self._registration is not None:
+            self._registration.close()
         run = self.run
         if run.recording is not None:
             run.recording.end(self.result, error, tuple(run.progress.invocations))
@@ -302,19 +305,20 @@ def settled(live_run: LiveRun) -> Generator[StreamEvent, None, None]:
         try:
             live_run.close_loop()  # it is still open if the run was about to move
         finally:
-            is_told = not has_result and live_run.conclude(error)
-        if not is_told:
+            is_handled = not has_result and live_run.conclude(error)
+        if not is_handled:
             raise
     result = live_run.result
     assert result is not None
     if not result.interrupts:
         for invocation in run.progress.invocations:
             if not invocation.is_announced:
-                yield _shown(run, invocation.finished())
-    yield _shown(run, RunFinished(result))
+                yield _notify(run, invocation.finished())
+    yield _notify(run, RunFinished(result))
 
 
-def _shown(run: Run, event: Any) -> Any:
+def _notify(run: Run, event: Any) -> Any:
+    """Call the observers of a run with *event*, and return it."""
     for observer in run.on_event:
         observer(event)
     return event

@@ -121,7 +121,7 @@ class AdmittedRun(NamedTuple):
     claim: RunClaim
     output: Output | None
     #: Cancels the run when the caller's event is set.
-    following: EventRegistration | None
+    registration: EventRegistration | None
 
 
 def check_request(timeout: Any, cancel: Any, output: Any) -> None:

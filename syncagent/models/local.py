@@ -150,7 +150,7 @@ class LocalServer:
             self._process.wait(_END_SECONDS)
 
     def leave_to_parent(self) -> None:
-        """Release it in a forked child: else the server would outlive the parent."""
+        """Close the pipes in a forked child: they would keep the server alive."""
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):
                 _pipe(pipe).close()

@@ -22,7 +22,7 @@ from .progress import RunProgress, ToolRound
 from .setup import Setup
 from .tool_services import ToolServices
 
-__all__ = ["Recorder", "Respondent", "Run"]
+__all__ = ["Respondent", "Run", "RunRecorder"]
 
 #: Phases in which the provider has not received the request yet.
 _NOT_SENT: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
@@ -46,7 +46,7 @@ class Respondent(Protocol):
         """Return the user's answer to a question of a tool."""
 
 
-class Recorder(Protocol):
+class RunRecorder(Protocol):
     """Writes down what a run does."""
 
     #: Records later runs of the same handle.
@@ -130,14 +130,14 @@ class Run:
         self.is_backgroundable = False
         #: Called with every event, on the thread of the run.
         self.on_event: tuple[Callable[[Any], object], ...] = setup.hooks.on_event
-        self.recording: Recorder | None = None
+        self.recording: RunRecorder | None = None
         #: The final answer, of the type that the caller asked for.
         self.value: Any = None
         #: The response that is being streamed.
         self.response: ModelResponse | None = None
         self._uncommitted: _Uncommitted | None = None
-        #: Does the last message hold blocks without content?
-        self.has_blanks = False
+        #: True if the last message has blocks without content: a repair drops them.
+        self.has_empty_blocks = False
         self._state: tuple[State, str, str] = ("processing", "", "")
         self._output_attempts = 0
         self.services: Final = ToolServices(self)
@@ -248,7 +248,7 @@ class Run:
         self.response = None
         progress, message = self.progress, accepted.message
         progress.text = message.text
-        self.has_blanks = not message.content or any(
+        self.has_empty_blocks = not message.content or any(
             isinstance(block, Text) and not block.text.strip()
             for block in message.content
         )

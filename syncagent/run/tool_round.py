@@ -31,6 +31,7 @@ __all__ = [
     "after_tool",
     "apply_answers",
     "check_answer",
+    "check_call",
     "find_questions",
     "remember",
 ]
@@ -88,16 +89,16 @@ def check_call(run: Run, invocation: Invocation) -> None:
     for hook in run.setup.hooks.before_tool:
         if not invocation.is_open:
             return
-        wish = hook(BeforeTool(run.id, call, _arguments_of(invocation)))
+        decision = hook(BeforeTool(run.id, call, _arguments_of(invocation)))
         run.token.checkpoint()
-        if isinstance(wish, Deny):
-            _deny(invocation, wish.reason)
-        elif isinstance(wish, Skip):
-            _replace_result(invocation, wish.result)
-        elif isinstance(wish, Change):
-            _rebind(invocation, wish.arguments, "a hook")
-        elif wish is not None:
-            raise invalid_return("before_tool", wish)
+        if isinstance(decision, Deny):
+            _deny(invocation, decision.reason)
+        elif isinstance(decision, Skip):
+            _replace_result(invocation, decision.result)
+        elif isinstance(decision, Change):
+            _rebind(invocation, decision.arguments, "a hook")
+        elif decision is not None:
+            raise invalid_return("before_tool", decision)
 
 
 def _questions_about(run: Run, invocation: Invocation) -> list[Interrupt]:
@@ -250,15 +251,15 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
         seen = AfterTool(
             run.id, invocation.call, invocation.report(), invocation.result
         )
-        wish = hook(seen)
+        decision = hook(seen)
         if run.token.cancelled:  # after a cancel, hooks change nothing
             continue
-        if isinstance(wish, Skip):
-            _replace_result(invocation, wish.result)
-        elif isinstance(wish, Retry):
+        if isinstance(decision, Skip):
+            _replace_result(invocation, decision.result)
+        elif isinstance(decision, Retry):
             wants_retry = not run.claim.deferred.is_pending
-        elif wish is not None:
-            raise invalid_return("after_tool", wish)
+        elif decision is not None:
+            raise invalid_return("after_tool", decision)
     may_repeat = invocation.outcome in ("done", "failed") or invocation.has_timed_out
     return wants_retry and may_repeat and _has_spare_call(run)
 

@@ -43,23 +43,20 @@ def make_schema(hint: Any) -> dict[str, Any]:
             "define it at the top of its module, and not under TYPE_CHECKING"
         ) from error
     except Exception as error:  # a user's class may raise anything
+        reason = str(error).replace("\n", " ").removesuffix(" is not supported")
+        advice = f"use scalars, lists, dicts, {FIELDS}"
+        if "union" in reason:
+            advice = "use one type, or several msgspec.Structs with tags"
+        elif "Enum" in reason or "Literal" in reason:
+            advice = "use strings"
         raise ConfigurationError(
-            f"{hint!r} has no JSON schema: {_reason(error)}"
+            f"{hint!r} has no JSON schema: {reason}; {advice}"
         ) from error
     for cls, reference in zip(classes, named, strict=True):
         part = parts.get(reference.get("$ref", "").removeprefix(REFERENCE))
         if part is not None:
             _describe(part, fields_of(cls))
     return _Inliner().inline({"$defs": parts, **root})
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).replace("\n", " ").removesuffix(" is not supported")
-    if "union" in text:
-        return f"{text}; use one type, or several msgspec.Structs with tags"
-    if "Enum" in text or "Literal" in text:
-        return f"{text}; use strings"
-    return f"{text}; use scalars, lists, dicts, {FIELDS}"
 
 
 def _describe(part: dict[str, Any], hints: dict[str, Any]) -> None:

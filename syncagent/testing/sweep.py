@@ -105,7 +105,7 @@ def cancel_everywhere(
             if point is None:
                 break
             attempt.check(result, point, allow_abandoned)
-            _check_next(attempt.agent, run or _run, again, point)
+            attempt.check_next(again, run or _run, point)
             points.append(point)
     else:
         raise ConfigurationError(
@@ -230,6 +230,18 @@ class _Attempt:
         _check_messages(agent.messages, point)
         _check_outcomes(result, point)
 
+    def check_next(
+        self, prompt: Any, run: Callable[[Agent, Any], RunResult], point: Point
+    ) -> None:
+        """Check that the next run on the same agent succeeds."""
+        result = run(self.agent, prompt)
+        is_well = not result.cancelled and result.stop_reason != "limit"
+        _that(is_well, point, f"the next run ended with {result.stop_reason}")
+        messages = self.agent.messages
+        has_prompt = any(isinstance(message, UserMessage) for message in messages)
+        _that(has_prompt, point, "the next prompt is not in the conversation")
+        _check_messages(messages, point)
+
 
 def _that(condition: bool, point: Point, problem: str) -> None:
     if not condition:
@@ -254,17 +266,3 @@ def _check_outcomes(result: RunResult, point: Point) -> None:
     if calls:  # a rollback removes them from the messages
         outcomes = [each.call_id for each in result.tool_outcomes]
         _that(outcomes == calls, point, f"calls {calls}, but outcomes {outcomes}")
-
-
-def _check_next(
-    agent: Agent,
-    run: Callable[[Agent, Any], RunResult],
-    prompt: Any,
-    point: Point,
-) -> None:
-    result = run(agent, prompt)
-    is_well = not result.cancelled and result.stop_reason != "limit"
-    _that(is_well, point, f"the next run ended with {result.stop_reason}")
-    has_prompt = any(isinstance(message, UserMessage) for message in agent.messages)
-    _that(has_prompt, point, "the next prompt is not in the conversation")
-    _check_messages(agent.messages, point)

@@ -10,7 +10,7 @@ import msgspec
 
 from .. import events
 from ..events import RunFinished, decode_event
-from ..recording import Begin, CancelledLine, Failure, RecordedLine, ToolMoment
+from ..recording import Begin, CancelledLine, Failure, RecordedLine
 from ..result import RunResult
 from ..usage import Usage
 from . import formatting
@@ -119,8 +119,15 @@ class RunTrace:
 
     def add(self, line: RecordedLine) -> None:
         """Add the next line."""
-        if line.tool is not None:
-            self._add_tool(line, line.tool)
+        tool = line.tool
+        if tool is not None:
+            row = self._tools.get(tool.call_id)
+            if row is None:
+                row = self._begin_tool(line.t, tool.call_id, tool.name)
+            row.thread, row.in_process = line.thread, tool.in_process
+            row.is_elsewhere = line.thread != (self.threads or [("", 0.0)])[-1][0]
+            if tool.moment == "end":
+                row.tool_ended = line.t
             return
         if not self.threads or self.threads[-1][0] != line.thread:
             self.threads.append((line.thread, line.t))
@@ -193,15 +200,6 @@ class RunTrace:
             request.details.setdefault("Response", formatting.cut("".join(self._text)))
 
     # -- tools ---------------------------------------------------------------------
-
-    def _add_tool(self, line: RecordedLine, tool: ToolMoment) -> None:
-        row = self._tools.get(tool.call_id)
-        if row is None:
-            row = self._begin_tool(line.t, tool.call_id, tool.name)
-        row.thread, row.in_process = line.thread, tool.in_process
-        row.is_elsewhere = line.thread != (self.threads or [("", 0.0)])[-1][0]
-        if tool.moment == "end":
-            row.tool_ended = line.t
 
     def _begin_tool(self, at: float, call_id: str, name: str) -> OpenRow:
         before = self._tools.get(call_id)

@@ -185,7 +185,7 @@ def as_tool(candidate: Any) -> AnyTool:
 
     The same function always gives the same tool.
 
-    :raises ConfigurationError: it is none of these.
+    :raises ConfigurationError: it is something else.
     """
     if isinstance(candidate, Tool):
         candidate.spec  # noqa: B018 - raises for a method that was never bound

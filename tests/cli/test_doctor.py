@@ -90,7 +90,7 @@ def test_addresses_without_passwords(url, shown):
     ("reply", "status", "said"),
     [
         (say("Hello\x1b[2J."), "ok", "answers: 'Hello"),
-        (say("", acts=[Status(401)]), "problem", "is the key in"),
+        (say("", acts=[Status(401)]), "problem", "check the key in"),
         (say("", acts=[Stall()]), "problem", "no complete response in 0.5 seconds"),
     ],
     ids=["answers", "refuses", "stalls"],

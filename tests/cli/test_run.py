@@ -175,7 +175,7 @@ def test_an_error_of_the_provider_is_one_line():
     with FakeServer([say("", acts=[Status(401)])]) as server:
         code, out, err = finish("run", "-q", "Hello", server=server)
     assert (code, out) == (1, "")
-    assert "is the key in" in err
+    assert "check the key in" in err
     assert len(err.splitlines()) == 1
 
 

@@ -299,7 +299,7 @@ def test_many_threads_have_their_own_chats():
 def test_what_is_no_history(history):
     """It is said before anything happens."""
     with pytest.raises(
-        ConfigurationError, match=r"talk: the history must be|no message"
+        ConfigurationError, match=r"talk: the history must be|not a message"
     ):
         chat_of("never")("Hi", history)
 

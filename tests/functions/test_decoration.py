@@ -170,7 +170,7 @@ def test_bodies_that_say_nothing(function):
     ("settings", "said"),
     [
         ({"model": "opnai:gpt-5"}, "did you mean openai"),
-        ({"model": "openai"}, "names a provider and no model"),
+        ({"model": "openai"}, "names no model"),
         ({"model": 7}, "model must be the name of a model"),
         ({"model": right}, "the model is missing"),
         ({"tools": right}, "tools must be a list"),

@@ -320,7 +320,7 @@ def _parts(parts: list[Any], role: str, where: str) -> str | None:
         if not data or (part.get("text") == "" and not signature):
             what = "required oneof field 'data' must have one initialized field"
             return _invalid(f"{at}.data", what)
-        problem = _data(part, role, at) or _media(part, at)
+        problem = _data(part, role, at)
         if problem is not None:
             return problem
     return None
@@ -348,10 +348,6 @@ def _data(part: dict[str, Any], role: str, at: str) -> str | None:
             return _invalid(f"{at}.{field}.{value}", "must be set.")
         if role != owner:
             return f"Please ensure that a {field} is in a content of role {owner}."
-    return None
-
-
-def _media(part: dict[str, Any], at: str) -> str | None:
     for field, source in (("inlineData", "data"), ("fileData", "fileUri")):
         if field not in part:
             continue
