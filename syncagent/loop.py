@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from .events import (
     InterruptRaised,
@@ -39,10 +39,11 @@ from .result import StopReason
 from .run.progress import ToolRound
 from .run.run import Run
 from .run.tool_round import after_tool, apply_answers, find_questions
-from .tools.executor import Executor
+from .tools.executor import Executor, ShownEvent
 
 __all__ = [
     "Answers",
+    "LoopStep",
     "Steps",
     "ask_questions",
     "call_hooks",
@@ -56,10 +57,14 @@ __all__ = [
     "take_turn",
 ]
 
+_T = TypeVar("_T")
+
 #: Answers by the id of their interrupt; ``None`` if no one can answer now.
 Answers = Mapping[str, Any] | None
-#: The loop yields events and questions, is sent answers, and returns why it ended.
-Steps = Generator[RunEvent | tuple[Interrupt, ...], Answers, StopReason]
+#: A step of the loop: an event to pass on, or questions for a person.
+LoopStep = RunEvent | ShownEvent | tuple[Interrupt, ...]
+#: A part of the loop: it yields steps, is sent answers, and returns a value.
+Steps = Generator[LoopStep, Answers, _T]
 
 _FINAL: Final[dict[MessageStop, StopReason]] = {
     "max_tokens": "max_tokens",
@@ -67,7 +72,7 @@ _FINAL: Final[dict[MessageStop, StopReason]] = {
 }
 
 
-def run_loop(run: Run) -> Steps:
+def run_loop(run: Run) -> Steps[StopReason]:
     """Take turns and run tools until the model is done.
 
     Cancellation: ends at once where it waits, else at the next step.
@@ -93,9 +98,7 @@ def run_loop(run: Run) -> Steps:
                 return "interrupt"
 
 
-def resume_point(
-    run: Run,
-) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, AssistantMessage | None]:
+def resume_point(run: Run) -> Steps[AssistantMessage | None]:
     """Find where a resumed run goes on.
 
     :return: the response to look at first, if the run was saved right after a turn.
@@ -106,7 +109,7 @@ def resume_point(
     return last if isinstance(last, AssistantMessage) else None
 
 
-def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
+def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     """Send the transcript to the model, and pass on the response as it comes.
 
     :return: the message, or ``None`` if a hook discarded it and wants another.
@@ -175,9 +178,7 @@ def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
     return wants_retry
 
 
-def run_tool_round(
-    run: Run,
-) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, bool]:
+def run_tool_round(run: Run) -> Steps[bool]:
     """Make the tool calls of a turn.
 
     :return: false if a question cannot be answered now: the run pauses.
@@ -199,9 +200,7 @@ def run_tool_round(
     return True
 
 
-def ask_questions(
-    run: Run, round: ToolRound
-) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, bool]:
+def ask_questions(run: Run, round: ToolRound) -> Steps[bool]:
     """Ask every question of the round before any of its tools runs.
 
     :return: false if no one can answer now.
@@ -237,7 +236,7 @@ def _waiting_for(question: Interrupt) -> tuple[State, str]:
     return "waiting_for_input", "input"
 
 
-def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
+def make_calls(run: Run, round: ToolRound) -> Steps[None]:
     """Run the tools of a round. What they ask stays open for the next pass."""
     for invocation in round.invocations:
         # Denied or skipped: no tool will run, so its end is announced here.
@@ -269,9 +268,7 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
         run.services.end_round()
 
 
-def offer_input(
-    run: Run,
-) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, None]:
+def offer_input(run: Run) -> Steps[None]:
     """Let the user add something between a tool round and the next turn."""
     last = run.transcript[-1]
     if not run.accepts_input or not isinstance(last, ToolMessage):
