@@ -29,7 +29,7 @@ class Prompted(ScriptedModel):
         super().__init__()
         self.mail = Mailbox()
 
-    def _next(self, said, token):
+    def _next_entry(self, messages, token):
         entry = self.mail.get(token)
         token.checkpoint()
         return entry
