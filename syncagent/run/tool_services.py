@@ -19,6 +19,7 @@ from ..usage import Usage
 
 if TYPE_CHECKING:
     from ..events import State
+    from ..tools.executor import Executor
     from .run import Run
 
 __all__ = ["ToolServices"]
@@ -46,9 +47,9 @@ class ToolServices:
         #: True if a tool can wait for an answer in place. Fixed for a round: a caller
         #: who is leaving for the background cannot answer before the round has ended.
         self.can_ask = False
-        #: Takes events from other threads while tools run.
-        self._post: Callable[[RunEvent], object] | None = None
-        #: Events of tools on the run's own thread, which they block: observers saw
+        #: Passes on events from other threads while tools run.
+        self._executor: Executor | None = None
+        #: Events that happened while a tool blocked the run's own thread: observers saw
         #: them at once, and the stream yields them when the tool returns.
         self.backlog: deque[RunEvent] = deque()
         #: The states of waiting tools by call id, the newest last.
@@ -56,14 +57,14 @@ class ToolServices:
         #: Numbers the questions of tools on all threads.
         self._numbers = itertools.count(1)
 
-    def begin_round(self, post: Callable[[RunEvent], object]) -> None:
-        """Pass events of tools to *post* until :meth:`end_round`."""
+    def begin_round(self, executor: Executor) -> None:
+        """Pass events of tools to *executor* until :meth:`end_round`."""
         self.can_ask = self._run.respondent.can_ask
-        self._post = post
+        self._executor = executor
 
     def end_round(self) -> None:
         """Stop passing on events."""
-        self._post = None  # it holds the run, see __init__
+        self._executor = None  # it holds the run, see __init__
 
     @property
     def watch(self) -> Callable[..., object] | None:
@@ -93,13 +94,21 @@ class ToolServices:
         return None
 
     def _emit(self, event: RunEvent) -> None:
-        run = self._run
-        if threading.get_ident() == self.thread:
-            self.backlog.append(event)
-            for observer in run.on_event:
-                observer(event)
-        elif self._post is not None:
-            self._post(event)
+        executor = self._executor
+        if threading.get_ident() != self.thread:
+            if executor is not None:
+                executor.post(event)
+            return
+        if executor is not None:
+            # A tool may have threads of its own: what they said before comes first.
+            while (earlier := executor.take_posted()) is not None:
+                self._show(earlier)
+        self._show(event)
+
+    def _show(self, event: RunEvent) -> None:
+        self.backlog.append(event)  # first: an observer may raise
+        for observer in self._run.on_event:
+            observer(event)
 
     def _pass_on(self, event: Any) -> None:
         """Show the questions of a sub-agent to the subscribers of this run."""

@@ -84,6 +84,15 @@ class Executor:
         """Add an event to those of :meth:`run`; called on any thread."""
         self._mail.put(event)
 
+    def take_posted(self) -> RunEvent | None:
+        """Return the next event of :meth:`post`, if a tool blocks this thread.
+
+        While calls run on other threads, :meth:`run` yields it.
+        """
+        event = None if self._running else self._mail.take()
+        assert not isinstance(event, tuple)  # only calls on other threads send those
+        return event
+
     def _has_room(self, invocation: Invocation) -> bool:
         if not self._running:
             return True
@@ -109,8 +118,7 @@ class Executor:
             except BaseException:  # from a signal handler, right before or after
                 invocation.lose()
                 raise
-            while (event := self._mail.take()) is not None:
-                assert not isinstance(event, tuple)
+            while (event := self.take_posted()) is not None:
                 yield event
             if invocation.is_open:  # it asked, and is called again with the answer
                 return
