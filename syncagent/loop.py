@@ -236,7 +236,9 @@ def _waiting_for(question: Interrupt) -> tuple[State, str]:
     return "waiting_for_input", "input"
 
 
-def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
+def make_calls(
+    run: Run, round: ToolRound
+) -> Generator[RunEvent | tuple[Interrupt, ...], Any, None]:
     """Run the tools of a round. What they ask stays open for the next pass."""
     for invocation in round.invocations:
         # Denied or skipped: no tool will run, so its end is announced here.

@@ -341,31 +341,26 @@ def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
             # set() and not reset(): a signal handler may raise before we hold a token.
             outer_run_id = run_id.get()
             try:
+                run_id.set(run.id)
+                if get_ident() != services.thread:
+                    services.drive_here()
+                if live_run.questions:
+                    answers = answering.answer(live_run.questions, run)
+                    if answers is NOT_YET:
+                        continue
+                    live_run.questions = ()
                 try:
-                    run_id.set(run.id)
-                    if get_ident() != services.thread:
-                        services.drive_here()
-                    if live_run.questions:
-                        answers = answering.answer(live_run.questions, run)
-                        if answers is NOT_YET:
-                            continue
-                        live_run.questions = ()
-                    try:
-                        step = loop.send(answers)
-                    except StopIteration as end:
-                        stop: StopReason = end.value
-                        return stop
-                    answers = None
-                finally:
-                    run_id.set(outer_run_id)
-            except BaseException:
-                while services.backlog:  # they happened before the error
-                    yield services.backlog.popleft()
-                raise
+                    step = loop.send(answers)
+                except StopIteration as end:
+                    stop: StopReason = end.value
+                    return stop
+                answers = None
+            finally:
+                run_id.set(outer_run_id)
             # Events of tools on this thread: observers saw them when they happened.
             while services.backlog:
                 yield services.backlog.popleft()
-            if isinstance(step, tuple):
+            if isinstance(step, tuple):  # no questions: only the backlog was due
                 live_run.questions = step
                 continue
             for observer in observers:

@@ -100,6 +100,7 @@ class ToolServices:
                 executor.post(event)
             return
         if executor is not None:
+            executor.has_backlog = True
             # A tool may have threads of its own: what they said before comes first.
             while (earlier := executor.take_posted()) is not None:
                 self._show(earlier)

@@ -22,6 +22,8 @@ _DYING: Final = 2.0
 
 #: The end of a call, or an event to pass on.
 _Mail = tuple[Invocation, Ending] | RunEvent
+#: An event, or nothing but time for the run to yield its backlog.
+_Step = RunEvent | tuple[()]
 
 
 class Executor:
@@ -57,9 +59,14 @@ class Executor:
         self._wake: CancelToken | None = None
         self._running: dict[Invocation, tuple[DetachableWork[Ending], CancelToken]] = {}
         self._is_sequential = True
+        #: True if a call on this thread has events that the run keeps in its backlog.
+        self.has_backlog = False
 
-    def run(self, invocations: Sequence[Invocation]) -> Generator[RunEvent, None, None]:
+    def run(self, invocations: Sequence[Invocation]) -> Generator[_Step, None, None]:
         """Make the calls, and yield their events.
+
+        It yields an empty tuple where the run must yield its backlog first: a caller
+        who cancels the run at one of those events must not see another call start.
 
         Cancellation: no further call starts; running ones end by their policies.
 
@@ -102,7 +109,7 @@ class Executor:
         is_free = len(running) < self._width
         return is_free and is_shared and invocation.tool.parallel
 
-    def _begin(self, invocation: Invocation) -> Iterator[RunEvent]:
+    def _begin(self, invocation: Invocation) -> Iterator[_Step]:
         tool = invocation.tool
         assert tool is not None
         self._token.checkpoint()
@@ -118,6 +125,9 @@ class Executor:
             except BaseException:  # from a signal handler, right before or after
                 invocation.lose()
                 raise
+            if self.has_backlog:
+                self.has_backlog = False
+                yield ()
             while (event := self.take_posted()) is not None:
                 yield event
             if invocation.is_open:  # it asked, and is called again with the answer

@@ -260,6 +260,12 @@ def end_after_progress(ctx: ToolContext) -> str:
     return "done"
 
 
+def talk_and_ask(ctx: ToolContext) -> str:
+    """Ask the user."""
+    ctx.progress("asking")
+    return ctx.ask("Which one?")
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [(exit_after_progress, SystemExit), (end_after_progress, ZeroDivisionError)],
@@ -279,6 +285,21 @@ def test_progress_comes_before_the_error_that_ends_the_run(function, expected):
                 values.append(event.value)
     assert values == listens.values == ["last words"]
     assert not agent.is_running
+
+
+def test_no_tool_starts_after_a_cancel_at_the_progress_of_another():
+    """Promise 6: nor does an event say so, also if that tool has to ask."""
+    agent = agent_for(talk_and_ask, end_after_progress)
+    stream = agent.stream("Do it.")
+    for event in stream:
+        if isinstance(event, ToolProgress):
+            break
+    agent.cancel()
+    assert [type(event).__name__ for event in stream] == [
+        *["ToolFinished"] * 2,
+        "RunFinished",
+    ]
+    assert outcomes(stream.result) == ["interrupted", "not_started"]
 
 
 def test_progress_of_an_approval_policy_is_heard():
