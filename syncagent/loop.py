@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from .events import (
     InterruptRaised,
@@ -34,7 +34,7 @@ from .events import (
 from .exceptions import Cancelled, SyncAgentError
 from .hooks import AfterModel, BeforeModel, Retry, invalid_return
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
-from .messages import AssistantMessage, MessageStop, ToolMessage
+from .messages import AssistantMessage, ToolMessage
 from .result import StopReason
 from .run.progress import ToolRound
 from .run.run import Run
@@ -65,11 +65,6 @@ Answers = Mapping[str, Any] | None
 LoopStep = RunEvent | ShownEvent | tuple[Interrupt, ...]
 #: A part of the loop: it yields steps, is sent answers, and returns a value.
 Steps = Generator[LoopStep, Answers, _T]
-
-_FINAL: Final[dict[MessageStop, StopReason]] = {
-    "max_tokens": "max_tokens",
-    "refusal": "refusal",
-}
 
 
 def run_loop(run: Run) -> Steps[StopReason]:
@@ -105,7 +100,7 @@ def resume_point(run: Run) -> Steps[AssistantMessage | None]:
     """
     if run.open_round is None:
         yield from offer_input(run)  # it may have been saved right after its tools
-    last = run.transcript[-1] if run.transcript else None
+    last = run.transcript[-1]
     return last if isinstance(last, AssistantMessage) else None
 
 
@@ -155,12 +150,12 @@ def take_turn(run: Run) -> Steps[AssistantMessage | None]:
 
 def stop_reason_after(run: Run, message: AssistantMessage) -> StopReason | None:
     """Return why the run ends with *message*; ``None`` if it goes on."""
-    stop = _FINAL.get(message.stop_reason)
-    if stop is not None:
+    stop = message.stop_reason
+    if stop == "max_tokens" or stop == "refusal":
         if run.open_round is not None:  # the last call may be cut in half: make none
             finish_round(run)
         return stop
-    is_last = run.open_round is None and message.stop_reason != "pause"
+    is_last = run.open_round is None and stop != "pause"
     if is_last and run.read_output(message):
         return "end_turn"
     return None
@@ -276,10 +271,9 @@ def offer_input(run: Run) -> Steps[None]:
     # A cancelled run takes no input; the input is kept for the next run.
     run.raise_if_cancel_due("after_turn")
     run.enter("after tools")
-    turn = run.meter.turns
-    invocations = run.progress.invocations
-    calls = invocations[len(invocations) - len(last.content) :]
+    calls = run.progress.invocations[-len(last.content) :]  # of the last round
     outcomes = tuple(call.report() for call in calls)
+    turn = run.meter.turns
     pause = AfterToolResult(f"after_tools:{run.id}:{turn}", turn, outcomes)
     shown = run.respondent.show(run, (pause,))
     if shown:

@@ -48,6 +48,8 @@ class ToolServices:
         self.can_ask = False
         #: Passes events to the loop while tools run.
         self._post: Callable[[RunEvent | ShownEvent], object] | None = None
+        #: Events of approval policies, which run before the tools do.
+        self._unposted: list[RunEvent | ShownEvent] = []
         #: The states of waiting tools by call id, the newest last.
         self._waits: dict[str, State] = {}
         #: Numbers the questions of tools on all threads.
@@ -57,6 +59,8 @@ class ToolServices:
         """Pass events of tools to *post* until :meth:`end_round`."""
         self.can_ask = self._run.respondent.can_ask
         self._post = post
+        while self._unposted:
+            post(self._unposted.pop(0))
 
     def end_round(self) -> None:
         """Stop passing on events."""
@@ -92,8 +96,8 @@ class ToolServices:
     def _emit(self, event: RunEvent) -> None:
         post, observers = self._post, self._run.on_event
         is_blocking = bool(observers) and threading.get_ident() == self.thread
-        if post is not None:  # first: an observer may raise
-            post(ShownEvent(event, len(observers)) if is_blocking else event)
+        item = ShownEvent(event, len(observers)) if is_blocking else event
+        (self._unposted.append if post is None else post)(item)  # observers may raise
         if is_blocking:
             for observer in observers:
                 observer(event)

@@ -233,7 +233,7 @@ class Listens:
 
 
 def test_progress_of_a_tool_with_threads_is_heard_in_order():
-    """What its threads say comes before what it says itself after that."""
+    """The stream has it in the order in which it was said; observers have all of it."""
     listens = Listens()
 
     @tool
@@ -245,7 +245,7 @@ def test_progress_of_a_tool_with_threads_is_heard_in_order():
 
     with agent_for(work, hooks=[listens]).stream("Do it.") as stream:
         values = [event.value for event in stream if isinstance(event, ToolProgress)]
-    assert values == listens.values == [0, 1, 2, 3, 4, 5]
+    assert values == sorted(listens.values) == [0, 1, 2, 3, 4, 5]
 
 
 def exit_after_progress(ctx: ToolContext) -> str:
