@@ -365,13 +365,14 @@ def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
             if isinstance(step, tuple):
                 live_run.questions = step
                 continue
-            seen = 0
-            if isinstance(step, ShownEvent):
-                seen = step.observer_count
-                step = step.event
-            for observer in observers[seen:]:
-                observer(step)
-            yield step
+            if observers:  # else no event was shown before
+                seen = 0
+                if isinstance(step, ShownEvent):
+                    seen = step.observer_count
+                    step = step.event
+                for observer in observers[seen:]:
+                    observer(step)
+            yield step  # type: ignore[misc]
     except GeneratorExit:
         run.claim.cancel(CLOSE_REASON, "closed")
         raise
