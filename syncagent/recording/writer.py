@@ -7,6 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from io import FileIO
 from typing import Any, Final
@@ -99,11 +100,9 @@ class RecordingWriter:
             return
         with self._write_lock:
             lines = []
-            try:
+            with suppress(IndexError):
                 while True:  # a reentrant flush may empty the queue in the middle
                     lines.append(self._lines.popleft())
-            except IndexError:
-                pass
             self._due = clock.now() + _MAX_DELAY
             if not lines or not self._is_open:
                 return
