@@ -7,7 +7,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import lru_cache
 from io import FileIO
 from typing import Any, Final
@@ -100,9 +99,11 @@ class RecordingWriter:
             return
         with self._write_lock:
             lines = []
-            with suppress(IndexError):
+            try:
                 while True:  # a reentrant flush may empty the queue in the middle
                     lines.append(self._lines.popleft())
+            except IndexError:
+                pass
             self._due = clock.now() + _MAX_DELAY
             if not lines or not self._is_open:
                 return
