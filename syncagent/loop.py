@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, TypeVar
 
 from .events import (
     InterruptRaised,
@@ -34,15 +34,16 @@ from .events import (
 from .exceptions import Cancelled, SyncAgentError
 from .hooks import AfterModel, BeforeModel, Retry, invalid_return
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
-from .messages import AssistantMessage, MessageStop, ToolMessage
+from .messages import AssistantMessage, ToolMessage
 from .result import StopReason
 from .run.progress import ToolRound
 from .run.run import Run
 from .run.tool_round import after_tool, apply_answers, find_questions
-from .tools.executor import Executor
+from .tools.executor import Executor, ShownEvent
 
 __all__ = [
     "Answers",
+    "LoopStep",
     "Steps",
     "ask_questions",
     "call_hooks",
@@ -56,18 +57,17 @@ __all__ = [
     "take_turn",
 ]
 
+_T = TypeVar("_T")
+
 #: Answers by the id of their interrupt; ``None`` if no one can answer now.
 Answers = Mapping[str, Any] | None
-#: The loop yields events and questions, is sent answers, and returns why it ended.
-Steps = Generator[RunEvent | tuple[Interrupt, ...], Answers, StopReason]
-
-_FINAL: Final[dict[MessageStop, StopReason]] = {
-    "max_tokens": "max_tokens",
-    "refusal": "refusal",
-}
+#: A step of the loop: an event to pass on, or questions for a person.
+LoopStep = RunEvent | ShownEvent | tuple[Interrupt, ...]
+#: A part of the loop: it yields steps, is sent answers, and returns a value.
+Steps = Generator[LoopStep, Answers, _T]
 
 
-def run_loop(run: Run) -> Steps:
+def run_loop(run: Run) -> Steps[StopReason]:
     """Take turns and run tools until the model is done.
 
     Cancellation: ends at once where it waits, else at the next step.
@@ -93,20 +93,18 @@ def run_loop(run: Run) -> Steps:
                 return "interrupt"
 
 
-def resume_point(
-    run: Run,
-) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, AssistantMessage | None]:
+def resume_point(run: Run) -> Steps[AssistantMessage | None]:
     """Find where a resumed run goes on.
 
     :return: the response to look at first, if the run was saved right after a turn.
     """
     if run.open_round is None:
         yield from offer_input(run)  # it may have been saved right after its tools
-    last = run.transcript[-1] if run.transcript else None
+    last = run.transcript[-1]
     return last if isinstance(last, AssistantMessage) else None
 
 
-def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
+def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     """Send the transcript to the model, and pass on the response as it comes.
 
     :return: the message, or ``None`` if a hook discarded it and wants another.
@@ -152,12 +150,12 @@ def take_turn(run: Run) -> Generator[RunEvent, Any, AssistantMessage | None]:
 
 def stop_reason_after(run: Run, message: AssistantMessage) -> StopReason | None:
     """Return why the run ends with *message*; ``None`` if it goes on."""
-    stop = _FINAL.get(message.stop_reason)
-    if stop is not None:
+    stop = message.stop_reason
+    if stop == "max_tokens" or stop == "refusal":
         if run.open_round is not None:  # the last call may be cut in half: make none
             finish_round(run)
         return stop
-    is_last = run.open_round is None and message.stop_reason != "pause"
+    is_last = run.open_round is None and stop != "pause"
     if is_last and run.read_output(message):
         return "end_turn"
     return None
@@ -175,9 +173,7 @@ def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
     return wants_retry
 
 
-def run_tool_round(
-    run: Run,
-) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, bool]:
+def run_tool_round(run: Run) -> Steps[bool]:
     """Make the tool calls of a turn.
 
     :return: false if a question cannot be answered now: the run pauses.
@@ -199,9 +195,7 @@ def run_tool_round(
     return True
 
 
-def ask_questions(
-    run: Run, round: ToolRound
-) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, bool]:
+def ask_questions(run: Run, round: ToolRound) -> Steps[bool]:
     """Ask every question of the round before any of its tools runs.
 
     :return: false if no one can answer now.
@@ -237,7 +231,7 @@ def _waiting_for(question: Interrupt) -> tuple[State, str]:
     return "waiting_for_input", "input"
 
 
-def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
+def make_calls(run: Run, round: ToolRound) -> Steps[None]:
     """Run the tools of a round. What they ask stays open for the next pass."""
     for invocation in round.invocations:
         # Denied or skipped: no tool will run, so its end is announced here.
@@ -269,9 +263,7 @@ def make_calls(run: Run, round: ToolRound) -> Generator[RunEvent, Any, None]:
         run.services.end_round()
 
 
-def offer_input(
-    run: Run,
-) -> Generator[RunEvent | tuple[Interrupt, ...], Answers, None]:
+def offer_input(run: Run) -> Steps[None]:
     """Let the user add something between a tool round and the next turn."""
     last = run.transcript[-1]
     if not run.accepts_input or not isinstance(last, ToolMessage):
@@ -279,10 +271,9 @@ def offer_input(
     # A cancelled run takes no input; the input is kept for the next run.
     run.raise_if_cancel_due("after_turn")
     run.enter("after tools")
-    turn = run.meter.turns
-    invocations = run.progress.invocations
-    calls = invocations[len(invocations) - len(last.content) :]
+    calls = run.progress.invocations[-len(last.content) :]  # of the last round
     outcomes = tuple(call.report() for call in calls)
+    turn = run.meter.turns
     pause = AfterToolResult(f"after_tools:{run.id}:{turn}", turn, outcomes)
     shown = run.respondent.show(run, (pause,))
     if shown:

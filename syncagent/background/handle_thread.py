@@ -405,9 +405,15 @@ class DoneCallbacks:
         """Add a function."""
         self._functions.append(function)
 
-    def add_last(self, function: Callable[[], object]) -> None:
-        """Add a function that is called when the others have returned."""
-        self._last.append(function)
+    def add_last(self, run_id: str, function: Callable[[], object]) -> None:
+        """Add a function that is called when the others have returned.
+
+        If they have returned already, it is called at once: one that stayed here would
+        keep itself, and the handle in it, alive.
+        """
+        self._last.append(function)  # publish first, then look
+        if self.returned.cancelled:
+            _call_each(self._last, run_id)
 
     def finish(self, run_id: str) -> None:
         """Call all functions, then the last ones."""

@@ -84,10 +84,8 @@ class Runtime(Closeable):
         if not isinstance(handle, Handle):
             raise ConfigurationError(f"add() takes a Handle; got {handle!r:.80}")
         self._handles[handle.run_id] = handle
-        callbacks = handle.thread.callbacks
-        callbacks.add_last(partial(self._leave, handle))  # publish first, then look
-        if callbacks.returned.cancelled:
-            self._leave(handle)
+        leave = partial(self._leave, handle)
+        handle.thread.callbacks.add_last(handle.run_id, leave)
         if self._is_closed:  # at this very moment
             handle.shutdown()
             self._check_open()

@@ -83,18 +83,16 @@ class TextDisplay:
             self._is_same_turn = False
             is_warning = event.outcome in ("interrupted", "abandoned")
             show = self._notes.warn if is_warning else self._notes.tell
-            show(self._finished_line(event))
+            started = self._started.pop(event.call_id, None)
+            took = "" if started is None else f", {time.monotonic() - started:.1f} s"
+            reason = ""
+            if event.outcome != "done":
+                texts = (b.text for b in event.result.content if isinstance(b, Text))
+                reason = f": {on_one_line(' '.join(texts), 200)}"
+            outcome = event.outcome.replace("_", " ")
+            show(f"tool {event.name} {outcome}{took}{reason}")
         elif isinstance(event, InterruptRaised):
             self._is_same_turn = False
-
-    def _finished_line(self, event: ToolFinished) -> str:
-        started = self._started.pop(event.call_id, None)
-        took = "" if started is None else f", {time.monotonic() - started:.1f} s"
-        reason = ""
-        if event.outcome != "done":
-            texts = (b.text for b in event.result.content if isinstance(b, Text))
-            reason = f": {on_one_line(' '.join(texts), 200)}"
-        return f"tool {event.name} {event.outcome.replace('_', ' ')}{took}{reason}"
 
     def finish(self, event: RunFinished) -> None:
         """Do nothing: the text of the result has been shown."""

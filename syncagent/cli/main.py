@@ -49,7 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         return EXIT_FAILED
     finally:
-        _flush_or_drop()
+        # Leave nothing for Python to flush at its exit, where a failure means 120.
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):  # the window was closed, the disk is full
+                _drop(stream)
 
 
 def _run(options: argparse.Namespace, token: CancelToken) -> int:
@@ -78,15 +83,6 @@ def _report(line: str, code: int, token: CancelToken) -> int:
     with suppress(OSError):
         errors.write("\n" * is_after_keys + f"{line}\n")
     return code
-
-
-def _flush_or_drop() -> None:
-    """Leave nothing for Python to flush at its exit, where a failure means 120."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):  # the window was closed, the disk is full
-            _drop(stream)
 
 
 def _drop(stream: TextIO) -> None:

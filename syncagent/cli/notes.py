@@ -45,19 +45,16 @@ class Notes:
         self._stream.is_at_line_start = True  # after the user's Enter
 
     def _write(self, text: str) -> None:
-        if self.is_terminal and self._is_within_line():
+        output, token = self._output, self._token
+        is_past = output.is_past_cancel or self._stream.is_past_cancel
+        is_after_keys = token.cancelled and token.reason == "SIGINT" and not is_past
+        if self.is_terminal and output.is_terminal and not output.is_at_line_start:
+            # The newline goes to the screen only; piped output stays as it is.
+            output.is_at_line_start = True
+            text = f"\n{text}"
+        elif self.is_terminal and is_after_keys:  # a ^C
             text = f"\n{text}"
         try:
             self._stream.write(text)
         except OSError:  # a full disk for notes is no reason to lose the response
             pass
-
-    def _is_within_line(self) -> bool:
-        """Return True if the cursor stands behind text of the response or a ^C."""
-        output = self._output
-        if output.is_terminal and not output.is_at_line_start:
-            # The newline goes to the screen only; piped output stays as it is.
-            output.is_at_line_start = True
-            return True
-        is_past = output.is_past_cancel or self._stream.is_past_cancel
-        return self._token.cancelled and self._token.reason == "SIGINT" and not is_past

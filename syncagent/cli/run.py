@@ -84,8 +84,19 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     with reserve_stdout() as descriptor:
         output = OutputStream(sys.stdout, bounded, descriptor)
         notes = Notes(bounded, output, options.quiet)
-        _find_prompt(options)
-        handlers = TerminalHandlers(_approval_mode(options, notes), notes)
+        # The prompt may stand behind the tools: --tools shop:search "What is new?"
+        is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
+        if options.prompt is None and options.tools and not is_place(options.tools[-1]):
+            options.prompt = options.tools.pop()
+        if options.prompt is None and sys.stdin.isatty():
+            options.parser.error('no prompt; pass one: syncagent run "Hello"')
+        can_ask = notes.is_terminal and has_terminal()
+        if options.approve == "ask" and not can_ask:
+            options.parser.error(
+                "--approve ask needs a terminal to ask on; use all or none"
+            )
+        mode: ApprovalMode = options.approve or ("ask" if can_ask else "none")
+        handlers = TerminalHandlers(mode, notes)
         model, notice = choose_model(options.model)
         if notice:
             notes.tell(notice)
@@ -132,15 +143,6 @@ def _explain_second_ctrl_c(token: CancelToken, notes: Notes) -> Iterator[None]:
 # -- arguments ---------------------------------------------------------------------
 
 
-def _find_prompt(options: argparse.Namespace) -> None:
-    """Take the prompt out of the tools: ``--tools shop:search "What is new?"``."""
-    is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
-    if options.prompt is None and options.tools and not is_place(options.tools[-1]):
-        options.prompt = options.tools.pop()
-    if options.prompt is None and sys.stdin.isatty():
-        options.parser.error('no prompt; pass one: syncagent run "Hello"')
-
-
 def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) -> str:
     """Return the piped input and the argument, joined.
 
@@ -164,16 +166,6 @@ def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) 
 def _decode(argument: str) -> str:
     """Return an argument of the command line as text, also if it is not UTF-8."""
     return os.fsencode(argument).decode(errors="replace")
-
-
-def _approval_mode(options: argparse.Namespace, notes: Notes) -> ApprovalMode:
-    can_ask = notes.is_terminal and has_terminal()
-    if options.approve == "ask" and not can_ask:
-        options.parser.error(
-            "--approve ask needs a terminal to ask on; use all or none"
-        )
-    mode: ApprovalMode = options.approve or ("ask" if can_ask else "none")
-    return mode
 
 
 def _count(text: str) -> int:

@@ -39,7 +39,16 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     """Draw the recording; return the exit code."""
     timeline = read_timeline(options.recording, token=token)
     if options.output is not None:
-        _write_page(Path(options.output), render_html(timeline), options.recording)
+        path, page = Path(options.output), render_html(timeline)
+        try:
+            if path.exists() and path.samefile(options.recording):
+                raise ConfigurationError(
+                    f"-o {path} would overwrite the recording; choose another name"
+                )
+            path.write_text(page, encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigurationError(f"cannot write {path}: {reason}") from None
     if options.text or options.output is None:
         encoding = sys.stdout.encoding or "ascii"
         text = render_text(
@@ -53,15 +62,3 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         with suppress(OSError):  # the page is written, with or without this line
             print(f"written to {options.output}", file=sys.stderr)
     return 0
-
-
-def _write_page(path: Path, page: str, recording: str) -> None:
-    try:
-        if path.exists() and path.samefile(recording):
-            raise ConfigurationError(
-                f"-o {path} would overwrite the recording; choose another name"
-            )
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigurationError(f"cannot write {path}: {reason}") from None

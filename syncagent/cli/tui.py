@@ -86,7 +86,13 @@ class Terminal:
         """Return the conversation, and the list to update when it ends."""
         target = self.target
         if not isinstance(target, Agent):
-            history_name = _history_name(target)
+            try:
+                names = [*inspect.signature(target).parameters]
+            except (TypeError, ValueError):
+                names = []
+            history_name = next(
+                (name for name in _HISTORY_NAMES if name in names), None
+            )
             if history_name is not None:
                 return _open_chat(target, history_name, args, kwargs)
             target = target(*args, **kwargs)
@@ -106,15 +112,6 @@ class Terminal:
 
     def __repr__(self) -> str:
         return f"<Terminal of {self.target!r}>"
-
-
-def _history_name(function: Any) -> str | None:
-    """Return the name of the history parameter if *function* is a chat."""
-    try:
-        names = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return None
-    return next((name for name in _HISTORY_NAMES if name in names), None)
 
 
 def _open_chat(

@@ -56,6 +56,7 @@ from ..interrupts import Interrupt
 from ..loop import Answers, run_loop
 from ..result import RunResult, StopReason
 from ..run.run import Run
+from ..tools.executor import ShownEvent
 from .settling import (
     call_error_hooks,
     is_cancel,
@@ -361,13 +362,14 @@ def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
                 answers = None
             finally:
                 run_id.set(outer_run_id)
-            # Events of tools on this thread: observers saw them when they happened.
-            while services.backlog:
-                yield services.backlog.popleft()
             if isinstance(step, tuple):
                 live_run.questions = step
                 continue
-            for observer in observers:
+            seen = 0
+            if isinstance(step, ShownEvent):
+                seen = step.observer_count
+                step = step.event
+            for observer in observers[seen:]:
                 observer(step)
             yield step
     except GeneratorExit:

@@ -183,7 +183,7 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
     return _SavedCall(
         call=call.call,
         key=call.key,
-        # A call that has ended is not invocation again.
+        # A call that has ended is not made again.
         arguments=call.arguments if call.is_seen and call.is_open else None,
         is_approved=call.is_approved,
         has_begun=call.is_open and call.began is not None,
@@ -226,7 +226,7 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
 def _decode(state: str | bytes) -> _SavedAgent:
     if not isinstance(state, (str, bytes)):
         raise StateInvalid(
-            f"a state must be a string invocation by agent.save(); got {state!r:.80}"
+            f"a state must be a string made by agent.save(); got {state!r:.80}"
         )
     try:
         saved = msgspec.json.decode(state, type=_SavedAgent)
@@ -309,7 +309,7 @@ def _pause(conversation: Conversation, run: _SavedRun) -> Pause:
 
 
 def _check_questions(round: ToolRound) -> None:
-    """Check that every question is about an open call, as it will be invocation."""
+    """Check that every question is about an open call, as it will be made."""
     known = {call.call.call_id: call for call in round.invocations if call.is_seen}
     ids = {question.id for question in round.questions}
     for question in round.questions:

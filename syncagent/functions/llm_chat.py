@@ -324,17 +324,15 @@ class _ChatParameters(Parameters):
             )
         if not others:
             self.refuse("it has no parameter for the user's input")
-        self._check_return_type()
-        self.history, self.user_input = histories[0], others[0]
-        return self.history, self.user_input
-
-    def _check_return_type(self) -> None:
-        """Refuse a type that promises a value."""
         hint = self.signature.return_annotation
-        if hint in (Signature.empty, None, Any, ChatStream) or isinstance(hint, str):
-            return  # a string may be meant for type checkers only
-        if get_origin(hint) not in _ITERATORS and hint not in _ITERATORS:
+        if not (
+            hint in (Signature.empty, None, Any, ChatStream, *_ITERATORS)
+            or get_origin(hint) in _ITERATORS
+            or isinstance(hint, str)  # it may be meant for type checkers only
+        ):
             self.refuse(
                 f"a chat yields events and cannot return {hint!r}; remove the return "
                 "type, write -> None, or use llm_function for a typed result"
             )
+        self.history, self.user_input = histories[0], others[0]
+        return self.history, self.user_input

@@ -143,7 +143,44 @@ class LlmFunction(StandIn, Generic[_P, _T]):
         :raises OutputInvalid: the model refused, or its response was cut off.
         :raises InterruptPending: a question was raised that no handler can answer.
         """
-        _raise_without_value(result, self._parameters.label)
+        label = self._parameters.label
+        if result.stop_reason == "limit" and result.limit is not None:
+            raise LimitReached(
+                f"{label}: the limit on {result.limit.replace('_', ' ')} ended the "
+                "call before it had a value; allow more with limits=Limits(...)",
+                result=result,
+            )
+        result.raise_for_status()
+        if result.stop_reason == "backgrounded":
+            raise ConfigurationError(
+                f"{label}: the run continues in the background and has no value yet; "
+                "wait for result.handle.result()"
+            )
+        if result.stop_reason == "interrupt":
+            tools = ", ".join(
+                getattr(each, "tool", each.id) for each in result.interrupts
+            )
+            raise InterruptPending(
+                f"{label}: there is a question about {tools}, and no handler to answer "
+                "it; give @llm_function approve=, authenticate= or ask=, or call "
+                ".start() and answer with handle.answer()",
+                result=result,
+            )
+        if result.stop_reason == "max_tokens":
+            raise OutputInvalid(
+                f"{label}: the response was cut off at the token limit of the model; "
+                "give the model a larger max_tokens=",
+                result=result,
+                text=result.text,
+            )
+        if result.stop_reason == "refusal":
+            last = result.messages[-1] if result.messages else None
+            refusal = last.refusal if isinstance(last, AssistantMessage) else ""
+            raise OutputInvalid(
+                f"{label}: the model refused: {refusal or result.text or 'no reason'}",
+                result=result,
+                text=result.text,
+            )
         return cast("_T", result.output)
 
     # -- variants ------------------------------------------------------------------
@@ -256,42 +293,3 @@ def _read_output(parameters: Parameters, repairs: int) -> Output | None:
     except ConfigurationError as error:
         parameters.refuse(f"the return type is not supported: {error}", error)
     return None if hint is type(None) else output
-
-
-def _raise_without_value(result: RunResult, label: str) -> None:
-    """Raise the error of a call if its run ended without a value."""
-    if result.stop_reason == "limit" and result.limit is not None:
-        raise LimitReached(
-            f"{label}: the limit on {result.limit.replace('_', ' ')} ended the call "
-            "before it had a value; allow more with limits=Limits(...)",
-            result=result,
-        )
-    result.raise_for_status()
-    if result.stop_reason == "backgrounded":
-        raise ConfigurationError(
-            f"{label}: the run continues in the background and has no value yet; wait "
-            "for result.handle.result()"
-        )
-    if result.stop_reason == "interrupt":
-        tools = ", ".join(getattr(each, "tool", each.id) for each in result.interrupts)
-        raise InterruptPending(
-            f"{label}: there is a question about {tools}, and no handler to answer it; "
-            "give @llm_function approve=, authenticate= or ask=, or call .start() and "
-            "answer with handle.answer()",
-            result=result,
-        )
-    if result.stop_reason == "max_tokens":
-        raise OutputInvalid(
-            f"{label}: the response was cut off at the token limit of the model; give "
-            "the model a larger max_tokens=",
-            result=result,
-            text=result.text,
-        )
-    if result.stop_reason == "refusal":
-        last = result.messages[-1] if result.messages else None
-        refusal = last.refusal if isinstance(last, AssistantMessage) else ""
-        raise OutputInvalid(
-            f"{label}: the model refused: {refusal or result.text or 'no reason'}",
-            result=result,
-            text=result.text,
-        )

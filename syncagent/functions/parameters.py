@@ -46,7 +46,12 @@ class Parameters:
         self.label: str = getattr(function, "__qualname__", repr(function))
         self._function = _checked_function(function, self.label)
         #: The docstring: the instruction for the model.
-        self.instruction: str = self._read_instruction()
+        self.instruction: str = (inspect.getdoc(self._function) or "").strip()
+        if not self.instruction:
+            self.refuse(
+                "it has no docstring, which is the instruction for the model; add one "
+                "(python -OO removes docstrings)"
+            )
         try:
             self.signature = inspect.signature(self._function)
         except (TypeError, ValueError, NameError) as error:
@@ -102,15 +107,6 @@ class Parameters:
         """Return the parameters that are not sent as data, and may be of any type."""
         return ()
 
-    def _read_instruction(self) -> str:
-        doc = inspect.getdoc(self._function)
-        if not isinstance(doc, str) or not doc.strip():
-            self.refuse(
-                "it has no docstring, which is the instruction for the model; add one "
-                "(python -OO removes docstrings)"
-            )
-        return doc.strip()
-
     def _check(self, parameter: Parameter, *, is_data: bool) -> None:
         what = f"the parameter {parameter.name}"
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
@@ -131,23 +127,13 @@ class Parameters:
             Shape(hint)
         except ConfigurationError as error:
             self.refuse(f"{what} has an unsupported type: {error}", error)
-        holder = _holder_of_blocks(hint)
-        if holder is not None:
-            self.refuse(
-                f"{what} has an Image or a File inside {holder.__name__}, where it "
-                "cannot be sent; make it a parameter of its own, or a list"
-            )
-
-
-def _holder_of_blocks(hint: Any) -> Any:
-    """Return a class in *hint* that has a field for an image or a file."""
-    for cls in classes_in(hint):
-        if cls in (Image, File, Text):
-            continue
-        for each in fields_of(cls).values():
-            if {Image, File} & set(classes_in(each)):
-                return cls
-    return None
+        for cls in classes_in(hint):
+            fields = () if cls in (Image, File, Text) else fields_of(cls).values()
+            if any({Image, File} & set(classes_in(each)) for each in fields):
+                self.refuse(
+                    f"{what} has an Image or a File inside {cls.__name__}, where it "
+                    "cannot be sent; make it a parameter of its own, or a list"
+                )
 
 
 def _checked_function(function: Any, label: str) -> Callable[..., Any]:

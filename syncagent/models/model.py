@@ -104,7 +104,17 @@ class Model(ABC):
         self.stream = stream
         self.price = price
         self._is_priced = False
-        self.options = _options(options)
+        unknown = options.keys() - _OPTION_NAMES
+        if unknown:
+            raise ConfigurationError(
+                f"unknown option: {', '.join(sorted(unknown))}; known options are "
+                f"{', '.join(sorted(_OPTION_NAMES))}. Fields that only your provider "
+                "has go into extra="
+            )
+        try:
+            self.options = msgspec.convert(options, Options)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"invalid option: {error}") from None
         if not name.strip():
             raise ConfigurationError(f"a model needs a name; got {name!r}")
         key = (api_key or "").strip() or self.endpoint.find_key()
@@ -247,21 +257,3 @@ class Model(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"
-
-
-def _options(fields: dict[str, Any]) -> Options:
-    """Return *fields* as options, each of the right type.
-
-    :raises ConfigurationError: an option is unknown or invalid.
-    """
-    unknown = fields.keys() - _OPTION_NAMES
-    if unknown:
-        raise ConfigurationError(
-            f"unknown option: {', '.join(sorted(unknown))}; known options are "
-            f"{', '.join(sorted(_OPTION_NAMES))}. Fields that only your provider has "
-            "go into extra="
-        )
-    try:
-        return msgspec.convert(fields, Options)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"invalid option: {error}") from None

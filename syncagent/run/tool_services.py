@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +13,7 @@ from ..events import InterruptRaised, RunEvent, StateChanged, ToolProgress
 from ..exceptions import SyncAgentError, ToolError
 from ..interrupts import AwaitingInput
 from ..tools.context import ToolContext
+from ..tools.executor import ShownEvent
 from ..tools.invocation import Invocation
 from ..usage import Usage
 
@@ -46,20 +46,21 @@ class ToolServices:
         #: True if a tool can wait for an answer in place. Fixed for a round: a caller
         #: who is leaving for the background cannot answer before the round has ended.
         self.can_ask = False
-        #: Takes events from other threads while tools run.
-        self._post: Callable[[RunEvent], object] | None = None
-        #: Events of tools on the run's own thread, which they block: observers saw
-        #: them at once, and the stream yields them when the tool returns.
-        self.backlog: deque[RunEvent] = deque()
+        #: Passes events to the loop while tools run.
+        self._post: Callable[[RunEvent | ShownEvent], object] | None = None
+        #: Events of approval policies, which run before the tools do.
+        self._unposted: list[RunEvent | ShownEvent] = []
         #: The states of waiting tools by call id, the newest last.
         self._waits: dict[str, State] = {}
         #: Numbers the questions of tools on all threads.
         self._numbers = itertools.count(1)
 
-    def begin_round(self, post: Callable[[RunEvent], object]) -> None:
+    def begin_round(self, post: Callable[[RunEvent | ShownEvent], object]) -> None:
         """Pass events of tools to *post* until :meth:`end_round`."""
         self.can_ask = self._run.respondent.can_ask
         self._post = post
+        while self._unposted:
+            post(self._unposted.pop(0))
 
     def end_round(self) -> None:
         """Stop passing on events."""
@@ -93,13 +94,13 @@ class ToolServices:
         return None
 
     def _emit(self, event: RunEvent) -> None:
-        run = self._run
-        if threading.get_ident() == self.thread:
-            self.backlog.append(event)
-            for observer in run.on_event:
+        post, observers = self._post, self._run.on_event
+        is_blocking = bool(observers) and threading.get_ident() == self.thread
+        item = ShownEvent(event, len(observers)) if is_blocking else event
+        (self._unposted.append if post is None else post)(item)  # observers may raise
+        if is_blocking:
+            for observer in observers:
                 observer(event)
-        elif self._post is not None:
-            self._post(event)
 
     def _pass_on(self, event: Any) -> None:
         """Show the questions of a sub-agent to the subscribers of this run."""

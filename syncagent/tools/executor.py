@@ -12,7 +12,7 @@ from .context import RunServices
 from .detachable import DetachableWork
 from .invocation import Ending, Invocation
 
-__all__ = ["Executor"]
+__all__ = ["Executor", "ShownEvent"]
 
 #: Seconds that a tool has to stop after its timeout before it is left behind. On a busy
 #: machine the thread needs some of them only to wake up.
@@ -20,8 +20,25 @@ _UNWINDING: Final = 0.25
 #: Seconds to wait for the end of a process that ``force`` has killed.
 _DYING: Final = 2.0
 
+
+class ShownEvent:
+    """An event of a tool on the run's own thread, which observers have seen already.
+
+    The tool blocks the run: its events reach observers at once, and the stream when the
+    tool returns. Observers that join in between, those of a handle that takes the run
+    over, see it then.
+    """
+
+    __slots__ = ("event", "observer_count")
+
+    def __init__(self, event: RunEvent, observer_count: int) -> None:
+        self.event = event
+        #: How many observers have seen it: the first ones.
+        self.observer_count = observer_count
+
+
 #: The end of a call, or an event to pass on.
-_Mail = tuple[Invocation, Ending] | RunEvent
+_Mail = tuple[Invocation, Ending] | RunEvent | ShownEvent
 
 
 class Executor:
@@ -58,7 +75,9 @@ class Executor:
         self._running: dict[Invocation, tuple[DetachableWork[Ending], CancelToken]] = {}
         self._is_sequential = True
 
-    def run(self, invocations: Sequence[Invocation]) -> Generator[RunEvent, None, None]:
+    def run(
+        self, invocations: Sequence[Invocation]
+    ) -> Generator[RunEvent | ShownEvent, None, None]:
         """Make the calls, and yield their events.
 
         Cancellation: no further call starts; running ones end by their policies.
@@ -80,7 +99,7 @@ class Executor:
                 raise raised from None
             raise
 
-    def post(self, event: RunEvent) -> None:
+    def post(self, event: RunEvent | ShownEvent) -> None:
         """Add an event to those of :meth:`run`; called on any thread."""
         self._mail.put(event)
 
@@ -93,7 +112,7 @@ class Executor:
         is_free = len(running) < self._width
         return is_free and is_shared and invocation.tool.parallel
 
-    def _begin(self, invocation: Invocation) -> Iterator[RunEvent]:
+    def _begin(self, invocation: Invocation) -> Iterator[RunEvent | ShownEvent]:
         tool = invocation.tool
         assert tool is not None
         self._token.checkpoint()
@@ -126,7 +145,7 @@ class Executor:
             raise ending.raised
         return self._after(invocation) and not self._token.cancelled
 
-    def _begin_again(self, invocation: Invocation) -> Iterator[RunEvent]:
+    def _begin_again(self, invocation: Invocation) -> Iterator[RunEvent | ShownEvent]:
         """Announce another attempt; the last one counts until then."""
         yield invocation.started()
         self._token.checkpoint()
@@ -149,7 +168,7 @@ class Executor:
             message = f"no thread could be started for this call: {error}"
             mail.put((invocation, Ending.with_message("failed", message)))
 
-    def _receive(self) -> Iterator[RunEvent]:
+    def _receive(self) -> Iterator[RunEvent | ShownEvent]:
         """Wait for the next event or the end of a call, and yield what follows."""
         limits = [at for call in self._running if (at := self._late_at(call))]
         if self._wake is None:
@@ -182,7 +201,7 @@ class Executor:
         invocation.end(ending)  # first: a signal handler may raise after this line
         self._running.pop(invocation, None)
 
-    def _ended(self, invocation: Invocation) -> Iterator[RunEvent]:
+    def _ended(self, invocation: Invocation) -> Iterator[RunEvent | ShownEvent]:
         if invocation.is_open:
             return
         if not self._wants_again(invocation):
@@ -221,7 +240,11 @@ class Executor:
             since = clock.now()
             ended += self._collect()
             while self._running:
-                item = self._wait_for_end(since)
+                forced = self._services.forced
+                limits = [self._left_at(call, since) for call in self._running]
+                # After force only the ends of the killed processes are awaited.
+                token = CancelToken() if forced.cancelled else forced
+                item = self._mail.get(token, min(filter(None, limits), default=None))
                 if isinstance(item, tuple) and item[0] in self._running:
                     self._take(item)
                     ended.append(item[0])
@@ -237,13 +260,6 @@ class Executor:
                 self._after(invocation)  # for the hooks; no call is made again
         endings = [call.ending for call in ended if call.ending is not None]
         return next((each.raised for each in endings if each.raised is not None), None)
-
-    def _wait_for_end(self, since: float) -> _Mail | None:
-        forced = self._services.forced
-        limits = [at for call in self._running if (at := self._left_at(call, since))]
-        # After force only the ends of the killed processes are awaited.
-        token = CancelToken() if forced.cancelled else forced
-        return self._mail.get(token, min(limits, default=None))
 
     def _leave_late(self, since: float) -> None:
         for invocation in list(self._running):

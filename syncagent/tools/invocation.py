@@ -223,10 +223,16 @@ class Invocation:
         # The deadline is the tool's own: that of the run has origin "parent".
         timed_out = token.origin == "deadline"
         notice = self._timeout_notice("was stopped") if timed_out else _INTERRUPTED
-        output = _partial(error, self.tool.result_limit if self.tool else RESULT_LIMIT)
+        content = notice
+        partial = getattr(error, "partial", None)  # the output of a process
+        parts = (getattr(partial, "stdout", ""), getattr(partial, "stderr", ""))
+        output = "\n".join(part.strip() for part in parts if part and part.strip())
+        if output:
+            limit = self.tool.result_limit if self.tool else RESULT_LIMIT
+            content = f"{notice}\nOutput until then:\n{cut(output, limit)}"
         return Ending.with_message(
             "interrupted",
-            f"{notice}\n{output}" if output else notice,
+            content,
             error=notice if isinstance(error, Cancelled) else message,
             timed_out=timed_out,
         )
@@ -309,11 +315,3 @@ class Invocation:
         return ToolFinished(
             self.call.call_id, self.outcome, self.call.name, self.result
         )
-
-
-def _partial(error: BaseException, limit: int) -> str:
-    """Return the output of a process until it was stopped."""
-    partial = getattr(error, "partial", None)
-    parts = (getattr(partial, "stdout", ""), getattr(partial, "stderr", ""))
-    output = "\n".join(part.strip() for part in parts if part and part.strip())
-    return f"Output until then:\n{cut(output, limit)}" if output else ""

@@ -70,7 +70,12 @@ class RawSignature:
             kinds = hint.get("type") if isinstance(hint, dict) else None
             if isinstance(kinds, str):
                 kinds = [kinds]
-            if isinstance(kinds, list) and not _is_of_type(value, kinds):
+            if isinstance(kinds, list) and not any(
+                isinstance(value, _TYPES.get(kind, (object,)))
+                # A bool is an int in Python, but not in JSON.
+                and not (isinstance(value, bool) and kind in ("integer", "number"))
+                for kind in kinds
+            ):
                 got = f"{type(value).__name__} ({value!r:.60})"
                 raise ShapeError(f"$.{name}", " or ".join(map(str, kinds)), got)
         return [], dict(arguments)
@@ -101,15 +106,6 @@ def _refusal(why: str) -> ConfigurationError:
     return ConfigurationError(
         f"the parameters of a tool must be a JSON schema of type object; {why}"
     )
-
-
-def _is_of_type(value: Any, kinds: list[Any]) -> bool:
-    for kind in kinds:
-        # A bool is an int in Python, but not in JSON.
-        is_bool = isinstance(value, bool) and kind in ("integer", "number")
-        if isinstance(value, _TYPES.get(kind, (object,))) and not is_bool:
-            return True
-    return False
 
 
 def _find_context(function: Callable[..., Any], context_type: type) -> str | None:

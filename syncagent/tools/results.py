@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -29,7 +29,8 @@ def content_of(value: Any, limit: int = RESULT_LIMIT) -> tuple[ResultBlock, ...]
     A string becomes text, blocks and lists of blocks stay as they are, and anything
     else becomes JSON.
 
-    :param limit: the number of characters; the middle of a longer text is left out.
+    :param limit: the number of characters in all; the middle of a longer text is
+        left out.
     :raises ToolError: *value* cannot be represented in JSON.
     """
     if value is None:
@@ -37,7 +38,20 @@ def content_of(value: Any, limit: int = RESULT_LIMIT) -> tuple[ResultBlock, ...]
     is_list = isinstance(value, (list, tuple))
     try:
         has_blocks = is_list and any(isinstance(part, _BLOCKS) for part in value)
-        return tuple(_blocks(value if has_blocks else (value,), limit))
+        blocks: list[ResultBlock] = []
+        left_out = 0
+        for part in value if has_blocks else (value,):
+            block = _block(part, limit)
+            if not isinstance(block, str):
+                blocks.append(block)
+            elif limit or not block:
+                blocks.append(Text(cut(block, limit) or "(empty)"))
+                limit -= min(limit, len(block))
+            else:
+                left_out += len(block)
+        if left_out:
+            blocks.append(Text(f"[... {left_out} characters left out ...]"))
+        return tuple(blocks)
     except ToolError:
         raise
     except Exception as error:  # a user's class may raise anything
@@ -46,22 +60,6 @@ def content_of(value: Any, limit: int = RESULT_LIMIT) -> tuple[ResultBlock, ...]
             f"be converted to JSON ({error_text(error)}); it should return text, "
             "numbers, lists, dicts or dataclasses"
         ) from None
-
-
-def _blocks(parts: Iterable[Any], limit: int) -> Iterator[ResultBlock]:
-    """Yield the blocks of *parts*, with at most *limit* characters of text in all."""
-    left_out = 0
-    for part in parts:
-        block = _block(part, limit)
-        if not isinstance(block, str):
-            yield block
-        elif limit or not block:
-            yield Text(cut(block, limit) or "(empty)")
-            limit -= min(limit, len(block))
-        else:
-            left_out += len(block)
-    if left_out:
-        yield Text(f"[... {left_out} characters left out ...]")
 
 
 def _block(value: Any, limit: int) -> str | Json | Image | File:

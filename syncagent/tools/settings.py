@@ -69,7 +69,18 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         check_number(
             "result_limit", self.result_limit, is_integer=True, unit="characters"
         )
-        _check_approval(self.requires_approval)
+        policy: Any = self.requires_approval
+        if isinstance(policy, bool):
+            return
+        if not callable(policy):
+            raise _wrong("requires_approval", "True, False or a function", policy)
+        try:
+            inspect.signature(policy).bind({}, None)
+        except TypeError:
+            kind = "a function of the arguments and the context"
+            raise _wrong("requires_approval", kind, policy) from None
+        except ValueError:  # a builtin without a signature
+            pass
 
 
 def checked_name(name: str) -> str:
@@ -83,20 +94,6 @@ def checked_name(name: str) -> str:
             "_ and -, for example with name='...'"
         )
     return name
-
-
-def _check_approval(policy: Any) -> None:
-    if isinstance(policy, bool):
-        return
-    if not callable(policy):
-        raise _wrong("requires_approval", "True, False or a function", policy)
-    try:
-        inspect.signature(policy).bind({}, None)
-    except TypeError:
-        kind = "a function of the arguments and the context"
-        raise _wrong("requires_approval", kind, policy) from None
-    except ValueError:  # a builtin without a signature
-        pass
 
 
 def _wrong(name: str, kind: str, value: object) -> ConfigurationError:

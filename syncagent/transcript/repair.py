@@ -60,8 +60,21 @@ def repaired(
                 break
             rest.append(following)
             number += 1
-        if assistant is not None:
-            _add_assistant(made, assistant, number, note, is_begin=begin == 0)
+        before = made[-1] if made else None
+        if assistant is not None and isinstance(before, AssistantMessage):
+            note(f"message {number - 1} is a second assistant message in a row")
+            # Signatures go back to their provider only, so both must be of the same.
+            is_same = before.provider == assistant.provider
+            made[-1] = msgspec.structs.replace(
+                assistant,
+                content=(*before.content, *assistant.content),
+                provider=assistant.provider if is_same else "",
+            )
+        elif assistant is not None:
+            if before is None and begin == 0:
+                note("the first message is not the user's")
+                made.append(UserMessage((Text(SILENCE),)))
+            made.append(assistant)
         calls = () if assistant is None else assistant.tool_calls
         _add_rest(made, rest, calls, first, note)
     return made
@@ -96,33 +109,6 @@ def _is_empty(block: object) -> bool:
     return not block.text.strip() and not block.signature
 
 
-def _add_assistant(
-    made: list[Message],
-    message: AssistantMessage,
-    number: int,
-    note: _Note,
-    *,
-    is_begin: bool,
-) -> None:
-    before = made[-1] if made else None
-    if before is None:
-        if is_begin:
-            note("the first message is not the user's")
-            made.append(UserMessage((Text(SILENCE),)))
-        made.append(message)
-    elif isinstance(before, AssistantMessage):
-        note(f"message {number - 1} is a second assistant message in a row")
-        # Signatures go back to their provider only, so both must be of the same.
-        is_same = before.provider == message.provider
-        made[-1] = msgspec.structs.replace(
-            message,
-            content=(*before.content, *message.content),
-            provider=message.provider if is_same else "",
-        )
-    else:
-        made.append(message)
-
-
 def _add_rest(
     made: list[Message],
     rest: Sequence[Message],
@@ -133,9 +119,23 @@ def _add_rest(
     """Add the rest of a turn: one result for each call, and the user's blocks."""
     valid: list[Message] = []
     open_calls = {call.call_id: call for call in calls}
-    results = _results(rest, open_calls, note)
+    found: dict[str, ToolResult] = {}
+    for message in rest:
+        for result in message.content if isinstance(message, ToolMessage) else ():
+            if result.call_id not in open_calls:
+                note(f"the result of {result.call_id!r} has no call")
+            elif result.call_id in found:
+                note(f"there are two results of {result.call_id!r}")
+            else:
+                found[result.call_id] = result
+    for call_id, call in open_calls.items():
+        if call_id not in found:
+            note(f"the call {call_id!r} has no result")
+            found[call_id] = ToolResult(
+                call_id, (Text(NO_RESULT),), is_error=True, name=call.name
+            )
     if open_calls:
-        valid.append(ToolMessage(tuple(results.values())))
+        valid.append(ToolMessage(tuple(found[call_id] for call_id in open_calls)))
     content: list[UserBlock] = []
     for message in rest:
         if isinstance(message, UserMessage):
@@ -152,26 +152,3 @@ def _add_rest(
         if rest:
             note(f"message {first} and those after it are not in a valid order")
         made += valid
-
-
-def _results(
-    rest: Iterable[Message], calls: dict[str, ToolCall], note: _Note
-) -> dict[str, ToolResult]:
-    """Return one result for each of the *calls*, in their order."""
-    found: dict[str, ToolResult] = {}
-    for message in rest:
-        for result in message.content if isinstance(message, ToolMessage) else ():
-            if result.call_id not in calls:
-                note(f"the result of {result.call_id!r} has no call")
-            elif result.call_id in found:
-                note(f"there are two results of {result.call_id!r}")
-            else:
-                found[result.call_id] = result
-    results: dict[str, ToolResult] = {}
-    for call_id, call in calls.items():
-        if call_id not in found:
-            note(f"the call {call_id!r} has no result")
-        results[call_id] = found.get(call_id) or ToolResult(
-            call.call_id, (Text(NO_RESULT),), is_error=True, name=call.name
-        )
-    return results

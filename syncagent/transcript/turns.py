@@ -17,7 +17,6 @@ import msgspec
 from ..messages import (
     AssistantMessage,
     Message,
-    ResultBlock,
     Text,
     ToolCall,
     ToolMessage,
@@ -125,20 +124,21 @@ def _user_turn(
                 for block in message.content
                 if not isinstance(block, Text) or block.text.strip()
             ]
-    results = tuple(
-        _result(found.get(call_id), call) for call_id, call in calls.items()
-    )
-    return UserTurn(start, results, tuple(content)) if results or content else None
-
-
-def _result(result: ToolResult | None, call: ToolCall) -> ToolResult:
-    """Return *result*, or one that says it is missing, with the id of the call."""
-    if result is None:
-        content: tuple[ResultBlock, ...] = (Text(NO_RESULT),)
-        return ToolResult(call.call_id, content, is_error=True, name=call.name)
-    if (result.call_id, result.name) == (call.call_id, call.name):
-        return result
-    return ToolResult(call.call_id, result.content, result.is_error, call.name)
+    results: list[ToolResult] = []
+    for call_id, call in calls.items():
+        found_result = found.get(call_id)
+        id, name = call.call_id, call.name
+        if found_result is None:
+            results.append(ToolResult(id, (Text(NO_RESULT),), True, name))
+        elif (found_result.call_id, found_result.name) == (id, name):
+            results.append(found_result)
+        else:
+            results.append(
+                ToolResult(id, found_result.content, found_result.is_error, name)
+            )
+    if not results and not content:
+        return None
+    return UserTurn(start, tuple(results), tuple(content))
 
 
 def _calls(

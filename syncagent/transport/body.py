@@ -104,18 +104,14 @@ class Body(http.client.HTTPResponse):
         """Read what has arrived, at most *n* bytes; block only if nothing has."""
         data = super().read1(n)
         # Zero: at the end of a chunk, of which the line end has not been read yet.
-        if data and self.chunk_left == 0:
-            data += self._further_chunks(n - len(data))
-        return data
-
-    def _further_chunks(self, limit: int) -> bytes:
-        """Take the complete chunks out of the buffer, as many as fit."""
+        if not data or self.chunk_left != 0:
+            return data
         self._reader.is_patient = False  # peek() must not wait for more
         try:
             ahead: bytes = self.fp.peek()
         finally:
             self._reader.is_patient = True
-        chunks, taken = [], 0
+        chunks, taken, limit = [data], 0, n - len(data)
         while head := _NEXT_CHUNK.match(ahead, taken):
             begin, size = head.end(), int(head[1], 16)
             limit -= size

@@ -20,7 +20,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 import requests
 from requests.hooks import dispatch_hook
@@ -103,8 +103,14 @@ class RetriedRequest:
             if failure is None:
                 return
             failures += 1
-            delay = self._delay(failures, failure, attempt)
-            if delay is None:
+            if attempt.has_delivered or not isinstance(
+                failure, (TransportError, ProviderError)
+            ):
+                raise failure
+            delay = self._retries.delay(failures, failure)
+            remaining = self.token.remaining()
+            # The failure tells more than the timeout that would end the wait.
+            if delay is None or (remaining is not None and delay >= remaining):
                 raise failure
             _log.info(
                 "run %s: attempt %d failed (%s); retrying in %.2f s",
@@ -138,21 +144,6 @@ class RetriedRequest:
             return self._failures.timed_out(late)
         assert error is not None
         return self._failures.translate(error, phase, attempt.before) or error
-
-    def _delay(
-        self, failures: int, failure: BaseException, attempt: Attempt
-    ) -> float | None:
-        """Return the seconds to wait before the next attempt, ``None`` for no more."""
-        if attempt.has_delivered or not isinstance(
-            failure, (TransportError, ProviderError)
-        ):
-            return None
-        delay = self._retries.delay(failures, failure)
-        remaining = self.token.remaining()
-        # The failure tells more than the timeout that would end the wait.
-        if delay is None or (remaining is not None and delay >= remaining):
-            return None
-        return delay
 
     def _raise_if_cancelled(self) -> None:
         # The caller's token first: its reason and origin are the true ones.
@@ -212,7 +203,20 @@ class Attempt:
         options = {"stream": True, "timeout": None, **request.route}
         with exchange.bound():
             self._http_response = call.adapter.send(request.prepared, **options)
-            self._http_response = _call_hooks(request, self._http_response, options)
+            # A hook may put another response in its place. It may send the request
+            # again, as digest authentication does: a failure of that is the call's
+            # failure. Any other exception is the hook's own.
+            hooks = request.prepared.hooks
+            try:
+                self._http_response = dispatch_hook(
+                    "response", hooks, self._http_response, **options
+                )
+            except requests.HTTPError as error:
+                raise UserCodeError(error) from None
+            except requests.RequestException:
+                raise
+            except Exception as error:
+                raise UserCodeError(error) from None
         call.response = self._response = response = StreamedResponse(
             self._http_response,
             exchange,
@@ -245,23 +249,3 @@ class Attempt:
         self.error = error
         free_frames(error, self.before)
         return isinstance(error, (Exception, Cancelled, UserCodeError))
-
-
-def _call_hooks(
-    request: Request, response: requests.Response, options: dict[str, Any]
-) -> requests.Response:
-    """Let hooks see the response, and perhaps put another in its place.
-
-    A hook may send the request again, as digest authentication does: a failure of that
-    is the call's failure. Any other exception is the hook's own.
-    """
-    try:
-        hooks = request.prepared.hooks
-        seen: requests.Response = dispatch_hook("response", hooks, response, **options)
-    except requests.HTTPError as error:
-        raise UserCodeError(error) from None
-    except requests.RequestException:
-        raise
-    except Exception as error:
-        raise UserCodeError(error) from None
-    return seen

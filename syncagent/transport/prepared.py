@@ -54,7 +54,12 @@ class Request:
             if before.get(name) != value or name == "key" or is_secret_name(name):
                 candidates.append(value)
         for address in (url, *self.route["proxies"].values()):
-            candidates += _passwords(address)
+            try:
+                password = urlsplit(address).password
+            except ValueError:
+                continue
+            if password:
+                candidates += (password, unquote(password))
         yield from (value for value in candidates if len(value) >= _SHORTEST_SECRET)
 
     def __repr__(self) -> str:
@@ -63,12 +68,3 @@ class Request:
 
 def _query(url: str) -> list[tuple[str, str]]:
     return parse_qsl(url.partition("?")[2].partition("#")[0])
-
-
-def _passwords(url: str) -> Iterator[str]:
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        return
-    if password:
-        yield from (password, unquote(password))

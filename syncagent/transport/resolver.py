@@ -57,7 +57,17 @@ def resolve(
             )
         except (OSError, UnicodeError):  # a name, or the real look-up tells what else
             pass
-    return _join(host, port, family, resolver or socket.getaddrinfo).wait(token)
+    key = (host, port, family, resolver or socket.getaddrinfo)
+    new = _Lookup(key)
+    try:
+        lookup = _running.setdefault(key, new)  # one that runs already is shared
+        if lookup is new:
+            new.start()
+    except BaseException:
+        # A signal handler's. Other calls may wait for this look-up already.
+        finish_despite_signals(new.give_up)
+        raise
+    return lookup.wait(token)
 
 
 _Key = tuple[Any, ...]
@@ -66,21 +76,6 @@ _running: Final[dict[_Key, _Lookup]] = {}
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_running.clear)  # their threads are not here
-
-
-def _join(host: str, port: int, family: int, resolver: Resolver) -> _Lookup:
-    """Return the running look-up of this name, or start one."""
-    key = (host, port, family, resolver)
-    new = _Lookup(key)
-    try:
-        lookup = _running.setdefault(key, new)
-        if lookup is new:
-            new.start()
-    except BaseException:
-        # A signal handler's. Other calls may wait for this look-up already.
-        finish_despite_signals(new.give_up)
-        raise
-    return lookup
 
 
 class _Doorbell(Killable):

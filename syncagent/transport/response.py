@@ -165,15 +165,36 @@ class StreamedResponse:
         if 200 <= self.status < 300:
             return
         if 300 <= self.status < 400 and "location" in self.headers:
-            raise self._redirected(self.headers["location"])
+            location = self.headers["location"]
+            try:
+                target_host = urlsplit(urljoin(self._url, location)).hostname
+            except ValueError:
+                target_host = "an unreadable address"
+            host = self._redactor.quote(target_host or "nowhere")
+            target = self._redactor.quote(public_url(location))
+            raise RedirectRefused(
+                f"{self._url}: the server answered {self.status} and points to {host} "
+                f"({target}); redirects are not followed, to keep keys and prompts at "
+                "the configured address. If the new one is right, configure it",
+                location=host,
+                phase=self._exchange.phase,
+                url=self._url,
+            )
         if self.status < 200:  # no response follows, or none that could be read
             raise self._error(ProtocolError, f"answered {self.status}", body="")
         try:
             phrase = HTTPStatus(self.status).phrase
         except ValueError:  # providers have their own, such as 529
             phrase = ""
+        kind: type[ProviderError] = RequestRejected
+        if self.status in (401, 403):
+            kind = AuthenticationFailed
+        elif self.status == 429:
+            kind = RateLimited
+        elif self.status in _RETRYABLE or self.status >= 500:
+            kind = ProviderUnavailable
         outcome = f"answered {self.status} {phrase}".rstrip()
-        raise self._error(_error_for(self.status), outcome, body=self._excerpt(b""))
+        raise self._error(kind, outcome, body=self._excerpt(b""))
 
     def not_a_stream(self, beginning: bytes) -> ProtocolError:
         """Return the error for a response that is not a stream of events."""
@@ -193,22 +214,6 @@ class StreamedResponse:
             phase=self._exchange.phase,
             url=self._url,
             retryable=True,
-        )
-
-    def _redirected(self, location: str) -> RedirectRefused:
-        try:
-            target_host = urlsplit(urljoin(self._url, location)).hostname or "nowhere"
-        except ValueError:
-            target_host = "an unreadable address"
-        host = self._redactor.quote(target_host)
-        target = self._redactor.quote(public_url(location))
-        return RedirectRefused(
-            f"{self._url}: the server answered {self.status} and points to {host} "
-            f"({target}); redirects are not followed, to keep keys and prompts at the "
-            "configured address. If the new one is right, configure it",
-            location=host,
-            phase=self._exchange.phase,
-            url=self._url,
         )
 
     def _error(self, kind: type[_Error], outcome: str, *, body: str) -> _Error:
@@ -275,13 +280,3 @@ def _is_cut(body: bytes) -> bool:
     except msgspec.DecodeError:
         return True
     return False
-
-
-def _error_for(status: int) -> type[ProviderError]:
-    if status in (401, 403):
-        return AuthenticationFailed
-    if status == 429:
-        return RateLimited
-    if status in _RETRYABLE or status >= 500:
-        return ProviderUnavailable
-    return RequestRejected

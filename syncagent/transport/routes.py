@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -70,53 +69,46 @@ class Routes:
 
     def _find_safe(self, url: str) -> Route:
         session = self._session
+        verify: Any = session.verify
+        if verify is None:
+            verify = True
+        elif not isinstance(verify, bool):
+            # Only False itself turns checks off.
+            verify = os.fspath(verify) if isinstance(verify, os.PathLike) else verify
+            if not isinstance(verify, str) or not verify:
+                raise ConfigurationError(
+                    "verify takes the path of a CA bundle, True, or False with "
+                    f"allow_insecure=True; got {session.verify!r}"
+                )
         # The session's own settings are passed as if they were arguments of the
         # request: requests lets the environment override the session, not arguments.
         route = session.merge_environment_settings(
-            url, dict(session.proxies), True, _verify(session.verify), session.cert
+            url, dict(session.proxies), True, verify, session.cert
         )
         del route["stream"]
-        if not self._allow_insecure:
-            _check_safe(url, route)
+        if self._allow_insecure:
+            return route
+        if route["verify"] is False:
+            raise ConfigurationError(
+                "verify=False lets any host pose as the server and read the key; pass "
+                "the path of a CA bundle, or allow_insecure=True"
+            )
+        if urlsplit(url).scheme == "https":
+            return route
+        if not _is_local(url):
+            raise ConfigurationError(
+                f"key and prompt would go to {public_url(url)} in clear; use https://, "
+                "or pass allow_insecure=True"
+            )
+        # Even with TLS: requests does not look at the certificate of such a proxy.
+        proxy = select_proxy(url, route["proxies"])
+        if proxy is not None and not _is_local(proxy):
+            raise ConfigurationError(
+                f"on the way to {public_url(url)} the proxy {public_url(proxy)} would "
+                "read key and prompt; set NO_PROXY for this server, use https://, or "
+                "pass allow_insecure=True"
+            )
         return route
-
-
-def _check_safe(url: str, route: Mapping[str, Any]) -> None:
-    if route["verify"] is False:
-        raise ConfigurationError(
-            "verify=False lets any host pose as the server and read the key; pass the "
-            "path of a CA bundle, or allow_insecure=True"
-        )
-    if urlsplit(url).scheme == "https":
-        return
-    if not _is_local(url):
-        raise ConfigurationError(
-            f"key and prompt would go to {public_url(url)} in clear; use https://, or "
-            "pass allow_insecure=True"
-        )
-    # Even with TLS: requests does not look at the certificate of such a proxy.
-    proxy = select_proxy(url, route["proxies"])
-    if proxy is not None and not _is_local(proxy):
-        raise ConfigurationError(
-            f"on the way to {public_url(url)} the proxy {public_url(proxy)} would read "
-            "key and prompt; set NO_PROXY for this server, use https://, or pass "
-            "allow_insecure=True"
-        )
-
-
-def _verify(verify: Any) -> bool | str:
-    """Return *verify* as requests takes it; only ``False`` itself turns checks off."""
-    if verify is None or verify is True:
-        return True
-    if verify is False:
-        return False
-    path = os.fspath(verify) if isinstance(verify, os.PathLike) else verify
-    if not isinstance(path, str) or not path:
-        raise ConfigurationError(
-            "verify takes the path of a CA bundle, True, or False with "
-            f"allow_insecure=True; got {verify!r}"
-        )
-    return path
 
 
 def _is_local(url: str) -> bool:

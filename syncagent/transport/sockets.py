@@ -257,7 +257,16 @@ class _Reader(io.RawIOBase):
         else:
             has_bytes = not isinstance(self._sock, socket.socket)
         if not has_bytes:
-            self._wait_for_bytes()
+            # Not in recv: when a cancel ends the connection, the token is asked at
+            # once, and OpenSSL does not have to find out what has happened.
+            remaining = self._timeout
+            while not self._poller.poll(min(self._wait, remaining) * 1000):
+                remaining -= self._wait
+                self._token.checkpoint()
+                if remaining <= 0:
+                    raise TimeoutError("timed out")
+            if self._cancelled:
+                self._token.checkpoint()
         try:
             count = self._sock.recv_into(buffer)
         except OSError:
@@ -266,18 +275,6 @@ class _Reader(io.RawIOBase):
         if self._cancelled:
             self._token.checkpoint()
         return count
-
-    def _wait_for_bytes(self) -> None:
-        # Not in recv: when a cancel ends the connection, the token is asked at once,
-        # and OpenSSL does not have to find out what has happened.
-        remaining = self._timeout
-        while not self._poller.poll(min(self._wait, remaining) * 1000):
-            remaining -= self._wait
-            self._token.checkpoint()
-            if remaining <= 0:
-                raise TimeoutError("timed out")
-        if self._cancelled:
-            self._token.checkpoint()
 
     def close(self) -> None:
         if self._keeper is not None:

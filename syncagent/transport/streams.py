@@ -119,10 +119,16 @@ def _deliver(
             exchange.enter("stream")
             if attempt.is_complete:
                 exchange.limit(_LAST_WORDS)
-    if not attempt.has_delivered and _is_no_stream(
-        beginning, is_labelled=response.is_event_stream
-    ):
-        raise response.not_a_stream(beginning)
+    if not attempt.has_delivered:
+        # Tell a body of another kind from a stream that was cut before its first event.
+        content = beginning.lstrip(_NOTHING)
+        if response.is_event_stream:
+            is_other = _is_json_or_page(content)
+        else:
+            starts = (b":", b"data", b"event", b"id")
+            is_other = content != b"" and not content.startswith(starts)
+        if is_other:
+            raise response.not_a_stream(beginning)
     if is_end is None and response.is_framed and not decoder.has_begun_an_event:
         attempt.is_complete = True
     if not attempt.is_complete:
@@ -135,11 +141,3 @@ def _deliver(
 
 def _is_json_or_page(beginning: bytes) -> bool:
     return beginning.lstrip(_NOTHING).startswith((b"{", b"[", b"<"))
-
-
-def _is_no_stream(beginning: bytes, *, is_labelled: bool) -> bool:
-    """Tell a body of another kind from a stream that was cut before its first event."""
-    if is_labelled:
-        return _is_json_or_page(beginning)
-    content = beginning.lstrip(_NOTHING)
-    return content != b"" and not content.startswith((b":", b"data", b"event", b"id"))

@@ -65,6 +65,21 @@ def test_one_that_was_started_elsewhere_is_taken_in(crew):
     scene.check_end()
 
 
+def test_a_handle_that_is_done_is_freed_at_once(crew):
+    """Without the garbage collector, however late it was added."""
+    gc.disable()
+    try:
+        handle = Agent(ScriptedModel(["Done."])).start("Do it.")
+        assert handle.join(LONG)
+        crew.add(handle)
+        assert crew.list() == []
+        ref = weakref.ref(handle)
+        del handle
+        assert ref() is None
+    finally:
+        gc.enable()
+
+
 def test_settings_go_to_the_handle(crew):
     """What start() of an agent takes, that of a runtime does too."""
     agent = Agent(model("one", "two"))

@@ -366,7 +366,9 @@ def test_going_on_from_a_position():
 def test_positions_without_sense(after):
     """What is no number of events is refused at once."""
     with make_agent().start() as handle:
-        with pytest.raises(ConfigurationError, match="non-negative whole number"):
+        with pytest.raises(
+            ConfigurationError, match="non-negative whole number of events"
+        ):
             handle.subscribe(after=after)
 
 

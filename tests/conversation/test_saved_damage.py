@@ -148,7 +148,7 @@ def test_no_state_at_all(wrong):
 @pytest.mark.parametrize("wrong", [None, 5, {}, ["a"], object()])
 def test_nothing_to_be_read(wrong):
     """What is no string is refused as such."""
-    with pytest.raises(StateInvalid, match=r"agent\.save"):
+    with pytest.raises(StateInvalid, match=r"must be a string made by agent\.save"):
         load(wrong)
 
 

@@ -4,8 +4,10 @@ import logging
 import socket
 import sqlite3
 import time
+from functools import partial
 
 import pytest
+from support.threads import together
 from support.tools import (
     LONG,
     SOON,
@@ -217,6 +219,105 @@ def test_progress_is_heard_in_order(settings):
     first = names.index("ToolStarted")
     expected = ["ToolStarted", *["ToolProgress"] * 3, "ToolFinished"]
     assert names[first : first + 5] == expected
+
+
+class Listens:
+    """A hook that notes what tools report."""
+
+    def __init__(self):
+        self.values = []
+
+    def on_event(self, event):
+        if isinstance(event, ToolProgress):
+            self.values.append(event.value)
+
+
+def test_progress_of_a_tool_with_threads_is_heard_in_order():
+    """The stream has it in the order in which it was said; observers have all of it."""
+    listens = Listens()
+
+    @tool
+    def work(ctx: ToolContext) -> str:
+        """Work on the run's thread, and on others."""
+        for step in range(0, 6, 2):
+            ctx.progress(step)
+            together(partial(ctx.progress, step + 1))
+
+    with agent_for(work, hooks=[listens]).stream("Do it.") as stream:
+        values = [event.value for event in stream if isinstance(event, ToolProgress)]
+    assert values == sorted(listens.values) == [0, 1, 2, 3, 4, 5]
+
+
+def exit_after_progress(ctx: ToolContext) -> str:
+    """Exit the program."""
+    ctx.progress("last words")
+    raise SystemExit(3)
+
+
+def end_after_progress(ctx: ToolContext) -> str:
+    """End; a hook raises then."""
+    ctx.progress("last words")
+    return "done"
+
+
+def talk_and_ask(ctx: ToolContext) -> str:
+    """Ask the user."""
+    ctx.progress("asking")
+    return ctx.ask("Which one?")
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(exit_after_progress, SystemExit), (end_after_progress, ZeroDivisionError)],
+)
+def test_progress_comes_before_the_error_that_ends_the_run(function, expected):
+    """Promise 5: a stream yields it, and then raises."""
+
+    class Raises(Listens):
+        def after_tool(self, event):
+            raise ZeroDivisionError
+
+    listens, values = Raises(), []
+    agent = agent_for(function, hooks=[listens])
+    with pytest.raises(expected):
+        for event in agent.stream("Do it."):
+            if isinstance(event, ToolProgress):
+                values.append(event.value)
+    assert values == listens.values == ["last words"]
+    assert not agent.is_running
+
+
+def test_no_tool_starts_after_a_cancel_at_the_progress_of_another():
+    """Promise 6: nor does an event say so, also if that tool has to ask."""
+    agent = agent_for(talk_and_ask, end_after_progress)
+    stream = agent.stream("Do it.")
+    for event in stream:
+        if isinstance(event, ToolProgress):
+            break
+    agent.cancel()
+    assert [type(event).__name__ for event in stream] == [
+        *["ToolFinished"] * 2,
+        "RunFinished",
+    ]
+    assert outcomes(stream.result) == ["interrupted", "not_started"]
+
+
+def test_progress_of_an_approval_policy_is_heard():
+    """No tool runs then; it is heard once, as from a tool."""
+    listens = Listens()
+
+    def decide(arguments, ctx):
+        ctx.progress("deciding")
+        return False
+
+    @tool(requires_approval=decide)
+    def work(ctx: ToolContext) -> str:
+        """Work."""
+        ctx.progress("working")
+
+    with agent_for(work, hooks=[listens]).stream("Do it.") as stream:
+        values = [event.value for event in stream if isinstance(event, ToolProgress)]
+    assert values == listens.values == ["deciding", "working"]
 
 
 def test_progress_of_a_stuck_tool_is_heard_at_once():

@@ -97,7 +97,21 @@ class RichScreen:
         self._controller: Controller
         self._is_ticking = False
         self._is_suspended = False
-        self._app = self._make_app()
+        self._app: Application[None] = Application(
+            layout=Layout(self._container()),
+            key_bindings=self._bindings(),
+            style=_STYLE,
+            color_depth=None if self._has_colour else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+            terminal_size_polling_interval=None,
+            # Without the request for the cursor's position: not every terminal answers.
+            output=Vt100_Output(
+                self._stdout, self._size, os.environ.get("TERM"), enable_cpr=False
+            ),
+        )
+        self._app.ttimeoutlen = _ESCAPE_SECONDS
+        self._app.before_render += self._before_render
+        self._app.after_render += self._after_render
         #: prompt_toolkit's event loop, while it runs.
         self._loop: Any = None
 
@@ -251,6 +265,15 @@ class RichScreen:
         def command(name: CommandKey) -> Callable[[], object]:
             return lambda: self._controller.press(name)
 
+        def submit() -> None:
+            # Bytes that are not UTF-8 arrive as surrogates, which cannot be sent.
+            data = self._buffer.text.encode("utf-8", "surrogateescape")
+            text = data.decode("utf-8", "replace")
+            if not self._controller.is_asking and text.strip():
+                self._buffer.append_to_history()
+            self._buffer.reset()
+            self._controller.submit(text)
+
         def suspend() -> None:
             self._is_suspended = True
             self._app.suspend_to_background()
@@ -259,7 +282,7 @@ class RichScreen:
             self._restore_modes()
             signal.raise_signal(signal.SIGQUIT)
 
-        on("enter", self._submit)
+        on("enter", submit)
         on("c-j", lambda: self._buffer.insert_text("\n"))
         on("c-c", command("ctrl-c"))
         on("escape", command("escape"))
@@ -272,15 +295,6 @@ class RichScreen:
         on("up", lambda: None, is_asking)
         on("down", lambda: None, is_asking)
         return bindings
-
-    def _submit(self) -> None:
-        # Bytes that are not UTF-8 arrive as surrogates, which cannot be sent.
-        data = self._buffer.text.encode("utf-8", "surrogateescape")
-        text = data.decode("utf-8", "replace")
-        if not self._controller.is_asking and text.strip():
-            self._buffer.append_to_history()
-        self._buffer.reset()
-        self._controller.submit(text)
 
     def _on_text_changed(self, buffer: Buffer) -> None:
         if not buffer.text and self._loop is not None:
@@ -299,24 +313,6 @@ class RichScreen:
         self._app.renderer.reset()
 
     # -- drawing -------------------------------------------------------------------
-
-    def _make_app(self) -> Application[None]:
-        app: Application[None] = Application(
-            layout=Layout(self._container()),
-            key_bindings=self._bindings(),
-            style=_STYLE,
-            color_depth=None if self._has_colour else ColorDepth.DEPTH_1_BIT,
-            erase_when_done=True,
-            terminal_size_polling_interval=None,
-            # Without the request for the cursor's position: not every terminal answers.
-            output=Vt100_Output(
-                self._stdout, self._size, os.environ.get("TERM"), enable_cpr=False
-            ),
-        )
-        app.ttimeoutlen = _ESCAPE_SECONDS
-        app.before_render += self._before_render
-        app.after_render += self._after_render
-        return app
 
     def _container(self) -> HSplit:
         def rows(text: Callable[[], str], style: str = "") -> Window:

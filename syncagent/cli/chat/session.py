@@ -173,7 +173,20 @@ class Session:
             run_command(self, text.strip())
             self.screen.line("", "user")
         elif text.strip():
-            self._send(text.removeprefix("/") if text[:2] == "//" else text)
+            message = text.removeprefix("/") if text[:2] == "//" else text
+            run = self.foreground
+            if run is None:
+                self._start_next(message)
+            elif run.is_stopping or self.while_busy == "queue":
+                self._queue.append(message)
+            elif self.while_busy == "interrupt":
+                self._queue.append(message)
+                run.stop()
+            elif run.send(message):
+                self._echo(message)
+                self.screen.line("  (passed on at the next safe point)")
+            else:
+                self._queue.append(message)
         self.questions.ask_next()
 
     def input_changed(self) -> None:
@@ -183,21 +196,6 @@ class Session:
 
     def _echo(self, text: str) -> None:
         self.screen.line(_PROMPT + text.replace("\n", "\n  "), "user")
-
-    def _send(self, text: str) -> None:
-        run = self.foreground
-        if run is None:
-            self._start_next(text)
-        elif run.is_stopping or self.while_busy == "queue":
-            self._queue.append(text)
-        elif self.while_busy == "interrupt":
-            self._queue.append(text)
-            run.stop()
-        elif run.send(text):
-            self._echo(text)
-            self.screen.line("  (passed on at the next safe point)")
-        else:
-            self._queue.append(text)
 
     def press(self, key: CommandKey) -> None:
         """Handle a key."""
@@ -274,31 +272,29 @@ class Session:
     def _on_end(self, run: ChatRun) -> None:
         self.questions.drop_closed()
         if run is self.foreground:
-            self._end_foreground(run)
+            self.foreground = None
+            if run.error is not None:
+                self.screen.line(f"error: {error_text(run.error)}", "error")
+            elif run.result is not None:
+                how = end_text(run.result)
+                took = seconds_text(run.seconds or 0.0)
+                used = usage_text(run.result.usage, run.result.cost)
+                summary = f"{how}; {took}, {used}" if how else f"{took}, {used}"
+                self.screen.line(f"({summary})")
+            elif run.is_stopping:
+                self.screen.line("(stopped)")
+            self.screen.line("", "user")
+            if run.is_stopping:
+                self._put_back(run.unread_inputs)
+            else:
+                self._queue.extendleft(reversed(run.unread_inputs))
+            if self._queue:
+                self._start_next(self._queue.popleft())
         elif run in self.background_runs:
             self._report_background(run)
             if run.unread_inputs:
                 self._put_back(run.unread_inputs)
         self.questions.ask_next()
-
-    def _end_foreground(self, run: ChatRun) -> None:
-        self.foreground = None
-        if run.error is not None:
-            self.screen.line(f"error: {error_text(run.error)}", "error")
-        elif run.result is not None:
-            how = end_text(run.result)
-            took = seconds_text(run.seconds or 0.0)
-            used = usage_text(run.result.usage, run.result.cost)
-            self.screen.line(f"({how}; {took}, {used})" if how else f"({took}, {used})")
-        elif run.is_stopping:
-            self.screen.line("(stopped)")
-        self.screen.line("", "user")
-        if run.is_stopping:
-            self._put_back(run.unread_inputs)
-        else:
-            self._queue.extendleft(reversed(run.unread_inputs))
-        if self._queue:
-            self._start_next(self._queue.popleft())
 
     def _put_back(self, texts: Iterable[str]) -> None:
         """Put input that was not sent back to the prompt: the user decides again."""
@@ -337,23 +333,21 @@ class Session:
             self.screen.aside(f"({name} was stopped after {took})\n")
         else:
             text = on_one_line(result.text, 60)
-            joined = self._join(run, result.text)
+            # Its result joins the conversation.
+            is_unused = self.conversation is run.fork and run.fork.runs_started == 0
+            if is_unused and self.foreground is None:
+                self.conversation = run.conversation
+                joined = "the conversation continues from there"
+            else:
+                self._notices.append(
+                    f"[A task in the background has ended. Its prompt was: "
+                    f"{run.prompt}\nIts result: {result.text}]"
+                )
+                joined = "the model is told with your next message"
             self.screen.aside(
                 f"({name} is done after {took}: {text}\n"
                 f"/runs {run.number} shows all of it; {joined})\n"
             )
-
-    def _join(self, run: ChatRun, text: str) -> str:
-        """Add the result of a run to the conversation; return how, for the user."""
-        is_unused = self.conversation is run.fork and run.fork.runs_started == 0
-        if is_unused and self.foreground is None:
-            self.conversation = run.conversation
-            return "the conversation continues from there"
-        self._notices.append(
-            f"[A task in the background has ended. Its prompt was: {run.prompt}\n"
-            f"Its result: {text}]"
-        )
-        return "the model is told with your next message"
 
     # -- from begin to end ---------------------------------------------------------
 

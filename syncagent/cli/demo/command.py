@@ -84,7 +84,14 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             receipt, result = _cancel_from_another_thread(agent, seconds, token)
             took = f"ended {1000 * (receipt.latency or 0):6.2f} ms after cancel()"
             print(paint(took, "green"))
-            print(paint(f"     {_describe(result)}", "dim"))
+            cancellation = result.cancellation
+            parts = [f"phase {cancellation.phase}" if cancellation else ""]
+            if result.text:
+                parts.append(f"kept {result.text[:48].strip()!r}")
+            parts += [
+                f"tool {each.name}: {each.outcome}" for each in result.tool_outcomes
+            ]
+            print(paint(f"     {'; '.join(parts)}", "dim"))
         print("\nThe same agent, asked whether it is well:\n\n  ", end="", flush=True)
         server.add("I am still here, and remember all of it. Where were we?")
         with agent.stream("Are you well?", cancel=token) as stream:
@@ -116,12 +123,3 @@ def _cancel_from_another_thread(
     if not receipts:
         raise RuntimeError("the run ended by itself, which it should never do")
     return receipts[0], result
-
-
-def _describe(result: RunResult) -> str:
-    """Return the phase of the cancel, the text kept, and the outcomes of tools."""
-    parts = [f"phase {result.cancellation.phase}" if result.cancellation else ""]
-    if result.text:
-        parts.append(f"kept {result.text[:48].strip()!r}")
-    parts += [f"tool {each.name}: {each.outcome}" for each in result.tool_outcomes]
-    return "; ".join(parts)

@@ -65,8 +65,14 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         for finding in check():
             token.checkpoint()
             report[title].append(finding)
-            if not options.json:
-                _show(finding, paint)
+            if options.json:
+                continue
+            mark, style = _MARKS[finding.status]
+            line = f"{finding.name:<22} {finding.value}"
+            print(f"  {paint(mark, style)}  {harmless(line)}", flush=True)
+            if finding.advice:
+                advice = paint(harmless(finding.advice), "yellow")
+                print(f"      {'':<22} {advice}", flush=True)
     findings = [finding for section in report.values() for finding in section]
     problems = [finding.name for finding in findings if finding.status == "problem"]
     if options.json:
@@ -77,11 +83,3 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     else:
         print(f"\n{paint('No problems.', 'green')}")
     return EXIT_FAILED if problems else 0
-
-
-def _show(finding: Finding, paint: Paint) -> None:
-    mark, style = _MARKS[finding.status]
-    line = f"{finding.name:<22} {finding.value}"
-    print(f"  {paint(mark, style)}  {harmless(line)}", flush=True)
-    if finding.advice:
-        print(f"      {'':<22} {paint(harmless(finding.advice), 'yellow')}", flush=True)

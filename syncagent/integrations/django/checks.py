@@ -11,7 +11,7 @@ from django.urls import get_resolver
 
 from ...exceptions import ConfigurationError
 from ..web.operator import MIN_TOKEN_LENGTH
-from .conf import FUNCTIONS, DjangoSettings, get_views, read_settings
+from .conf import FUNCTIONS, get_views, read_settings
 
 __all__ = ["check_settings"]
 
@@ -50,7 +50,28 @@ def check_settings(app_configs: Any, **options: Any) -> list[CheckMessage]:
     except ConfigurationError as error:
         return [_error("E001", str(error))]
     functions = {name: getattr(settings, name.lower()) for name in FUNCTIONS}
-    messages = [*_check_values(settings), *_check_owner_functions(functions)]
+    messages: list[CheckMessage] = []
+    token = settings.operator_token
+    if token is not None and len(token) < MIN_TOKEN_LENGTH:
+        messages.append(
+            _error(
+                "E006",
+                f"OPERATOR_TOKEN has fewer than {MIN_TOKEN_LENGTH} characters and is "
+                "ignored",
+                'Make one: python -c "import secrets; print(secrets.token_urlsafe())"',
+            )
+        )
+    if settings.timeout is None:
+        messages.append(
+            Warning(
+                "SYNCAGENT: TIMEOUT is None, so a run never ends if its client loses "
+                "power or its questions are not answered.",
+                hint="Set TIMEOUT to a number of seconds, or remove it for the "
+                "default, 600.",
+                id="syncagent.W001",
+            )
+        )
+    messages += _check_owner_functions(functions)
     has_urlconf = getattr(conf.settings, "ROOT_URLCONF", None) is not None
     if has_urlconf and _includes_endpoints(get_resolver().url_patterns):
         messages += _check_site(functions)
@@ -87,25 +108,6 @@ def _check_site(functions: dict[str, Any]) -> Iterator[CheckMessage]:
             get_views()
         except ConfigurationError as error:
             yield _error("E005", str(error))
-
-
-def _check_values(settings: DjangoSettings) -> Iterator[CheckMessage]:
-    token = settings.operator_token
-    if token is not None and len(token) < MIN_TOKEN_LENGTH:
-        yield _error(
-            "E006",
-            f"OPERATOR_TOKEN has fewer than {MIN_TOKEN_LENGTH} characters and is "
-            "ignored",
-            'Make one: python -c "import secrets; print(secrets.token_urlsafe())"',
-        )
-    if settings.timeout is None:
-        yield Warning(
-            "SYNCAGENT: TIMEOUT is None, so a run never ends if its client loses power "
-            "or its questions are not answered.",
-            hint="Set TIMEOUT to a number of seconds, or remove it for the default, "
-            "600.",
-            id="syncagent.W001",
-        )
 
 
 def _has_middleware(name: str) -> bool:

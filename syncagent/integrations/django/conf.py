@@ -55,8 +55,21 @@ def read_settings() -> DjangoSettings:
     :raises ConfigurationError: a setting is unknown or invalid.
     """
     values = {name.lower(): value for name, value in _collect_values().items()}
-    for name in map(str.lower, FUNCTIONS):
-        values[name] = _import_function(name.upper(), values.get(name))
+    for name in FUNCTIONS:
+        function = values.get(name.lower())
+        if isinstance(function, str):
+            try:
+                function = import_string(function)
+            except ImportError as error:
+                raise ConfigurationError(
+                    f"SYNCAGENT[{name!r}] cannot be imported: {error}"
+                ) from error
+        if function is not None and not callable(function):
+            raise ConfigurationError(
+                f"SYNCAGENT[{name!r}] must be a function or its dotted name; got "
+                f"{function!r:.80}"
+            )
+        values[name.lower()] = function
     try:
         settings = msgspec.convert(values, DjangoSettings, strict=True)
     except msgspec.ValidationError as error:
@@ -90,23 +103,6 @@ def _collect_values() -> dict[str, Any]:
             hint = f" Did you mean {near[0]}?" if near else ""
             raise ConfigurationError(f"SYNCAGENT has no setting {name!r}.{hint}")
     return {**values, **single}
-
-
-def _import_function(name: str, value: Any) -> Any:
-    """Return the function of a setting, which may be its dotted name."""
-    if isinstance(value, str):
-        try:
-            value = import_string(value)
-        except ImportError as error:
-            raise ConfigurationError(
-                f"SYNCAGENT[{name!r}] cannot be imported: {error}"
-            ) from error
-    if value is not None and not callable(value):
-        raise ConfigurationError(
-            f"SYNCAGENT[{name!r}] must be a function or its dotted name; got "
-            f"{value!r:.80}"
-        )
-    return value
 
 
 #: Two requests may need the views for the first time at the same moment.

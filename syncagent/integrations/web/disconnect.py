@@ -90,7 +90,13 @@ def disconnect_probe(environ: Mapping[str, Any]) -> DisconnectProbe:
         sock = getattr(getattr(is_disconnected, "__self__", None), "socket", None)
         return DisconnectProbe("waitress", _of_socket(sock, is_disconnected))
     if "uwsgi.version" in environ:
-        return DisconnectProbe("uwsgi", _of_uwsgi())
+        connection = None
+        with suppress(ImportError, AttributeError, OSError):
+            # The module exists only inside the server.
+            fileno = import_module("uwsgi").connection_fd()
+            if isinstance(fileno, int) and fileno >= 0:
+                connection = Connection(fileno)
+        return DisconnectProbe("uwsgi", connection)
     sock = _socket_behind(environ.get("wsgi.input"))
     name = str(environ.get("SERVER_SOFTWARE", "")).partition("/")[0]
     return DisconnectProbe(name or "unknown", _of_socket(sock))
@@ -102,15 +108,6 @@ def _of_socket(
     if not isinstance(sock, socket.socket) or sock.fileno() < 0:
         return None
     return Connection(sock.fileno(), sock, is_disconnected)
-
-
-def _of_uwsgi() -> Connection | None:
-    with suppress(ImportError, AttributeError, OSError):
-        # The module exists only inside the server.
-        fileno = import_module("uwsgi").connection_fd()
-        if isinstance(fileno, int) and fileno >= 0:
-            return Connection(fileno)
-    return None
 
 
 def _socket_behind(source: Any) -> socket.socket | None:

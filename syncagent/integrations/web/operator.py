@@ -117,23 +117,23 @@ class OperatorClient:
             body = response.json()
         except ValueError:
             body = {}
-        if response.status_code not in expected:
-            raise OperatorError(self._explain(response.status_code, body))
-        return body
-
-    def _explain(self, status: int, body: Any) -> str:
-        error = body.get("error") if isinstance(body, dict) else None
-        message = error.get("message", "") if isinstance(error, dict) else ""
+        status = response.status_code
+        if status in expected:
+            return body
+        details = body.get("error") if isinstance(body, dict) else None
+        message = details.get("message", "") if isinstance(details, dict) else ""
         if "no such run" in message:
-            return (
+            raise OperatorError(
                 f"{message} A server with several processes has separate runs in each."
             )
         if status == 404:
-            return (
+            raise OperatorError(
                 f"{self._url} does not exist or does not accept the token: the server "
                 "and this command need the same SYNCAGENT_OPERATOR_TOKEN."
             )
-        return f"{self._url} responded with {status}: {message or 'no message'}"
+        raise OperatorError(
+            f"{self._url} responded with {status}: {message or 'no message'}"
+        )
 
 
 def describe_run(run: dict[str, Any]) -> str:

@@ -159,7 +159,18 @@ class RunEventStream(Closeable, Iterator[bytes]):
         events: list[bytes] = []
         size = 0
         while event is not None:
-            encoded = self._encode(event)
+            public_event = self._run.public_event(event)
+            try:
+                data = encode_event(public_event)
+            except Exception as error:  # a tool may return any object
+                _log.warning(
+                    "%s: skipped an event that JSON cannot express: %r",
+                    *(self._run.handle.run_id, error),
+                )
+                public_event = Lagged(1)
+                data = encode_event(public_event)
+            name = str(public_event.__struct_config__.tag)
+            encoded = format_event(name, data, self._subscription.position)
             events.append(encoded)
             size += len(encoded)
             if len(events) == _MAX_EVENTS or size >= _MAX_BYTES:
@@ -167,20 +178,6 @@ class RunEventStream(Closeable, Iterator[bytes]):
             has_more = self._subscription.position < self._run.handle.event_count
             event = self._subscription.get(0) if has_more else None
         return b"".join(events)
-
-    def _encode(self, event: StreamEvent | Lagged) -> bytes:
-        public_event = self._run.public_event(event)
-        try:
-            data = encode_event(public_event)
-        except Exception as error:  # a tool may return any object
-            run_id = self._run.handle.run_id
-            _log.warning(
-                "%s: skipped an event that JSON cannot express: %r", run_id, error
-            )
-            public_event = Lagged(1)
-            data = encode_event(public_event)
-        name = str(public_event.__struct_config__.tag)
-        return format_event(name, data, self._subscription.position)
 
     @property
     def watch(self) -> Watch:

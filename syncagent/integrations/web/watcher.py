@@ -70,10 +70,9 @@ class Connection:
         events = poller.poll(0)
         if not events:
             return False
-        return bool(events[0][1] & ~select.POLLIN) or self._is_at_eof()
-
-    def _is_at_eof(self) -> bool:
-        """True at the end of the input, for systems that report hang-ups only so."""
+        if events[0][1] & ~select.POLLIN:
+            return True
+        # Some systems report a hang-up only as the end of the input.
         if self._sock is None:
             return False
         try:

@@ -14,6 +14,7 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -275,7 +276,15 @@ def _read_result(target: Target, kind: bytes, payload: bytearray) -> _RemoteResu
     :raises BaseException: the worker cannot be used again.
     """
     if kind == worker.RAISED:
-        return _RemoteResult(error=_read_error(payload))
+        packed, type_name, message, text = pickle.loads(payload)
+        raised: BaseException | None = None
+        if packed is not None:
+            with suppress(Exception):  # only the worker can import its module
+                raised = pickle.loads(packed)
+        if raised is None:
+            raised = RemoteError(type_name, message)
+        raised.__cause__ = _RemoteTraceback(text)
+        return _RemoteResult(error=raised)
     if kind == worker.UNPICKLABLE:
         return _RemoteResult(error=TypeError(payload.decode()))
     if kind == worker.NOT_CALLED:  # a module may be half imported
@@ -287,20 +296,6 @@ def _read_result(target: Target, kind: bytes, payload: bytearray) -> _RemoteResu
             f"the result of {target.name} cannot be unpickled here "
             f"({type(error).__name__}: {error}); return plain data"
         ) from error
-
-
-def _read_error(payload: bytearray) -> BaseException:
-    packed, type_name, message, text = pickle.loads(payload)
-    error: BaseException | None = None
-    if packed is not None:
-        try:
-            error = pickle.loads(packed)
-        except Exception:  # only the worker can import its module
-            pass
-    if error is None:
-        error = RemoteError(type_name, message)
-    error.__cause__ = _RemoteTraceback(text)
-    return error
 
 
 # -- tools -------------------------------------------------------------------------

@@ -86,10 +86,24 @@ class WorkerProcess:
         self.idle_since = 0.0
 
     def start(self) -> None:
-        """Start the process; the first call may be sent at once."""
+        """Start the process; the first call may be sent at once.
+
+        :raises ConfigurationError: the Python executable is unknown.
+        """
+        from multiprocessing.spawn import get_executable
+
+        executable = get_executable()
+        if not executable or getattr(sys, "frozen", False):
+            raise ConfigurationError(
+                "a worker process needs a Python executable, and none is known to this "
+                "program; call multiprocessing.set_executable(), or use "
+                "isolation='thread'"
+            )
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        python = (os.fsdecode(executable), *flags)
         descriptor = self._remote_socket.fileno()
         self._process.__init__(  # type: ignore[misc]
-            [*_interpreter(), "-c", _PROGRAM, str(descriptor), *_absolute(sys.path)],
+            [*python, "-c", _PROGRAM, str(descriptor), *_absolute(sys.path)],
             stdin=subprocess.DEVNULL,
             start_new_session=True,
             pass_fds=(descriptor, self._lifeline.inherited),
@@ -235,23 +249,6 @@ class WorkerProcess:
             pidfd.close()
         self._socket.close()
         self._remote_socket.close()
-
-
-def _interpreter() -> list[str]:
-    """Return the command line that starts a Python like this one.
-
-    :raises ConfigurationError: the executable is unknown.
-    """
-    from multiprocessing.spawn import get_executable
-
-    executable = get_executable()
-    if not executable or getattr(sys, "frozen", False):
-        raise ConfigurationError(
-            "a worker process needs a Python executable, and none is known to this "
-            "program; call multiprocessing.set_executable(), or use isolation='thread'"
-        )
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [os.fsdecode(executable), *flags]
 
 
 def _absolute(path: list[str]) -> list[str]:

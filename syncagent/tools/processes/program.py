@@ -328,7 +328,14 @@ class _Running:
                 self.has_exited = True
             return
         if pipe is self._process.stdin:
-            is_done = not self._feed(descriptor)
+            assert self._input is not None
+            try:
+                self._input = self._input[os.write(descriptor, self._input[:_READ]) :]
+                is_done = len(self._input) == 0
+            except BlockingIOError:
+                is_done = False
+            except OSError:  # the program has closed its end
+                is_done = True
         else:
             data = os.read(descriptor, _READ)
             is_stdout = pipe is self._process.stdout
@@ -338,17 +345,6 @@ class _Running:
             self._poll.unregister(descriptor)
             pipe.close()
             del self._open[descriptor]
-
-    def _feed(self, descriptor: int) -> bool:
-        """Write some of the input; false when all is written or no more is read."""
-        assert self._input is not None
-        try:
-            self._input = self._input[os.write(descriptor, self._input[:_READ]) :]
-        except BlockingIOError:
-            return True
-        except OSError:  # the program has closed its end
-            return False
-        return len(self._input) > 0
 
     # -- ending --------------------------------------------------------------------
 
@@ -364,20 +360,17 @@ class _Running:
         if grace:
             if not is_signalled:
                 signal_group(pid, signal.SIGTERM)
-            self._wait_for_grace(forced, grace)
+            tokens = () if forced is None else (forced,)
+            hurry = ProcessGroup(pid, signal.SIGKILL)
+            try:
+                for token in tokens:
+                    token.attach(hurry)
+                self._pump(clock.now() + grace, lambda: self.has_exited)
+            finally:
+                hurry.settle(*tokens)
         signal_group(pid, signal.SIGKILL)
         last = clock.now() + _DRAIN
         self._pump(last, lambda: self.has_exited and not self._open)
-
-    def _wait_for_grace(self, forced: CancelToken | None, grace: float) -> None:
-        tokens = () if forced is None else (forced,)
-        hurry = ProcessGroup(self._process.pid, signal.SIGKILL)
-        try:
-            for token in tokens:
-                token.attach(hurry)
-            self._pump(clock.now() + grace, lambda: self.has_exited)
-        finally:
-            hurry.settle(*tokens)
 
     def collect(self, *, timed_out: bool) -> ProcessResult:
         """Reap the program, which frees its pid, and return its result."""

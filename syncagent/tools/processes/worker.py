@@ -210,7 +210,15 @@ def _prepare_call(
             ) from None
     _is_preparing = True
     try:
-        function = _find(*place) if place else _load(pickled)
+        if place:
+            module, qualname = place
+            if module == "__main__":
+                _import_main()
+            function: Any = importlib.import_module(module)
+            for part in qualname.split("."):
+                function = getattr(function, part)
+        else:
+            function = _load(pickled)
         function = getattr(function, "function", function)
         if not callable(function):
             raise _CannotCall(
@@ -222,29 +230,16 @@ def _prepare_call(
     except _CannotCall:
         raise
     except BaseException as error:  # an import may raise anything, SystemExit too
-        raise _CannotCall(_explain(name, error)) from None
+        trace = traceback.format_exception(type(error), error, error.__traceback__)
+        raise _CannotCall(
+            f"{name} cannot be called in a worker process, which failed to import it "
+            f"or its arguments: {type(error).__name__}: {error}\nA worker imports the "
+            "module of the function; if that is the main script, the code that starts "
+            f'the program must be under if __name__ == "__main__".\n{"".join(trace)}'
+        ) from None
     finally:
         _is_preparing = False
     return name, lambda: function(*args, **kwargs)
-
-
-def _explain(name: str, error: BaseException) -> str:
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return (
-        f"{name} cannot be called in a worker process, which failed to import it or "
-        f"its arguments: {type(error).__name__}: {error}\nA worker imports the module "
-        "of the function; if that is the main script, the code that starts the program "
-        f'must be under if __name__ == "__main__".\n{text}'
-    )
-
-
-def _find(module: str, qualname: str) -> Any:
-    if module == "__main__":
-        _import_main()
-    found: Any = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def _import_main() -> None:
