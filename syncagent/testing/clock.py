@@ -12,6 +12,8 @@ from ..cancel import threads as services
 
 #: Real seconds after which a wait that no test ends fails.
 _LIMIT: Final = 30.0
+#: Real seconds between two looks of a waiting thread at the fake time.
+_LOOK: Final = 0.001
 
 
 class FakeClock:
@@ -39,24 +41,21 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Let *seconds* pass, and wake the threads whose time has come."""
         self._now += seconds
-        for sleeper in list(self._sleepers):
-            if sleeper.wakes_at <= self._now:
-                sleeper.wake()
 
     def acquire(self, lock: clock.Lock, timeout: float) -> bool:
         """Acquire *lock* within *timeout* seconds of fake time."""
-        sleeper = _Sleeper(lock, getattr(self._read, "now", self._now) + timeout)
-        self._sleepers.append(sleeper)  # publish first, then look
+        wakes_at = getattr(self._read, "now", self._now) + timeout
+        sleeper = _Sleeper()
+        self._sleepers.append(sleeper)
         try:
-            if sleeper.wakes_at <= self._now:
-                return False
-            if lock.acquire(timeout=_LIMIT):
-                return not sleeper.is_due
-            if sleeper.is_of_a_service:
-                return False
-            raise TimeoutError(
-                f"the fake clock was not advanced within {_LIMIT} real seconds"
-            )
+            # The clock never releases the lock to wake this thread. Another thread may
+            # release it at the same moment, and this one would take both for the end
+            # of its timeout: that wake-up would be lost.
+            while self._before is not None and self._now < wakes_at:
+                if lock.acquire(timeout=_LOOK):
+                    return True
+                sleeper.check_limit()
+            return lock.acquire(blocking=False)
         finally:
             self._sleepers.remove(sleeper)
 
@@ -90,21 +89,19 @@ class FakeClock:
     ) -> None:
         assert self._before is not None
         clock.install(self._before)
-        for sleeper in list(self._sleepers):  # they continue in real time
-            sleeper.wake()
+        self._before = None  # threads that wait continue in real time
 
 
 class _Sleeper:
-    def __init__(self, lock: clock.Lock, wakes_at: float) -> None:
-        self.wakes_at = wakes_at
-        self.is_due = False
+    """A thread that waits for the fake time."""
+
+    def __init__(self) -> None:
         # The SDK's own threads may sleep as long as they like.
         self.is_of_a_service = threading.current_thread().name.startswith("syncagent-")
-        self._lock = lock
+        self._end = time.monotonic() + _LIMIT
 
-    def wake(self) -> None:
-        self.is_due = True
-        try:
-            self._lock.release()
-        except (RuntimeError, threading.ThreadError):  # it is awake already
-            pass
+    def check_limit(self) -> None:
+        if not self.is_of_a_service and time.monotonic() > self._end:
+            raise TimeoutError(
+                f"the fake clock was not advanced within {_LIMIT} real seconds"
+            )

@@ -57,14 +57,21 @@ class Raiser:
 
     def call(self, function):
         """Call *function*; return whether the exception reached the caller."""
+        # In a generator, which has an exception state of its own: on Python 3.11 one
+        # that is raised by tracing inside an except block leaves the handled exception
+        # there, and with it everything that its frames hold.
+        return next(self._calls(function))
+
+    def _calls(self, function):
+        went_up = False
         sys.settrace(self._trace)
         try:
             function()
         except self._kind:
-            return True
+            went_up = True
         finally:
             sys.settrace(None)
-        return False
+        yield went_up
 
     def _trace(self, frame, event, arg):
         if event == "call":

@@ -8,6 +8,7 @@ from support.threads import LONG, together
 
 from syncagent import CancelToken
 from syncagent.cancel import clock as _clock
+from syncagent.cancel.links import Bell
 from syncagent.testing import FakeClock, Gate, no_leaks
 
 
@@ -101,3 +102,16 @@ def test_time_that_passes_in_the_instant_before_a_wait_counts():
         left = end - clock.now()
         clock.advance(2)
         assert not clock.acquire(lock, left)
+
+
+def test_a_ring_at_the_end_of_the_block_is_not_lost():
+    """A thread that is rung just as the clock becomes the real one wakes at once."""
+    bell, rung = Bell(), []
+    with FakeClock() as clock:
+        end = clock.now() + 60
+        thread = threading.Thread(target=lambda: rung.append(bell.wait(end)))
+        thread.start()
+        clock.wait_for_sleepers()
+    bell.ring()
+    thread.join(LONG)
+    assert rung == [True]
