@@ -1,7 +1,7 @@
 """A server of forks in which commands run."""
 
-import commands
 import pytest
+from support import commands
 
 
 @pytest.fixture(scope="session", autouse=True)

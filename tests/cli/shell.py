@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from commands import LIMIT, Fork, environment
+from support.commands import LIMIT, Fork, environment
 
 
 def start_shell(line, server=None, env=None, **how):

@@ -4,8 +4,8 @@ import re
 import signal
 
 import pytest
-from commands import start
 from shell import in_shell, read_until
+from support.commands import start
 
 from syncagent import __version__
 from syncagent.cli.main import main

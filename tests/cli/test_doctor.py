@@ -5,8 +5,8 @@ from importlib.metadata import requires
 
 import msgspec
 import pytest
-from commands import KEY, start
 from shell import read_until
+from support.commands import KEY, start
 
 from syncagent import CancelToken
 from syncagent.cli.doctor.environment import check_models, hide_password, mask

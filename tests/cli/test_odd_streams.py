@@ -5,8 +5,8 @@ import os
 import signal
 
 import pytest
-from commands import LIMIT, start
 from shell import in_shell, on_terminal, read_until, start_shell
+from support.commands import LIMIT, start
 
 from syncagent import Agent
 from syncagent.cli.plain_text import harmless, on_one_line

@@ -4,8 +4,8 @@ import signal
 import sys
 
 import pytest
-from commands import KEY, finish, start
 from shell import read_until
+from support.commands import KEY, finish, start
 
 from syncagent.cli.main import main
 from syncagent.events import RunFinished, TextDelta, ToolFinished, decode_event

@@ -1,8 +1,8 @@
 """A terminal with a conversation in it, and a server that says what it is told to."""
 
 import pytest
-from commands import ready
 from console import chat
+from support.commands import ready
 
 from syncagent.testing import FakeServer
 

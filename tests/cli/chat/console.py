@@ -13,9 +13,9 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pyte
-from commands import LIMIT as BOUND
-from commands import Fork
-from commands import environment as bare_environment
+from support.commands import LIMIT as BOUND
+from support.commands import Fork
+from support.commands import environment as bare_environment
 
 HERE = Path(__file__).parent
 

@@ -7,9 +7,9 @@ import sys
 import termios
 
 import pytest
-from commands import finish
-from commands import start as start_command
 from console import BOUND, HERE, Console
+from support.commands import finish
+from support.commands import start as start_command
 
 from syncagent.testing import Send, Stall, call, say
 
