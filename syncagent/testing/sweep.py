@@ -78,7 +78,7 @@ def cancel_everywhere(
     run: Callable[[Agent, Any], RunResult] | None = None,
     again: Any = "Go on.",
     allow_abandoned: bool = False,
-    most: int = 10_000,
+    max_points: int = 10_000,
 ) -> Sweep:
     """Run an agent again and again, and cancel it one point later each time.
 
@@ -93,11 +93,11 @@ def cancel_everywhere(
     :param again: the prompt of the next run.
     :param allow_abandoned: True if tools may be left behind, as those with
         ``on_cancel="abandon"`` are.
-    :param most: the largest number of points.
+    :param max_points: the largest number of points.
     :raises AssertionError: a check failed; the message names the point.
     """
     points: list[Point] = []
-    for number in range(1, most + 1):
+    for number in range(1, max_points + 1):
         with no_leaks(allow_threads=allow_abandoned):
             attempt = _Attempt(make_agent(), number, way, cancel or _cancel)
             result = attempt.run(prompt, run or _run)
@@ -109,7 +109,8 @@ def cancel_everywhere(
             points.append(point)
     else:
         raise ConfigurationError(
-            f"the run has more than {most} points; give it less to do, or raise most="
+            f"the run has more than {max_points} points; give it less to do, or raise "
+            "max_points="
         )
     if not points:
         raise AssertionError("the run never checked its token")

@@ -238,4 +238,4 @@ def test_a_sweep_finds_what_ignores_a_cancel():
 def test_a_sweep_has_an_end():
     """A run with more points than were expected is a mistake, and said to be one."""
     with pytest.raises(ValueError, match="more than 3 points"):
-        cancel_everywhere(make_agent, "Do it.", most=3)
+        cancel_everywhere(make_agent, "Do it.", max_points=3)
