@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from .. import __version__
 from ..cancel import CancelToken, cancel_on_signals
@@ -95,8 +95,17 @@ def _drop(stream: TextIO) -> None:
         os.close(null)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Exits with its own code also when its message cannot be written."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # Python 3.11 does this itself; 3.10 lets the error out.
+        with suppress(OSError):
+            super()._print_message(message, file)
+
+
 def _parser(argv: list[str]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="syncagent", description="A synchronous agent SDK whose runs stop at once."
     )
     parser.add_argument("--version", action="version", version=__version__)
