@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from ..exceptions import ConfigurationError
-from ..schemas import ShapeError
+from ..schemas import ShapeError, check_depth
 from ..schemas.docstrings import read_docstring
 
 __all__ = ["RawSignature"]
@@ -56,6 +56,7 @@ class RawSignature:
 
         :raises ShapeError: an argument is missing, unknown or of the wrong type.
         """
+        check_depth(arguments)
         properties: dict[str, Any] = self.parameters["properties"]
         for name in self.parameters.get("required", ()):
             if name not in arguments:

@@ -12,6 +12,7 @@ import msgspec
 
 from ..exceptions import Cancelled, ToolError
 from ..messages import File, Image, Json, ResultBlock, Text
+from ..schemas.paths import is_too_deep
 
 __all__ = ["RESULT_LIMIT", "content_of", "cut", "error_text", "json_of"]
 
@@ -79,7 +80,9 @@ def _block(value: Any, limit: int) -> str | Json | Image | File:
         return encoded.decode()
     # Decoded again: the block must equal what is sent, and share nothing with the tool.
     plain = msgspec.json.decode(encoded)
-    return plain if isinstance(plain, str) else Json(plain)  # an enum, a date
+    if isinstance(plain, str):  # an enum, a date
+        return plain
+    return encoded.decode() if is_too_deep(plain) else Json(plain)
 
 
 def json_of(value: Any) -> bytes:
