@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -65,7 +66,9 @@ def content_of(value: Any, limit: int = RESULT_LIMIT) -> tuple[ResultBlock, ...]
 
 def _block(value: Any, limit: int) -> str | Json | Image | File:
     if isinstance(value, (Image, File)):
-        return value
+        fields = msgspec.structs.asdict(value).items()
+        texts = {name: _utf8(each) for name, each in fields if isinstance(each, str)}
+        return msgspec.structs.replace(value, **texts)
     if isinstance(value, Text):
         return value.text
     if isinstance(value, str):
@@ -90,22 +93,42 @@ def json_of(value: Any) -> bytes:
 
     :raises Exception: JSON cannot represent it, or a user's class raised.
     """
-    encoded = msgspec.json.encode(value, enc_hook=_builtins)
-    if b"null" in encoded:  # it may stand for NaN, which JSON does not have
-        plain = msgspec.to_builtins(value, enc_hook=_builtins, str_keys=True)
-        encoded = msgspec.json.encode(_without_nan(plain))
-    return encoded
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_builtins)
+        if b"null" not in encoded:  # it may stand for NaN, which JSON does not have
+            return encoded
+    except UnicodeEncodeError:  # such as the name of a file that is not UTF-8
+        pass
+    plain = msgspec.to_builtins(value, enc_hook=_builtins, str_keys=True)
+    return msgspec.json.encode(_sendable(plain))
 
 
-def _without_nan(value: Any) -> Any:
-    """Return plain data with strings in place of NaN and the infinities."""
+def _sendable(value: Any) -> Any:
+    """Return plain data with strings in place of numbers that JSON does not have.
+
+    Strings that are not UTF-8 are replaced, too.
+    """
+    if isinstance(value, str):
+        return _utf8(value)
     if isinstance(value, float) and not math.isfinite(value):
         return _INFINITIES.get(value, "NaN")
     if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
+        keys = Counter(map(_utf8, value))
+        return {
+            # Two names that differ only in what is replaced stay two.
+            _utf8(key) if keys[_utf8(key)] == 1 else _utf8(key, "backslashreplace"): (
+                _sendable(each)
+            )
+            for key, each in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [_without_nan(each) for each in value]
+        return [_sendable(each) for each in value]
     return value
+
+
+def _utf8(text: str, errors: str = "replace") -> str:
+    """Return *text* without halves of surrogate pairs, which JSON cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", errors).decode("utf-8")
 
 
 def _builtins(value: Any) -> Any:
@@ -130,8 +153,7 @@ def _builtins(value: Any) -> Any:
 
 def cut(text: str, limit: int) -> str:
     """Return *text* without its middle if it is too long, and without surrogates."""
-    if not text.isascii():  # JSON cannot hold half a surrogate pair
-        text = text.encode("utf-8", "replace").decode("utf-8")
+    text = _utf8(text)
     if len(text) <= limit:
         return text
     head, tail = -(-limit * 3 // 4), limit // 4
