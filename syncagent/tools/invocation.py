@@ -204,7 +204,9 @@ class Invocation:
 
             return call_in_process(tool, args, kwargs, context, services.forced)
         name = tool.signature.context_name
-        if name is not None:
+        if name == "":
+            args = [context, *args]
+        elif name is not None:
             kwargs = {**kwargs, name: context}
         return call_in_context(tool.function, *args, **kwargs)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 import os
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -78,7 +77,8 @@ def _block(value: Any, limit: int) -> str | Json | Image | File:
             "the tool has run, but returned bytes; it should return text, "
             "Image(data=...) or File(data=...)"
         )
-    encoded = json_of(value.value if isinstance(value, Json) else value)
+    plain = value.value if isinstance(value, Json) else value
+    encoded = json_of(plain, "replace")
     if len(encoded) > limit:
         return encoded.decode()
     # Decoded again: the block must equal what is sent, and share nothing with the tool.
@@ -88,9 +88,10 @@ def _block(value: Any, limit: int) -> str | Json | Image | File:
     return encoded.decode() if is_too_deep(plain) else Json(plain)
 
 
-def json_of(value: Any) -> bytes:
+def json_of(value: Any, errors: str = "strict") -> bytes:
     """Return *value* as JSON that a model can read.
 
+    :param errors: what to do with strings that are not UTF-8, as for ``str.encode()``.
     :raises Exception: JSON cannot represent it, or a user's class raised.
     """
     try:
@@ -100,29 +101,26 @@ def json_of(value: Any) -> bytes:
     except UnicodeEncodeError:  # such as the name of a file that is not UTF-8
         pass
     plain = msgspec.to_builtins(value, enc_hook=_builtins, str_keys=True)
-    return msgspec.json.encode(_sendable(plain))
+    return msgspec.json.encode(_sendable(plain, errors))
 
 
-def _sendable(value: Any) -> Any:
+def _sendable(value: Any, errors: str) -> Any:
     """Return plain data with strings in place of numbers that JSON does not have.
 
     Strings that are not UTF-8 are replaced, too.
     """
     if isinstance(value, str):
-        return _utf8(value)
+        return _utf8(value, errors)
     if isinstance(value, float) and not math.isfinite(value):
         return _INFINITIES.get(value, "NaN")
     if isinstance(value, dict):
-        keys = Counter(map(_utf8, value))
-        return {
-            # Two names that differ only in what is replaced stay two.
-            _utf8(key) if keys[_utf8(key)] == 1 else _utf8(key, "backslashreplace"): (
-                _sendable(each)
-            )
-            for key, each in value.items()
-        }
+        keys = [_utf8(key, errors) for key in value]
+        if len(set(keys)) < len(keys):  # names that differ in what is replaced only
+            keys = [_utf8(key, "backslashreplace") for key in value]
+        values = (_sendable(each, errors) for each in value.values())
+        return dict(zip(keys, values, strict=True))
     if isinstance(value, (list, tuple)):
-        return [_sendable(each) for each in value]
+        return [_sendable(each, errors) for each in value]
     return value
 
 

@@ -43,7 +43,7 @@ class Tool(Generic[_P, _R]):
     :param settings: those of :func:`tool`.
     """
 
-    def __init__(self, function: Callable[_P, _R], **settings: Any) -> None:
+    def __init__(self, function: Callable[_P, _R], /, **settings: Any) -> None:
         if not callable(function):
             raise ConfigurationError(
                 f"a tool must be made of a function; got {function!r}"
@@ -143,7 +143,7 @@ class Tool(Generic[_P, _R]):
         can_be_left = self.on_cancel == "abandon" or self.timeout is not None
         return can_be_left or self.isolation == "thread"
 
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def __call__(self, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""
         return self.function(*args, **kwargs)
 
