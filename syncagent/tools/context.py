@@ -97,7 +97,8 @@ class ToolContext(Closeable):
         self.run_id = services.run_id
         self.call_id = call_id
         self.tool_name = tool_name
-        #: The same when this call is made again, after a retry or a restart.
+        #: The same when this call is made again, after a retry or a restart, and never
+        #: that of another call. Short, and safe in a header.
         self.idempotency_key = idempotency_key
         #: The credentials that ``requires_auth`` asked for.
         self.credentials = credentials
