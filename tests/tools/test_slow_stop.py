@@ -1,7 +1,9 @@
 """One warning for a cancel that still waits for a tool after a second."""
 
 import logging
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from support.tools import (
@@ -19,6 +21,7 @@ from syncagent import Agent, CancelToken, ToolContext, tool
 from syncagent.testing import FakeClock, Gate, ScriptedModel, call, say
 from syncagent.tools.tool import Tool
 
+PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.rst"
 WAITS = "still waits for the tool"
 
 
@@ -88,7 +91,7 @@ HOW_AND_WHERE = [(how, None) for how in HOW] + [
 
 @pytest.mark.parametrize(("how", "isolation"), HOW_AND_WHERE)
 def test_one_warning(caplog, clock, gate, how, isolation):
-    """Item 4: a second after the cancel, one warning names the tool and the remedies."""
+    """Item 4: a second after a cancel, one warning names the tool and the remedies."""
     token = CancelToken()
     agent = agent_for(deaf_at(gate, isolation=isolation))
     background = Background(agent, cancel=token)
@@ -106,6 +109,8 @@ def test_one_warning(caplog, clock, gate, how, isolation):
     assert record.getMessage().startswith(f"run {run_id}: cancelled a second ago")
     for part in ("deaf", "ctx.checkpoint()", "on_cancel='abandon'", "on_cancel='kill'"):
         assert part in record.getMessage()
+    [quoted] = re.findall(r"^``run …: (.+)``$", PAGE.read_text(), re.MULTILINE)
+    assert all(part in record.getMessage() for part in quoted.split("…"))
     gate.open()
     background.result()
 
