@@ -68,8 +68,6 @@ class RawSignature:
             if name not in arguments:
                 raise ShapeError("$", f"an argument {name!r}", "none")
         for name, value in arguments.items():
-            if name == self.context_name:  # it cannot have two values
-                raise ShapeError("$", f"no argument {name!r}", "one")
             if name not in properties:
                 if self.parameters.get("additionalProperties") is False:
                     known = ", ".join(properties) or "none"
