@@ -65,10 +65,10 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
-    on_cancel: OnCancel | None = None
-    grace: float | None = None
-    timeout: float | None = None
-    isolation: Isolation | None = None
+    on_cancel: OnCancel | msgspec.UnsetType | None = msgspec.UNSET
+    grace: float | msgspec.UnsetType = msgspec.UNSET
+    timeout: float | msgspec.UnsetType | None = msgspec.UNSET
+    isolation: Isolation | msgspec.UnsetType | None = msgspec.UNSET
     requires_approval: NeedsApproval = False
     requires_auth: str | None = None
     parallel: bool = True
@@ -110,7 +110,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         changes = {
             name: value
             for name, value in msgspec.structs.asdict(defaults).items()
-            if value is not None and getattr(self, name) is None
+            if value is not None and getattr(self, name) is msgspec.UNSET
             if not (has_process and name in where)
         }
         return msgspec.structs.replace(self, **changes) if changes else self
@@ -119,24 +119,26 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
 def _check_stopping(settings: ToolDefaults | ToolSettings) -> None:
     """Check the settings that say how a tool is stopped."""
     on_cancel, isolation = settings.on_cancel, settings.isolation
-    if on_cancel not in (None, *get_args(OnCancel)):
+    nothing = (None, msgspec.UNSET)
+    if on_cancel not in (*nothing, *get_args(OnCancel)):
         raise _wrong("on_cancel", "one of wait, abandon, kill", on_cancel)
-    if isolation not in (None, *get_args(Isolation)):
+    if isolation not in (*nothing, *get_args(Isolation)):
         raise _wrong("isolation", "None, 'thread' or 'process'", isolation)
     if on_cancel == "kill" and isolation == "thread":
         raise ConfigurationError(
             "on_cancel='kill' cannot stop a thread; use isolation='process', or "
             "on_cancel='abandon'"
         )
-    check_number("grace", settings.grace, allow_none=True, unit="seconds")
-    check_number(
-        *("timeout", settings.timeout),
-        is_positive=True,
-        allow_none=True,
-        # For a tool without a timeout in an agent whose tools have one.
-        allow_infinity=True,
-        unit="seconds",
-    )
+    if settings.grace is not msgspec.UNSET:
+        has_none = isinstance(settings, ToolDefaults)
+        check_number("grace", settings.grace, allow_none=has_none, unit="seconds")
+    if settings.timeout is not msgspec.UNSET:
+        check_number(
+            *("timeout", settings.timeout),
+            is_positive=True,
+            allow_none=True,
+            unit="seconds",
+        )
 
 
 def checked_name(name: str) -> str:

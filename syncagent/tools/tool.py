@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
@@ -66,12 +65,12 @@ class Tool(Generic[_P, _R]):
 
     def _set_stopping(self, options: ToolSettings) -> None:
         self._settings = options
-        self.isolation = options.isolation
+        self.isolation = options.isolation or None
         self.on_cancel: OnCancel = options.on_cancel or (
             "kill" if options.isolation == "process" else "wait"
         )
-        self.grace = _GRACE if options.grace is None else options.grace
-        self.timeout = None if options.timeout == math.inf else options.timeout
+        self.grace = _GRACE if options.grace is msgspec.UNSET else options.grace
+        self.timeout = options.timeout or None
 
     def with_defaults(self, defaults: ToolDefaults) -> AnyTool:
         """Return this tool, with *defaults* where it says nothing itself.
@@ -172,7 +171,7 @@ def tool(
     description: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     on_cancel: OnCancel | None = None,
-    grace: float | None = None,
+    grace: float = 2.0,
     timeout: float | None = None,
     isolation: Isolation | None = None,
     requires_approval: NeedsApproval = False,
@@ -197,11 +196,9 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         :class:`~syncagent.tools.context.ToolContext` and stop by itself. ``abandon``:
         leave it behind on its thread after *grace* seconds. ``kill``: run it in a
         worker process, and kill that with everything it has started.
-    :param grace: seconds between being told to stop and being left behind; 2 by
-        default.
+    :param grace: seconds between being told to stop and being left behind.
     :param timeout: seconds after which the run continues without it. A tool with a
-        timeout runs on its own thread, unless it runs in a process. Infinity is no
-        timeout, whatever the agent's :class:`~syncagent.ToolDefaults` say.
+        timeout runs on its own thread, unless it runs in a process.
     :param isolation: run it on its own ``thread`` or in a ``process``.
     :param requires_approval: ask before it is called; or a function of the arguments
         and the context that returns whether to ask, or the reason as a string.
@@ -213,6 +210,10 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         call that was running when its process ended is made again by
         :meth:`syncagent.Agent.load`.
     :param result_limit: the number of characters of its result that the model gets.
+
+    *on_cancel*, *grace*, *timeout* and *isolation* come from the agent's
+    :class:`~syncagent.ToolDefaults` where they are not given; ``None`` is given.
+
     :raises ConfigurationError: the function or a setting is invalid.
     """
     if function is not None:

@@ -350,7 +350,7 @@ def test_everything_in_a_process():
     assert said == [{"at": 1}]
     [message] = [m for m in stream.result.messages if type(m).__name__ == "ToolMessage"]
     run_id = stream.result.run_id
-    known = [run_id, "call_whoami", f"{run_id}:1:1", "secret", "so"]
+    known = [run_id, "call_whoami", f"{run_id}:1:call_whoami", "secret", "so"]
     assert message.content[0].content == (Json(known),)
 
 

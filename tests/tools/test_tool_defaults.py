@@ -1,6 +1,5 @@
 """ToolDefaults: settings for the tools of an agent that say nothing themselves."""
 
-import math
 import os
 import threading
 
@@ -69,8 +68,10 @@ def stopping(made):
             {"isolation": "process"},
             ("wait", 2.0, None, "process"),
         ),
-        # Infinity is a timeout of one's own, and none.
-        ({"timeout": math.inf}, {"timeout": 9.0}, ("wait", 2.0, None, None)),
+        # None is given, too.
+        ({"timeout": None}, {"timeout": 9.0}, ("wait", 2.0, None, None)),
+        ({"isolation": None}, {"isolation": "thread"}, ("wait", 2.0, None, None)),
+        ({"on_cancel": None}, {"on_cancel": "abandon"}, ("wait", 2.0, None, None)),
         # A tool in a process is not made weaker.
         (
             {"isolation": "process"},
