@@ -17,7 +17,7 @@ from support.tools import (
     until,
 )
 
-from syncagent import Agent, CancelToken, ToolContext, tool
+from syncagent import Agent, CancelToken, ToolContext, abandoned, tool
 from syncagent.testing import FakeClock, Gate, ScriptedModel, call, say
 from syncagent.tools.tool import Tool
 
@@ -181,6 +181,7 @@ def test_processes(caplog, clock, tmp_path, on_cancel):
         clock.advance(LONG)
         door.open()
         background.result()
+        until(lambda: not abandoned())
 
 
 def test_a_tool_that_stops(caplog, clock):

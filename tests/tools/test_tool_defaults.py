@@ -13,9 +13,17 @@ from support.tools import (
     is_gone,
     outcomes,
     process_id,
+    until,
 )
 
-from syncagent import Agent, ConfigurationError, ToolContext, ToolDefaults, tool
+from syncagent import (
+    Agent,
+    ConfigurationError,
+    ToolContext,
+    ToolDefaults,
+    abandoned,
+    tool,
+)
 from syncagent.testing import ScriptedModel, call
 
 
@@ -130,8 +138,8 @@ def test_an_agent_as_a_tool():
     inner = Agent(ScriptedModel(), name="inner")
     assert stopping(made(inner, on_cancel="kill")[0]) == ("wait", 2.0, None, None)
     assert stopping(made(inner, isolation="process")[0])[3] is None
-    abandoned = made(inner, on_cancel="abandon", timeout=5)[0]
-    assert stopping(abandoned) == ("abandon", 2.0, 5, None)
+    patient = made(inner, on_cancel="abandon", timeout=5)[0]
+    assert stopping(patient) == ("abandon", 2.0, 5, None)
     own = inner.as_tool(timeout=60.0)
     assert made(own, timeout=5)[0].timeout == 60.0
 
@@ -185,6 +193,7 @@ def test_abandon(door, width):
     agent.cancel()
     assert outcomes(background.result())[0] == "abandoned"
     door.open()
+    until(lambda: not abandoned())
 
 
 def test_kill(door):
@@ -215,6 +224,7 @@ def test_timeout():
     assert outcomes(result) == ["abandoned"]
     assert result.tool_outcomes[0].timed_out
     end.set()
+    until(lambda: not abandoned())
 
 
 def test_thread():
