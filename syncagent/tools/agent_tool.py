@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ..agent import Agent
     from ..result import RunResult
 
-__all__ = ["agent_as_tool"]
+__all__ = ["AgentTool", "agent_as_tool"]
 
 
-class _AgentTool(Tool[..., str]):
+class AgentTool(Tool[..., Any]):
     """A tool that runs an agent, which ends with the run by itself."""
 
     def with_defaults(self, defaults: ToolDefaults) -> AnyTool:
@@ -66,4 +66,4 @@ def agent_as_tool(
         return result.text
 
     description = description or agent.system
-    return _AgentTool(ask_agent, name=tool_name, description=description, **settings)
+    return AgentTool(ask_agent, name=tool_name, description=description, **settings)

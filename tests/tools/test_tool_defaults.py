@@ -22,6 +22,7 @@ from syncagent import (
     ToolContext,
     ToolDefaults,
     abandoned,
+    llm_function,
     tool,
 )
 from syncagent.testing import ScriptedModel, call
@@ -134,12 +135,14 @@ def test_methods_and_forks():
 
 
 def test_an_agent_as_a_tool():
-    """An agent as a tool cannot run in a process; all else counts for it."""
+    """An agent, or a function of a model, cannot run in a process."""
     inner = Agent(ScriptedModel(), name="inner")
     assert stopping(made(inner, on_cancel="kill")[0]) == ("wait", 2.0, None, None)
     assert stopping(made(inner, isolation="process")[0])[3] is None
     patient = made(inner, on_cancel="abandon", timeout=5)[0]
     assert stopping(patient) == ("abandon", 2.0, 5, None)
+    function = llm_function(model=ScriptedModel())(plain)
+    assert stopping(made(function, on_cancel="kill")[0]) == ("wait", 2.0, None, None)
     own = inner.as_tool(timeout=60.0)
     assert made(own, timeout=5)[0].timeout == 60.0
 
