@@ -1,13 +1,14 @@
 """A signal handler that raises in the middle of a tool: its exception goes up."""
 
 import signal
+import threading
 
 import pytest
-from support.tools import AGAIN, LAST, LONG, agent_for, cooperate, results
+from support.tools import AGAIN, LAST, LONG, Door, agent_for, cooperate, results
 
 from syncagent import ToolContext, tool
 from syncagent.messages import ToolMessage
-from syncagent.testing import call, complaints
+from syncagent.testing import Gate, call, complaints
 
 ERRORS = [TimeoutError, ValueError, OSError, RuntimeError]
 
@@ -23,6 +24,16 @@ def watchdog(request):
     yield request.param
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
+
+
+def barks_after(wait):
+    """Send the signal when *wait* has returned."""
+
+    def bark():
+        wait()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+
+    threading.Thread(target=bark, daemon=True).start()
 
 
 def check_settled(agent):
@@ -72,29 +83,31 @@ def test_a_tool_on_this_thread(watchdog, made):
 
 def test_a_tool_elsewhere(watchdog):
     """S1: the same while this thread waits for a tool on another one."""
+    gate = Gate()
 
     @tool(isolation="thread")
     def wait(ctx: ToolContext) -> str:
         """Wait."""
-        ctx.sleep(LONG)
+        gate.stop_here(LONG, token=ctx.token)
         return "waited"
 
     agent = agent_for(wait)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    barks_after(gate.wait_reached)
     with pytest.raises(watchdog, match="barked"):
         agent.run("Do it.")
     check_settled(agent)
 
 
+@pytest.mark.parametrize("watchdog", [TimeoutError], indirect=True)
 def test_a_tool_in_a_process(watchdog, tmp_path):
     """S1: or in a process."""
-    arguments = {"mail": str(tmp_path / "mail"), "door": ""}
     made = tool(name="job", isolation="process")(cooperate)
-    agent = agent_for(made, calls=[call("job", arguments)])
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
-    with pytest.raises(watchdog, match="barked"):
-        agent.run("Do it.")
-    check_settled(agent)
+    with Door(tmp_path) as door:
+        agent = agent_for(made, calls=[call("job", door.arguments)])
+        barks_after(door.wait_reached)
+        with pytest.raises(watchdog, match="barked"):
+            agent.run("Do it.")
+        check_settled(agent)
 
 
 def test_an_error_of_the_tool_itself(watchdog):
