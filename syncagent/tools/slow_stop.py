@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from .._context import run_id as current_run_id
 from ..cancel import CancelToken, Killable, clock, threads
+from ..cancel.handler_errors import raised_by_signal_handler
 
 __all__ = ["SlowStop"]
 
@@ -43,8 +43,12 @@ class SlowStop(Killable):
 
     def watch(self, token: CancelToken) -> None:
         """Begin with a cancel of *token*; ``token.detach(self)`` ends it."""
-        with suppress(RuntimeError):  # no thread, no warning
+        try:
             threads.current.timer.ensure_thread()
+        except RuntimeError as error:
+            if raised_by_signal_handler(error):
+                raise
+            return  # no thread, no warning
         token.attach(self)
 
     def fire(self) -> None:
