@@ -1,5 +1,7 @@
 """Arguments that an approval changes pass the hooks, the deny rules and the policy."""
 
+from contextlib import closing
+
 import pytest
 from support.questions import (
     asking,
@@ -8,11 +10,15 @@ from support.questions import (
     outcomes,
     said_to_model,
     the_one,
+    until,
 )
+from support.threads import LONG
+from support.web.runs import ANNA, make_runs
 
 from syncagent import Agent, Approval, Rule, tool
 from syncagent.driver import Finished
 from syncagent.hooks import Change, Deny, Skip
+from syncagent.integrations.web.bodies import AnswerBody
 from syncagent.testing import ScriptedModel, call, say
 
 READ = say(call("read", {"path": "/data/a"}))
@@ -146,6 +152,20 @@ def test_a_hook_denies_in_a_sub_agent():
     """H1: the same where the approver is that of the outer run."""
     seen = Seen(passwd=Deny("not there"))
     by_outer_handler([Approval(True, SECRET)], tools=[read], hooks=[seen])
+    assert seen.paths == ["/data/a", "/etc/passwd"]
+    assert calls == []
+
+
+def test_a_hook_denies_over_http():
+    """H1: the same where the user of a page has changed the arguments."""
+    seen = Seen(passwd=Deny("not there"))
+    agent = asking(READ, "Done.", tools=[read], hooks=[seen])
+    with closing(make_runs()) as runs:
+        run = runs.start(agent, "Go.", owner=ANNA)
+        [asked] = until(lambda: run.handle.interrupts)
+        runs.answer(run, {asked.id: AnswerBody(allow=True, arguments=SECRET)})
+        result = run.handle.result(LONG)
+    assert outcomes(result) == ["denied"]
     assert seen.paths == ["/data/a", "/etc/passwd"]
     assert calls == []
 
