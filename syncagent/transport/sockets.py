@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..cancel import CancelToken, Killable, clock
+from ..exceptions import ConfigurationError
 from .user_code import raise_if_from_handler
 
 __all__ = [
@@ -145,7 +146,14 @@ def connect(
     :return: the socket, and the same as held by *token*.
     :raises Cancelled: the token was cancelled.
     :raises OSError: no address accepts; it is the last one's error.
+    :raises ConfigurationError: the platform lacks what a cancel needs.
     """
+    if not hasattr(select, "poll") or not hasattr(socket, "AF_UNIX"):
+        raise ConfigurationError(
+            "this Python has no select.poll() or no Unix sockets, so a cancel could "
+            "not end a connection. On Windows, use WSL; with eventlet, which removes "
+            "poll(), use threads or gevent"
+        )
     refusal: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         try:

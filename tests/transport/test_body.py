@@ -134,7 +134,7 @@ def test_the_end_is_left_to_http_client():
 
 
 def test_every_cut():
-    """Sent in two parts, and cut off after one, at every byte: as http.client has it."""
+    """In two parts, and cut off after one, at every byte: as http.client has it."""
     data = HEAD + b"5\r\nhello\r\n" + b"00A\r\n0123456789\r\n" + b"0\r\n\r\n"
     for at in range(len(HEAD), len(data) + 1):
         for rest in (data[at:], b""):
