@@ -119,7 +119,7 @@ def _find_context(
     function: Callable[..., Any], context_type: type, properties: dict[str, Any]
 ) -> str | None:
     bound = getattr(getattr(function, "__func__", None), "__code__", None)
-    if bound is not None and not bound.co_posonlyargcount:
+    if bound is not None and bound.co_argcount and not bound.co_posonlyargcount:
         _check_free(function, bound.co_varnames[0], properties)
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -90,6 +90,14 @@ class Box:
         return given
 
 
+class Bare:
+    """A class with a method without names."""
+
+    def rest(*args, **given) -> dict:
+        """Take anything, itself included."""
+        return given
+
+
 TYPED = [function, itself, several, token, ctx, only]
 WAYS = {
     "plain": {},
@@ -180,6 +188,8 @@ def test_methods():
     made = Agent(ScriptedModel([]), tools=[Box.of_class]).tools[0]
     assert value_of(made, arguments) == ["a", "b"]
     assert value_of(box.raw, {"self": 1}) == {"self": 1}
+    rest = tool(parameters={"properties": {"args": {}}})(Bare().rest)
+    assert value_of(rest, {"args": 1}) == {"args": 1}
 
 
 def test_called_as_a_function():
