@@ -22,6 +22,7 @@ PREFIX: Final = "SYNCAGENT_"
 _RUNS_ARGUMENTS: Final = (
     *("on_disconnect", "grace", "timeout", "keep", "max_finished", "max_live"),
     *("max_per_owner", "buffer", "heartbeat", "recording", "show_tool_errors"),
+    "may_change_arguments",
 )
 
 
@@ -51,6 +52,9 @@ class WebSettings(
     #: Show clients the messages of exceptions raised by tools. The model always sees
     #: them.
     show_tool_errors: bool = False
+    #: Accept approvals that change the arguments of a call. Hooks and rules see changed
+    #: arguments as they see those of the model.
+    may_change_arguments: bool = True
     #: The largest request body, in bytes.
     max_body: int = MAX_BODY
     #: The texts of the page.

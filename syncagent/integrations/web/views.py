@@ -24,7 +24,6 @@ from ...agent import Agent
 from ...exceptions import ConfigurationError
 from .bodies import (
     AnswersRequest,
-    AnswersResponse,
     CancelRequest,
     CancelResponse,
     ErrorResponse,
@@ -243,18 +242,19 @@ class Views:
     def answer(self, request: WebRequest, id: str) -> WebResponse:
         """Answer questions of a run, and return the status of each answer.
 
-        200 if all were taken, 409 if one came too late, 422 if one was refused.
+        200 if all were taken, 409 if one came too late, 422 if one was refused; 400 if
+        changed arguments are not valid JSON, 403 if changes are not allowed.
         """
         self._check_post(request, needs_body=True)
         run = self._find_run(request, id)
         answers = decode_body(request.body, AnswersRequest).answers
-        statuses = self.runs.answer(run, answers)
+        response = self.runs.answer(run, answers)
         status = 200
-        if "over" in statuses.values():
+        if "over" in response.answers.values():
             status = 409
-        if "refused" in statuses.values():
+        if "refused" in response.answers.values():
             status = 422
-        return _json(status, AnswersResponse(statuses))
+        return _json(status, response)
 
     @_endpoint
     def timeline(self, request: WebRequest, id: str) -> WebResponse:
