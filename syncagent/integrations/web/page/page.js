@@ -46,7 +46,7 @@
             const at = line.indexOf(": ");
             if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
           }
-          if (fields.event) yield [fields.event, JSON.parse(fields.data), fields.id ? Number(fields.id) : 0];
+          if (fields.event) yield [fields.event, parse(fields.event, fields.data), fields.id ? Number(fields.id) : 0];
         }
       }
     } finally {
@@ -55,6 +55,31 @@
   }
 
   const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+  const newName = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (n) => n.toString(16).padStart(2, "0")).join("");
+
+  // -- text that shows what it is ----------------------------------------------------
+
+  // JSON.parse() rounds numbers. What tools report keeps those it would round, as marked strings.
+  const MARK = newName();
+  const NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+  const isExact = (token) => token[0] === '"' || String(Number(token)) === token;
+  const parse = (name, data) => JSON.parse(name.startsWith("tool_") ? data.replace(NUMBER, (token) => (isExact(token) ? token : `"${MARK}${token}"`)) : data);
+  const pretty = (value) => JSON.stringify(value, null, 2).replace(new RegExp(`"${MARK}([^"]*)"`, "g"), "$1");
+
+  // Characters that are not seen, or that turn the text around them, make one text look like
+  // another. They are shown as JSON writes them.
+  const escaped = (text) => Array.from({ length: text.length }, (_, n) => "\\u" + text.charCodeAt(n).toString(16).padStart(4, "0")).join("");
+  // All of them, for the arguments and the names of tools.
+  const exact = (text) => String(text).replace(/(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu, escaped);
+  // For prose: emoji, and scripts that need joiners, are kept together.
+  const PROSE = new RegExp([
+    String.raw`((?:\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]*\u200d?)+(?<!\u200d)`,
+    String.raw`[0-9#*]\ufe0f\u20e3`,
+    String.raw`(?<=[\u0600-\u109f\u1780-\u18af])[\u200c\u200d](?=[\u0600-\u109f\u1780-\u18af])`,
+    String.raw`\r\n|[\n\t])`,
+    String.raw`(?!\p{Zs})[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]`,
+  ].join("|"), "gu");
+  const visible = (text) => String(text).replace(PROSE, (each, kept) => kept ?? escaped(each));
 
   // -- labels ------------------------------------------------------------------------
 
@@ -74,7 +99,7 @@
   };
   const STOPS = { limit: "A limit was reached.", max_tokens: "The response was too long and is cut off.", refusal: "The model refused the request." };
   const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left running" };
-  const stateText = (state, tool) => (state === "executing_tool" && tool ? `Running ${tool}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${tool}` : ""));
+  const stateText = (state, tool) => (state === "executing_tool" && tool ? `Running ${exact(tool)}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${exact(tool)}` : ""));
   const isWaiting = (state) => /^waiting_for_(approval|auth|input)$/.test(state);
   const ago = (seconds) => (seconds < 1 ? Math.round(seconds * 1000) + " ms" : seconds < 90 ? (seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)) + " s" : Math.round(seconds / 60) + " min");
 
@@ -92,15 +117,12 @@
     return made;
   }
 
-  const pretty = (value) => {
-    try { return JSON.stringify(typeof value === "string" ? JSON.parse(value || "{}") : value, null, 2); } catch { return String(value); }
-  };
-  const brief = (value) => {
-    try {
-      const parsed = typeof value === "string" ? JSON.parse(value || "{}") : value || {};
-      return Object.entries(parsed).map(([key, each]) => `${key}: ${typeof each === "string" ? each : JSON.stringify(each)}`).join(", ");
-    } catch { return String(value); }
-  };
+  // The text of arguments. Each string is set apart, so that none changes the order of its neighbours.
+  function showArguments(root, text) {
+    root.dir = "ltr";
+    root.replaceChildren(...exact(text).split(/("(?:[^"\\]|\\.)*")/).filter(Boolean).map((part) => (part[0] === '"' ? element("bdi", "", part) : part)));
+  }
+  const brief = (text) => text.slice(0, 300).replace(/\s*\n\s*/g, " ").replace(/^\{ ?| ?\}$/g, "");
   const textOf = (blocks) => (blocks || []).map((b) => b.text ?? (b.type === "json" ? pretty(b.value) : `[${b.type}]`)).join("\n");
 
   // -- streamed text -----------------------------------------------------------------
@@ -168,7 +190,7 @@
     get isOld() { return this.data.last <= this.known; }
 
     add(part) { this.data.parts.push(part); this.draw(part); return part; }
-    part(kind, key, value) { return this.data.parts.find((p) => p.kind === kind && p[key] === value); }
+    part(kind, key, value) { return this.data.parts.findLast((p) => p.kind === kind && p[key] === value); }
 
     say(kind, text) {
       let last = this.data.parts.at(-1);
@@ -182,9 +204,16 @@
     }
 
     ask(interrupt) {
-      if (interrupt.type === "after_tools" || this.part("ask", "id", interrupt.id)) return;
+      if (interrupt.type === "after_tools") return;
+      const before = this.part("ask", "id", interrupt.id);
+      // Asked again, as after an answer with other arguments, unless a replay repeats it.
+      if (before && (!before.answer || (this.isOld && !this.open.has(interrupt.id)))) return;
       const part = this.add({ kind: "ask", id: interrupt.id, call_id: interrupt.call_id, interrupt, answer: "" });
-      if (interrupt.call_id) { const tool = this.tool(interrupt.call_id, interrupt.tool); tool.how = "waiting"; this.draw(tool); }
+      if (interrupt.call_id) {
+        const tool = this.tool(interrupt.call_id, interrupt.tool);
+        tool.how = "waiting"; tool.args = interrupt.arguments_text || tool.args;
+        this.draw(tool);
+      }
       announce(isWaiting(this.data.state) ? stateText(this.data.state, interrupt.tool) : "A question needs your answer");
       const root = this.views.get(part).root;
       const isFree = document.activeElement === $("prompt") ? !$("prompt").value : document.activeElement === document.body;
@@ -227,11 +256,11 @@
         const how = element("b", "", ORIGINS[origin] || "Stopped");
         const where = PHASES[phase] || `at “${phase}”`;
         const note = element("p", "note stopped", how, `${where}. It took ${ago(latency)}.`);
-        if (reason && origin === "remote") note.append(element("span", "", reason)); // an element, to be set apart
+        if (reason && origin === "remote") note.append(element("span", "", visible(reason))); // an element, to be set apart
         this.foot.append(note);
       }
       if (end.error) {
-        const note = element("p", "note error", end.error.message);
+        const note = element("p", "note error", visible(end.error.message));
         note.append(button("Ask again", "quiet small", () => submit(this.data.prompt)));
         this.foot.append(note);
       } else if (STOPS[end.stop_reason]) this.foot.append(element("p", "note", STOPS[end.stop_reason]));
@@ -297,12 +326,12 @@
     tool_started(turn, data) {
       turn.close((part) => part.call_id === data.call_id, "Already answered.");
       const tool = turn.tool(data.call_id, data.name);
-      tool.args = data.arguments || tool.args; tool.how = "running";
+      tool.args = data.arguments_text || tool.args; tool.how = "running";
       turn.draw(tool);
     },
     tool_progress(turn, data) {
       const tool = turn.tool(data.call_id, data.name);
-      tool.note = typeof data.value === "string" ? data.value : pretty(data.value);
+      tool.note = typeof data.value === "string" && !data.value.startsWith(MARK) ? data.value : pretty(data.value);
       turn.draw(tool);
     },
     tool_finished(turn, data) {
@@ -373,18 +402,18 @@
       dot.setAttribute("aria-hidden", "true");
       this.args = element("pre", ""); this.result = element("pre", "");
       this.resultTitle = element("h3", "", "Result");
-      this.root = element("details", "tool", element("summary", "", dot, element("span", "name", part.name), this.brief, this.how),
+      this.root = element("details", "tool", element("summary", "", dot, element("span", "name", exact(part.name)), this.brief, this.how),
         element("div", "inside", element("h3", "", "Arguments"), this.args, this.resultTitle, this.result));
     }
     update() {
       const { part } = this;
       const look = { running: "running", done: "done", waiting: "waiting", writing: "" }[part.how] ?? "bad";
       this.root.className = "tool " + look;
-      this.brief.textContent = brief(part.args);
+      this.brief.textContent = exact(brief(part.args));
       const label = { writing: "called", waiting: "waiting", running: "running" }[part.how] || OUTCOMES[part.how] || part.how;
-      this.how.textContent = part.note ? `${label}, ${part.note}` : label;
-      this.args.textContent = pretty(part.args);
-      this.result.textContent = part.result;
+      this.how.textContent = part.note ? `${label}, ${visible(part.note)}` : label;
+      if (this.shown !== part.args) showArguments(this.args, (this.shown = part.args));
+      this.result.textContent = visible(part.result);
       this.resultTitle.hidden = this.result.hidden = !part.result;
     }
   }
@@ -410,46 +439,49 @@
       this.error.setAttribute("role", "alert");
       if (interrupt.type === "approval") return this.approval(interrupt);
       const isSecret = interrupt.type === "auth";
-      const question = isSecret ? `${interrupt.tool} needs credentials for ${interrupt.provider}.` : interrupt.question || `${interrupt.tool} has a question.`;
+      const question = isSecret ? `${exact(interrupt.tool)} needs credentials for ${exact(interrupt.provider)}.` : visible(interrupt.question) || `${exact(interrupt.tool)} has a question.`;
       const field = element("input", "");
       field.type = isSecret ? "password" : "text";
       field.autocomplete = "off";
       const label = element("label", "field", isSecret ? "Credentials" : "Your answer", field);
-      const answer = () => this.answer(isSecret ? { credentials: field.value } : { text: field.value }, isSecret ? "You provided credentials." : `You answered: ${field.value}`);
+      const answer = () => this.answer(isSecret ? { credentials: field.value } : { text: field.value }, isSecret ? "You provided credentials." : `You answered: ${visible(field.value)}`);
       field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); answer(); } });
       const row = element("div", "row", button("Answer", "yes", answer), button("Decline", "quiet", () => this.answer({ allow: false }, "You declined.")));
       return [element("p", "question", question), label, row, this.error];
     }
     approval(interrupt) {
-      const parts = [element("p", "question", "Allow ", element("code", "", interrupt.tool), "?")];
-      if (interrupt.reason) parts.push(element("p", "", interrupt.reason));
-      const json = pretty(interrupt.arguments);
-      const shown = element("pre", "", json);
-      const edit = element("textarea", ""); edit.value = json; edit.rows = Math.min(12, json.split("\n").length + 1); edit.spellcheck = false;
+      const name = exact(interrupt.tool);
+      const parts = [element("p", "question", "Allow ", element("code", "", name), "?")];
+      if (interrupt.reason) parts.push(element("p", "", visible(interrupt.reason)));
+      const text = exact(interrupt.arguments_text); // still JSON, of the same arguments
+      const shown = element("pre", "");
+      showArguments(shown, text);
+      const edit = element("textarea", ""); edit.value = text; edit.rows = Math.min(12, text.split("\n").length + 1); edit.spellcheck = false; edit.dir = "ltr";
       const field = element("label", "field", "Arguments (JSON)", edit); field.hidden = true;
       const remember = element("input", ""); remember.type = "checkbox";
-      const change = button("Edit", "quiet", () => { field.hidden = !field.hidden; shown.hidden = !field.hidden; change.textContent = field.hidden ? "Edit" : "Discard edits"; if (!field.hidden) edit.focus(); });
+      const change = button("Edit", "quiet", () => { field.hidden = !field.hidden; shown.hidden = !field.hidden; change.textContent = field.hidden ? "Edit" : "Discard edits"; if (field.hidden) edit.value = text; else edit.focus(); });
+      change.hidden = !interrupt.may_change_arguments;
+      const later = () => (remember.checked ? " and all later calls" : "");
       const yes = () => {
         const answer = { allow: true };
-        if (!field.hidden) {
-          try { answer.arguments = JSON.parse(edit.value); } catch { return this.complain("These arguments are not valid JSON."); }
-        }
+        if (!field.hidden && edit.value !== text) answer.arguments_text = edit.value; // the server parses it
         if (remember.checked) answer.remember = "tool";
-        return this.answer(answer, `You allowed ${interrupt.tool}${answer.arguments ? " with edited arguments" : ""}${remember.checked ? " and all later calls" : ""}.`);
+        return this.answer(answer, `You allowed ${name}${"arguments_text" in answer ? " with edited arguments" : ""}${later()}.`);
       };
-      const no = () => this.answer({ allow: false, ...(remember.checked ? { remember: "tool" } : {}) }, `You denied ${interrupt.tool}${remember.checked ? " and all later calls" : ""}.`);
+      const no = () => this.answer({ allow: false, ...(remember.checked ? { remember: "tool" } : {}) }, `You denied ${name}${later()}.`);
       const row = element("div", "row", button("Allow", "yes", yes), button("Deny", "no", no), change, element("label", "check", remember, "Don't ask again for this tool"));
       return [...parts, shown, field, row, this.error];
     }
-    complain(message) { this.error.textContent = message; this.error.hidden = false; return null; }
+    complain(message) { this.error.textContent = visible(message); this.error.hidden = false; return null; }
     async answer(answer, label) {
       for (const each of this.root.querySelectorAll("button")) each.disabled = true;
       try {
         const response = await send(pathOf(this.turn.data.id, "/answers"), { answers: { [this.part.id]: answer } });
-        const status = response.ok || response.status === 409 || response.status === 422 ? (await response.json()).answers?.[this.part.id] : null;
+        const said = response.ok || response.status === 409 || response.status === 422 ? await response.clone().json() : {};
+        const status = said.answers?.[this.part.id];
         if (status === "taken") return this.close(label);
         if (status === "over") return this.close("Already answered, or no longer needed.");
-        this.complain(status === "refused" ? "This is not a valid answer." : await errorOf(response));
+        this.complain(status === "refused" ? said.messages?.[this.part.id] || "This is not a valid answer." : await errorOf(response));
       } catch { this.complain("The server could not be reached."); }
       for (const each of this.root.querySelectorAll("button")) each.disabled = false;
       return null;
@@ -470,7 +502,6 @@
   let conversation = "";
   let turns = [];
   let saving = 0;
-  const newName = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (n) => n.toString(16).padStart(2, "0")).join("");
   const current = () => turns.find((turn) => turn.data.live);
 
   function save() {
@@ -634,7 +665,7 @@
 
   function rowOf(run) {
     let row = rows.get(run.id);
-    const title = run.prompt || run.agent || run.run_id.slice(0, 8);
+    const title = visible(run.prompt || run.agent || run.run_id.slice(0, 8));
     if (!row) {
       row = { root: element("li", ""), what: element("span", "what", title), state: element("span", "state") };
       row.what.title = title;
