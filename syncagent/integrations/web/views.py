@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
@@ -33,7 +34,8 @@ from .bodies import (
     decode_body,
     encode_body,
 )
-from .errors import Refused, too_large
+from .disconnect import disconnect_probe
+from .errors import Refused, no_such_run_here, too_large
 from .recordings import TIMELINE_HEADERS
 from .runs import Runs
 from .sse import HEADERS, RunEventStream, parse_event_id
@@ -278,7 +280,21 @@ class Views:
         return WebResponse(200, (*HEADERS, ("X-Run-Id", run.id)), stream)
 
     def _find_run(self, request: WebRequest, id: str) -> WebRun:
-        return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)
+        """Return a run that this client may see.
+
+        :raises Refused: there is none in this process.
+        """
+        try:
+            return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)
+        except Refused as error:
+            environ = request.environ or {"wsgi.multiprocess": False}
+            if error.status != 404 or not environ.get("wsgi.multiprocess", True):
+                raise
+            if environ.get("SERVER_PROTOCOL") in ("HTTP/1.0", "HTTP/1.1"):
+                # A kept connection would lead back here. The server closes this one
+                # after the response, as if the client had sent its last request.
+                disconnect_probe(environ).shut_down(socket.SHUT_RD)
+            raise no_such_run_here() from None
 
     def _check_post(self, request: WebRequest, *, needs_body: bool = False) -> None:
         """Refuse requests from other sites, large bodies, and bodies that are not JSON.

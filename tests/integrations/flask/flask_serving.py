@@ -18,12 +18,17 @@ _WERKZEUG = (
     "import app; from werkzeug.serving import make_server; "
     "make_server('127.0.0.1', 0, app.app, threaded=True, fd={fd}).serve_forever()"
 )
+_GUNICORN = [
+    *(sys.executable, "-m", "gunicorn", "--log-level", "warning"),
+    *("-b", "fd://{fd}", "app:app"),
+]
+_THREADS = ["-k", "gthread", "--threads", "16"]
 COMMANDS = {
     "werkzeug": [sys.executable, "-c", _WERKZEUG],
-    "gunicorn": [
-        *(sys.executable, "-m", "gunicorn", "-k", "gthread", "--threads", "16"),
-        *("--log-level", "warning", "-b", "fd://{fd}", "app:app"),
-    ],
+    "gunicorn": [*_GUNICORN, *_THREADS],
+    "gunicorn -w 2": [*_GUNICORN, *_THREADS, "-w", "2"],
+    # Its default: one worker without threads.
+    "gunicorn sync": _GUNICORN,
 }
 
 
@@ -39,6 +44,8 @@ class Served:
             f"FLASK_SYNCAGENT_{key.upper()}": json.dumps(value)
             for key, value in settings.items()
         }
+        # The same in all workers, which share their visitors.
+        self._settings["FLASK_SECRET_KEY"] = "a-secret-of-the-tests"
 
     def __enter__(self):
         self._log = tempfile.TemporaryFile("w+")

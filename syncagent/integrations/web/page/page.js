@@ -7,6 +7,10 @@
   const STORE = "syncagent:" + location.pathname;
   const MAX_TURNS = 60; // kept for a reload
   const RECONNECT_DELAYS = [500, 1000, 2000, 4000, 8000]; // in milliseconds
+  const MAX_TRIES = 12; // to find the server process that has a run
+  const STOP_TIME = 1000; // milliseconds for the answer to a Stop
+  const ANSWER_TIME = 3000; // and for that to an answer
+  const END_TIME = 10000; // and to learn how a run ended
   const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content || "";
 
   // -- talking to the server ---------------------------------------------------------
@@ -14,18 +18,27 @@
   // Without the cache, which also makes requests for the same URL wait for each other.
   const request = (path, options = {}) => fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
 
-  function send(path, body, accept = "application/json") {
+  function send(path, body, accept = "application/json", options = {}) {
     const headers = { "Content-Type": "application/json", Accept: accept };
     if (meta("csrf-header") && meta("csrf-token")) headers[meta("csrf-header")] = meta("csrf-token");
-    return request(path, { method: "POST", headers, body: JSON.stringify(body) });
+    return request(path, { method: "POST", headers, body: JSON.stringify(body), ...options });
   }
 
-  async function errorOf(response) {
+  async function errorIn(response) {
     try {
-      const body = await response.json();
-      if (body.error) return body.error.message;
-    } catch { /* not from syncagent: a proxy, perhaps */ }
-    return `The server responded with ${response.status}.`;
+      return (await response.clone().json()).error || {};
+    } catch { return {}; /* not from syncagent: a proxy, perhaps */ }
+  }
+  const errorOf = async (response) => (await errorIn(response)).message || `The server responded with ${response.status}.`;
+
+  // A run lives in one process of the server. A process that does not have it closes the
+  // connection, so that the next try may reach another one.
+  async function untilFound(ask) {
+    for (let tries = 1; ; tries++) {
+      const response = await ask();
+      if (response.status !== 404 || tries >= MAX_TRIES || (await errorIn(response)).code !== "not_here") return response;
+      await pause(10 * tries);
+    }
   }
 
   const pathOf = (id, action = "") => "runs/" + encodeURIComponent(id) + action;
@@ -98,7 +111,7 @@
     input: "while waiting for your answer", retry: "while waiting to retry", agent: "while another agent was working", headers: "before the first word", "first event": "before the first word",
   };
   const STOPS = { limit: "A limit was reached.", max_tokens: "The response was too long and is cut off.", refusal: "The model refused the request." };
-  const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left running" };
+  const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left running", unknown: "unknown" };
   const stateText = (state, tool) => (state === "executing_tool" && tool ? `Running ${exact(tool)}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${exact(tool)}` : ""));
   const isWaiting = (state) => /^waiting_for_(approval|auth|input)$/.test(state);
   const ago = (seconds) => (seconds < 1 ? Math.round(seconds * 1000) + " ms" : seconds < 90 ? (seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)) + " s" : Math.round(seconds / 60) + " min");
@@ -165,7 +178,7 @@
     constructor(data) {
       this.known = 0;
       this.open = new Set();
-      this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, lagged: false, end: null, state: "", tool: "", ...data };
+      this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, lagged: false, end: null, state: "", tool: "", stopping: false, ...data };
       this.views = new Map(); // part -> its view
       this.root = element("article", "turn");
       this.root.setAttribute("aria-label", "You asked: " + this.data.prompt.slice(0, 80));
@@ -241,8 +254,8 @@
     drawState() {
       const { live, state, tool, parts } = this.data;
       const last = parts.at(-1);
-      this.working.hidden = !live || (last?.kind === "text" && state === "processing") || isWaiting(state);
-      this.working.textContent = this.note || (this.stopping ? "Stopping" : state ? stateText(state, tool) : "Sending");
+      this.working.hidden = !live || (!this.note && ((last?.kind === "text" && state === "processing") || isWaiting(state)));
+      this.working.textContent = this.note || (this.data.stopping ? "Stopping" : state ? stateText(state, tool) : "Sending");
       this.root.toggleAttribute("aria-busy", live);
       for (const [part, view] of this.views) if (part.kind === "text") view.update();
     }
@@ -253,7 +266,7 @@
       if (!end) return;
       if (end.cancellation) {
         const { origin, phase, latency, reason } = end.cancellation;
-        const how = element("b", "", ORIGINS[origin] || "Stopped");
+        const how = element("b", "", this.data.left && origin === "disconnect" ? ORIGINS.user : ORIGINS[origin] || "Stopped");
         const where = PHASES[phase] || `at “${phase}”`;
         const note = element("p", "note stopped", how, `${where}. It took ${ago(latency)}.`);
         if (reason && origin === "remote") note.append(element("span", "", visible(reason))); // an element, to be set apart
@@ -273,16 +286,16 @@
       this.foot.append(line);
     }
 
-    finish(view) {
+    // End the turn, as the server says in `view`, or without knowing how the run ended.
+    finish(view, isKnown = true) {
       const now = this.data;
-      now.live = false;
-      this.stopping = false;
+      now.live = now.stopping = false;
       this.note = "";
-      this.close(() => true, "No longer needed.");
+      this.close(() => true, isKnown ? "No longer needed." : "Not answered here.");
       for (const part of now.parts) {
         if (part.kind === "tool" && ["writing", "waiting", "running"].includes(part.how)) {
           const outcome = (view.tool_outcomes || []).find((each) => each.call_id === part.call_id);
-          part.how = outcome ? outcome.outcome : "not_started";
+          part.how = outcome ? outcome.outcome : isKnown && part.how !== "running" ? "not_started" : "unknown";
           part.note = "";
           this.draw(part);
         }
@@ -407,7 +420,7 @@
     }
     update() {
       const { part } = this;
-      const look = { running: "running", done: "done", waiting: "waiting", writing: "" }[part.how] ?? "bad";
+      const look = { running: "running", done: "done", waiting: "waiting", unknown: "waiting", writing: "" }[part.how] ?? "bad";
       this.root.className = "tool " + look;
       this.brief.textContent = exact(brief(part.args));
       const label = { writing: "called", waiting: "waiting", running: "running" }[part.how] || OUTCOMES[part.how] || part.how;
@@ -476,12 +489,16 @@
     async answer(answer, label) {
       for (const each of this.root.querySelectorAll("button")) each.disabled = true;
       try {
-        const response = await send(pathOf(this.turn.data.id, "/answers"), { answers: { [this.part.id]: answer } });
+        const { turn } = this;
+        // A server with a single thread cannot take an answer while it serves the stream.
+        const timer = setTimeout(() => turn.stream?.abort(), ANSWER_TIME);
+        const response = await untilFound(() => send(pathOf(turn.data.id, "/answers"), { answers: { [this.part.id]: answer } })).finally(() => clearTimeout(timer));
         const said = response.ok || response.status === 409 || response.status === 422 ? await response.clone().json() : {};
         const status = said.answers?.[this.part.id];
         if (status === "taken") return this.close(label);
         if (status === "over") return this.close("Already answered, or no longer needed.");
-        this.complain(status === "refused" ? said.messages?.[this.part.id] || "This is not a valid answer." : await errorOf(response));
+        const isElsewhere = response.status === 404 ? " The question is still open: answer again to try once more." : "";
+        this.complain(status === "refused" ? said.messages?.[this.part.id] || "This is not a valid answer." : (await errorOf(response)) + isElsewhere);
       } catch { this.complain("The server could not be reached."); }
       for (const each of this.root.querySelectorAll("button")) each.disabled = false;
       return null;
@@ -547,7 +564,7 @@
     const turn = current();
     $("stop").hidden = !turn;
     $("send").hidden = Boolean(turn);
-    $("stop").disabled = Boolean(turn && turn.stopping);
+    $("stop").disabled = Boolean(turn && turn.data.stopping);
     document.title = (turn ? (isWaiting(turn.data.state) ? "? " : "● ") : "") + document.querySelector("h1").textContent;
   }
 
@@ -558,18 +575,21 @@
     refresh();
     save();
     let message = "The server could not be reached.";
+    turn.stream = new AbortController();
     try {
-      const response = await send("runs", { prompt, conversation }, "text/event-stream");
+      const response = await send("runs", { prompt, conversation }, "text/event-stream", { signal: turn.stream.signal });
       if (response.ok) { await follow(turn, response); return; }
       message = await errorOf(response);
     } catch {
       await pause(300); // if the page is being left, the reload resumes the run
+      if (turn.data.stopping) message = "Stopped before the server responded. Whether a run started is not known.";
     }
     fail(turn, message);
   }
 
+  // End a turn without knowing how its run ended.
   function fail(turn, message) {
-    turn.finish({ error: { message }, tool_outcomes: [] });
+    turn.finish({ error: { message } }, false);
     announce(message);
     refresh();
     save();
@@ -578,21 +598,23 @@
   // Follow a run to its end, and reconnect if the connection breaks.
   async function follow(turn, response) {
     let tries = 0;
+    const me = (turn.follower = {}); // leave() and a new follower take its place
     while (turn.data.live) {
       try {
         if (!response) {
           const headers = { Accept: "text/event-stream" };
           if (turn.data.last) headers["Last-Event-ID"] = String(turn.data.last);
-          response = await request(pathOf(turn.data.id, "/events"), { headers });
+          turn.stream = new AbortController();
+          response = await untilFound(() => request(pathOf(turn.data.id, "/events"), { headers, signal: turn.stream.signal }));
         }
-        if (response.status === 404) { fail(turn, "The server no longer has this run."); return; }
-        if (response.status === 204) { turn.finish(await (await request(pathOf(turn.data.id))).json()); break; }
+        if (response.status === 404) { fail(turn, `${await errorOf(response)} How the run ended is not known.`); return; }
+        if (response.status === 204) { turn.finish(await (await untilFound(() => request(pathOf(turn.data.id)))).json()); break; }
         if (!response.ok) throw new Error(String(response.status));
         turn.data.id = response.headers.get("X-Run-Id") || turn.data.id;
         turn.note = "";
         save(); // a reload can now resume it
         listRuns();
-        if (turn.stopRequested) stop(turn);
+        if (turn.data.stopping && !turn.isStopSent) stop(turn);
         for await (const [name, data, id] of eventsOf(response)) {
           tries = 0;
           turn.handle(name, data, id);
@@ -600,13 +622,15 @@
         }
       } catch { /* the connection broke: reconnect below */ }
       response = null;
+      if (turn.follower !== me) return;
       if (!turn.data.live) break;
-      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, "Lost the connection to the server."); return; }
+      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, "Lost the connection to the server. How the run ended is not known."); return; }
       if (tries) { turn.note = "Connection lost; reconnecting"; turn.drawState(); }
       await pause(RECONNECT_DELAYS[tries++]);
+      if (turn.follower !== me) return;
     }
     const { cancellation, error } = turn.data.end;
-    announce(cancellation ? ORIGINS[cancellation.origin] + "." : error ? error.message : "Done.");
+    announce(cancellation ? ORIGINS[turn.data.left ? "user" : cancellation.origin] + "." : error ? error.message : "Done.");
     save();
     refresh();
     listRuns();
@@ -614,22 +638,49 @@
 
   async function stop(turn) {
     if (!turn || !turn.data.live) return;
-    turn.stopping = true;
+    turn.data.stopping = true; // a reload does not forget it
     announce("Stopping");
     turn.drawState();
     refresh();
-    if (!turn.data.id) { turn.stopRequested = true; return; } // as soon as the run has an id
-    turn.stopRequested = false;
-    const error = await stopRun(turn.data.id);
-    if (error && turn.data.live) { turn.stopping = false; announce(error); turn.drawState(); refresh(); }
+    save();
+    if (!turn.data.id) { // as soon as the run has an id; a server that never responds is left
+      await pause(STOP_TIME);
+      if (!turn.data.id) turn.stream.abort();
+      return;
+    }
+    if (turn.isStopSent) return;
+    turn.isStopSent = true;
+    // A server with a single thread responds to it only after the stream is closed.
+    const error = await Promise.race([stopRun(turn.data.id), pause(STOP_TIME).then(() => "The server does not respond.")]);
+    if (error && turn.data.live) await leave(turn, error);
   }
 
   // Cancel a run; return an error message, or an empty string.
   async function stopRun(id) {
     try {
-      const response = await send(pathOf(id, "/cancel"), { reason: "the Stop button" });
+      const response = await untilFound(() => send(pathOf(id, "/cancel"), { reason: "the Stop button" }));
       return response.status === 202 || response.status === 409 ? "" : await errorOf(response);
-    } catch { return "The server could not be reached; the run was not stopped."; }
+    } catch { return "The server could not be reached."; }
+  }
+
+  // Close the stream of a run, which ends the run where it lives, and ask how it ended.
+  async function leave(turn, error) {
+    turn.data.left = true;
+    turn.follower = null;
+    turn.stream.abort();
+    turn.note = "Stopping: the connection of this run is closed; waiting for its end";
+    turn.drawState();
+    for (const until = Date.now() + END_TIME; Date.now() < until; await pause(250)) {
+      try {
+        const response = await untilFound(() => request(pathOf(turn.data.id), { signal: AbortSignal.timeout(END_TIME) }));
+        const view = response.ok ? await response.json() : null;
+        if (!view) error = await errorOf(response);
+        // To follow a live run again would keep it alive.
+        if (view && !view.is_live) { await follow(turn, null); return; }
+        if (view) await stopRun(turn.data.id);
+      } catch { /* the next try may succeed */ }
+    }
+    fail(turn, `${error} The page has closed the connection of this run, so the server ends it soon, unless another page follows it. How it ended is not known.`);
   }
 
   // -- all runs ----------------------------------------------------------------------
@@ -751,7 +802,7 @@
         const { runs } = await (await request("runs")).json();
         turn.data.id = runs.find((run) => run.is_live && run.conversation === conversation)?.id || "";
       } catch { /* the id stays unknown */ }
-      if (!turn.data.id) { fail(turn, "The page was closed before the run started."); return; }
+      if (!turn.data.id) { fail(turn, "The page was closed before the server responded. Whether a run started is not known."); return; }
     }
     follow(turn, null);
   }
