@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from ...background.handle import Handle
 from ...background.runtime import Runtime
+from ...cancel import clock
 from .errors import Refused
 from .web_run import WebRun
 
@@ -27,18 +27,32 @@ class RunRegistry(Runtime):
 
     :param keep: how long finished runs are kept, in seconds.
     :param max_finished: how many finished runs are kept.
+    :param max_finished_per_owner: how many of them may belong to one owner.
     :param max_live: how many runs may be live at once.
     :param max_per_owner: how many of them may belong to one owner.
+    :param max_followers: how many streams of one run may be open at once.
+    :param max_followers_per_owner: how many streams of all runs of one owner.
     """
 
     def __init__(
-        self, *, keep: float, max_finished: int, max_live: int, max_per_owner: int
+        self,
+        *,
+        keep: float,
+        max_finished: int,
+        max_finished_per_owner: int,
+        max_live: int,
+        max_per_owner: int,
+        max_followers: int,
+        max_followers_per_owner: int,
     ) -> None:
         super().__init__(drain=0.0)
         self._keep = keep
         self._max_finished = max_finished
+        self._max_finished_per_owner = max_finished_per_owner
         self._max_live = max_live
         self._max_per_owner = max_per_owner
+        self._max_followers = max_followers
+        self._max_followers_per_owner = max_followers_per_owner
         #: Live and finished runs by public id, in the order in which they started.
         self.runs: Final[dict[str, WebRun]] = {}
         #: The owners of runs that are being started.
@@ -93,18 +107,52 @@ class RunRegistry(Runtime):
         """Refuse new runs from now on. Takes no lock."""
         self._is_closed = True
 
+    def check_followers(self, owner: str, run: WebRun | None = None) -> None:
+        """Refuse a stream that is one too many.
+
+        :param run: the run that the stream follows, which already counts it; ``None``
+            for a run that has not started.
+        :raises Refused: the run or the owner has too many open streams.
+        """
+        runs = [each for each in list(self.runs.values()) if each.owner == owner]
+        of_owner = sum(each.follower_count for each in runs) + (run is None)
+        of_run = 1 if run is None else run.follower_count
+        if of_run > self._max_followers or of_owner > self._max_followers_per_owner:
+            raise Refused(
+                429,
+                "too_many_followers",
+                "There are too many open streams of this run or of its owner. Close "
+                "one, or try again later.",
+                5,
+            )
+
     def drop_finished(self) -> None:
-        """Forget finished runs that are too old or too many."""
-        now = time.time()
-        finished = [
-            (run.ended_at or now, run)
-            for run in list(self.runs.values())
-            if not run.is_live
-        ]
-        finished.sort(key=lambda pair: pair[0], reverse=True)
-        for place, (ended_at, run) in enumerate(finished):
-            if place >= self._max_finished or ended_at < now - self._keep:
-                self.runs.pop(run.id, None)
+        """Forget finished runs that are too old or too many.
+
+        An owner with too many loses the oldest of its own. If there are too many in
+        total, the owners with the most runs give up theirs first, so that no owner can
+        displace the runs of the others.
+        """
+        now = clock.now()
+        #: The finished runs of each owner, oldest first.
+        finished: dict[str, list[WebRun]] = {}
+        for run in sorted(
+            (each for each in list(self.runs.values()) if not each.is_live),
+            key=lambda each: each.ended_clock or now,
+        ):
+            finished.setdefault(run.owner, []).append(run)
+        oldest = now - self._keep
+        dropped = []
+        for runs in finished.values():
+            while runs and (
+                (runs[0].ended_clock or now) < oldest
+                or len(runs) > self._max_finished_per_owner
+            ):
+                dropped.append(runs.pop(0))
+        while sum(map(len, finished.values())) > self._max_finished:
+            dropped.append(max(finished.values(), key=len).pop(0))
+        for run in dropped:
+            self.runs.pop(run.id, None)
 
     def __repr__(self) -> str:
         return f"<RunRegistry: {len(self.list())} live of {len(self.runs)}>"

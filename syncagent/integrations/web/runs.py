@@ -26,7 +26,7 @@ from .bodies import AnswerBody, AnswersResponse, AnswerStatus, CancelRequest
 from .errors import Refused, no_such_run, not_set_up, public_error
 from .recordings import WebRecording
 from .registry import RunRegistry
-from .sse import HEARTBEAT, RunEventStream
+from .sse import HEARTBEAT, SLOW, RunEventStream
 from .web_run import OnDisconnect, WebRun
 
 __all__ = ["Authorize", "Runs", "all_runs", "close_all"]
@@ -60,8 +60,14 @@ class Runs(Closeable):
     :param timeout: seconds after which every run is cancelled.
     :param keep: how long finished runs are kept, in seconds.
     :param max_finished: how many finished runs are kept.
+    :param max_finished_per_owner: how many of them may belong to one owner, whose own
+        oldest go first.
     :param max_live: how many runs may be live at once.
     :param max_per_owner: how many of them may belong to one owner.
+    :param max_followers: how many streams of one run may be open at once.
+    :param max_followers_per_owner: how many streams of all runs of one owner.
+    :param slow_seconds: seconds that a client has to take a chunk of a stream before
+        it is disconnected, and, after the end of the run, all of the stream.
     :param buffer: how many events of each run are kept.
     :param heartbeat: seconds of silence after which a stream sends a comment.
     :param recording: how many bytes of each run are recorded in memory, for its
@@ -80,9 +86,13 @@ class Runs(Closeable):
         grace: float = 0.0,
         timeout: float | None = _TIMEOUT,
         keep: float = 300.0,
-        max_finished: int = 100,
+        max_finished: int = 200,
+        max_finished_per_owner: int = 20,
         max_live: int = 200,
         max_per_owner: int = 20,
+        max_followers: int = 20,
+        max_followers_per_owner: int = 40,
+        slow_seconds: float = SLOW,
         buffer: int = 1024,
         heartbeat: float = HEARTBEAT,
         recording: int = 0,
@@ -102,9 +112,13 @@ class Runs(Closeable):
             ("grace", grace, 0),
             ("keep", keep, 0),
             ("max_finished", max_finished, 0),
+            ("max_finished_per_owner", max_finished_per_owner, 0),
             ("recording", recording, 0),
             ("max_live", max_live, 1),
             ("max_per_owner", max_per_owner, 1),
+            ("max_followers", max_followers, 1),
+            ("max_followers_per_owner", max_followers_per_owner, 1),
+            ("slow_seconds", slow_seconds, _SHORTEST_HEARTBEAT),
             ("heartbeat", heartbeat, _SHORTEST_HEARTBEAT),
         ):
             check_number(name, value, minimum=minimum, allow_infinity=True)
@@ -114,6 +128,7 @@ class Runs(Closeable):
         self._timeout = timeout
         self._buffer = buffer
         self._heartbeat = heartbeat
+        self._slow_seconds = slow_seconds
         self._recording = recording
         self._show_tool_errors = show_tool_errors
         self._may_change_arguments = may_change_arguments
@@ -121,8 +136,11 @@ class Runs(Closeable):
             RunRegistry,
             keep=keep,
             max_finished=max_finished,
+            max_finished_per_owner=max_finished_per_owner,
             max_live=max_live,
             max_per_owner=max_per_owner,
+            max_followers=max_followers,
+            max_followers_per_owner=max_followers_per_owner,
         )
         self._registry = self._make_registry()
         # A callback in C: one in Python would swallow a signal handler's exception.
@@ -230,11 +248,32 @@ class Runs(Closeable):
 
         :param after: how many events the client has seen.
         :param environ: the environ of the request, to notice at once when the client
-            leaves.
+            leaves, and to disconnect one that reads nothing.
+        :raises Refused: the run or its owner has too many open streams.
         """
-        return RunEventStream(
-            run, after=after, environ=environ, heartbeat=self._heartbeat
+        stream = RunEventStream(
+            run,
+            after=after,
+            environ=environ,
+            heartbeat=self._heartbeat,
+            slow_seconds=self._slow_seconds,
         )
+        if not stream.is_empty:
+            # Publish first, then look: of several that open at the same moment, none
+            # passes the limit.
+            try:
+                self._registry.check_followers(run.owner, run)
+            except Refused:
+                stream.close()
+                raise
+        return stream
+
+    def check_followers(self, owner: str) -> None:
+        """Refuse a run that is to be followed, if its owner has too many open streams.
+
+        :raises Refused: the owner has too many.
+        """
+        self._registry.check_followers(owner)
 
     def cancel(
         self,

@@ -199,12 +199,19 @@ class Views:
         body = decode_body(request.body, StartRequest)
         if not body.prompt.strip():
             raise Refused(422, "invalid", "The prompt is empty.")
+        is_stream = _STREAM in request.accept.lower()
+        if is_stream:
+            self.runs.check_followers(owner)
         agent = self._make_agent(request.original, body)
         run = self.runs.start(
             agent, body.prompt, owner=owner, conversation=body.conversation
         )
-        if _STREAM in request.accept.lower():
-            return self._stream(run, request, "")
+        if is_stream:
+            try:
+                return self._stream(run, request, "")
+            except Refused as error:  # another stream was opened in between
+                run.handle.cancel(error.message, "limit")
+                raise
         return _json(202, run.view())
 
     @_endpoint

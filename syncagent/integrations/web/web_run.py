@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from ...background.handle import Handle
-from ...cancel import CancelToken, Registration
+from ...cancel import CancelToken, Registration, clock
 from ...events import (
     InterruptRaised,
     Lagged,
@@ -88,6 +88,8 @@ class WebRun:
         self.recording: Final = recording
         self.started_at: Final = time.time()
         self.ended_at: float | None = None
+        #: The end by the monotonic clock, which no change of the system's time moves.
+        self.ended_clock: float | None = None
         self._on_disconnect = on_disconnect
         self._grace = grace
         self._show_tool_errors = show_tool_errors
@@ -112,6 +114,11 @@ class WebRun:
             return error
 
     # -- followers -----------------------------------------------------------------
+
+    @property
+    def follower_count(self) -> int:
+        """The number of streams that are open."""
+        return len(self._followers)
 
     def add_follower(self, follower: object) -> None:
         """Register a follower, whose departure may end the run."""
@@ -240,6 +247,7 @@ class WebRun:
     def note_end(self, handle: Handle) -> None:
         """Note the time of the end, and log the error if the run raised one."""
         self.ended_at = time.time()
+        self.ended_clock = clock.now()
         outcome = self.outcome
         if isinstance(outcome, BaseException):
             _log.error("%s failed", handle.run_id, exc_info=outcome)

@@ -14,7 +14,7 @@ from syncagent.testing import Gate
 
 @pytest.fixture
 def runs():
-    with make_runs() as made:
+    with make_runs(max_followers=100, max_followers_per_owner=100) as made:
         yield made
 
 

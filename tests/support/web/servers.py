@@ -272,10 +272,14 @@ class Client:
         lines = [f"{method} {path} HTTP/1.1", "Host: test"]
         lines += [f"{name}: {value}" for name, value in sent.items()]
         lines += [f"Content-Length: {len(content)}", "", ""]
-        self.sock = connect(port, context)
+        self.sock = self.connect(port, context)
         self.sock.sendall("\r\n".join(lines).encode() + content)
         self._response = None
         self._reader = None
+
+    def connect(self, port, context):
+        """Return the connection of this client."""
+        return connect(port, context)
 
     @property
     def response(self):
