@@ -240,6 +240,9 @@
       }
     }
 
+    // Close questions, except those that are still open after the events that are replayed.
+    answered(test) { this.close((part) => test(part) && !(this.isOld && this.open.has(part.id)), "Already answered."); }
+
     draw(part) {
       let view = this.views.get(part);
       if (!view) {
@@ -323,7 +326,7 @@
     },
     state_changed(turn, data) {
       turn.data.state = data.state; turn.data.tool = data.tool || "";
-      if (!isWaiting(data.state)) turn.close((part) => !turn.isOld || !turn.open.has(part.id), "Already answered.");
+      if (!isWaiting(data.state)) turn.answered(() => true);
       turn.drawState();
     },
     message_started(turn) { turn.data.turn = turn.data.parts.length; },
@@ -337,7 +340,7 @@
     },
     interrupt_raised(turn, data) { for (const interrupt of data.interrupts) turn.ask(interrupt); },
     tool_started(turn, data) {
-      turn.close((part) => part.call_id === data.call_id, "Already answered.");
+      turn.answered((part) => part.call_id === data.call_id);
       const tool = turn.tool(data.call_id, data.name);
       tool.args = data.arguments_text || tool.args; tool.how = "running";
       turn.draw(tool);
@@ -348,7 +351,7 @@
       turn.draw(tool);
     },
     tool_finished(turn, data) {
-      turn.close((part) => part.call_id === data.call_id, "Already answered.");
+      turn.answered((part) => part.call_id === data.call_id);
       const tool = turn.tool(data.call_id, data.name);
       tool.how = data.outcome; tool.note = ""; tool.result = textOf(data.result.content);
       turn.draw(tool);
