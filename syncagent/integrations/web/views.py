@@ -294,8 +294,11 @@ class Views:
         try:
             return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)
         except Refused as error:
-            environ = request.environ or {"wsgi.multiprocess": False}
-            if error.status != 404 or not environ.get("wsgi.multiprocess", True):
+            environ = request.environ
+            # ASGI servers do not tell whether they have several processes.
+            if environ is None or not environ.get("wsgi.multiprocess", True):
+                raise
+            if error.status != 404:
                 raise
             if environ.get("SERVER_PROTOCOL") in ("HTTP/1.0", "HTTP/1.1"):
                 # A kept connection would lead back here. The server closes this one
