@@ -176,8 +176,9 @@ def test_an_end_that_is_not_known(visit, quick):
     assert "You stopped this" not in said
     assert page.evaluate(TOOL) == "unknown"
     wait_until_idle(quick)
-    page.reload()
     assert page.evaluate(TOOL) == "unknown"
+    page.reload()  # and requests arrive
+    page.wait_for(f"{TOOL} == 'stopped' && {TURN}.innerText.includes('You stopped')")
 
 
 def test_a_reload_does_not_undo_a_stop(visit, quick):

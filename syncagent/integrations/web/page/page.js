@@ -293,12 +293,13 @@
     finish(view, isKnown = true) {
       const now = this.data;
       now.live = now.stopping = false;
+      now.isUnknown = !isKnown;
       this.note = "";
       this.close(() => true, isKnown ? "No longer needed." : "Not answered here.");
       for (const part of now.parts) {
-        if (part.kind === "tool" && ["writing", "waiting", "running"].includes(part.how)) {
+        if (part.kind === "tool" && ["writing", "waiting", "running", "unknown"].includes(part.how)) {
           const outcome = (view.tool_outcomes || []).find((each) => each.call_id === part.call_id);
-          part.how = outcome ? outcome.outcome : isKnown && part.how !== "running" ? "not_started" : "unknown";
+          part.how = outcome ? outcome.outcome : isKnown && (part.how === "writing" || part.how === "waiting") ? "not_started" : "unknown";
           part.note = "";
           this.draw(part);
         }
@@ -699,6 +700,15 @@
     if (!document.hidden) polling = setTimeout(listRuns, current() ? 1500 : 4000);
   }
 
+  // Learn how a run ended that another process had, or that was lost for a while.
+  async function learn(turn) {
+    try {
+      const response = await untilFound(() => request(pathOf(turn.data.id)));
+      const view = response.ok ? await response.json() : { is_live: true };
+      if (!view.is_live && turn.data.isUnknown) { turn.finish(view); save(); }
+    } catch { /* the next poll may succeed */ }
+  }
+
   const rows = new Map(); // id -> row; rows are reused, so that they keep the focus
   function drawRuns(runs) {
     const live = runs.filter((run) => run.is_live);
@@ -710,6 +720,7 @@
       });
       while (list.children.length > these.length) list.lastChild.remove();
     }
+    for (const turn of turns) if (turn.data.isUnknown && ended.some((run) => run.id === turn.data.id)) learn(turn);
     for (const id of rows.keys()) if (!runs.some((run) => run.id === id)) rows.delete(id);
     $("no-live").hidden = live.length > 0;
     $("no-finished").hidden = ended.length > 0;
