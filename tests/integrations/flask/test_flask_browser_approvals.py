@@ -149,6 +149,36 @@ def test_wrong_json(page):
     assert result(page)["amount"] == 1
 
 
+def edit_path(page, path):
+    """Have a file read, and change its path in the approval."""
+    call(page, "read_file", {"path": "/data/a"})
+    page.wait_for(ASK)
+    button(page, "Edit")
+    page.evaluate(f"{EDIT}.value = {EDIT}.value.replace('/data/a', {path!r})")
+    button(page, "Allow")
+
+
+def test_an_edit_that_a_hook_denies(page):
+    """H1: edited arguments pass the hooks and the rules of the application."""
+    edit_path(page, "/etc/passwd")
+    page.wait_for(IS_IDLE)
+    assert page.evaluate(TOOL) == "denied"
+    assert "the text of" not in page.evaluate(f"{TURN}.innerText")
+
+
+def test_an_edit_that_a_hook_changes(page):
+    """H1: what a hook makes of edited arguments is asked about once more."""
+    edit_path(page, "/tmp/b")
+    page.wait_for(f"{ASK} && {SHOWN}.includes('/data/tmp/b')")
+    page.reload()
+    page.wait_for(f"{ASK} && {SHOWN}.includes('/data/tmp/b')")
+    assert page.evaluate("document.querySelectorAll('.ask:not(.over)').length") == 1
+    button(page, "Allow")
+    page.wait_for(f"{IS_IDLE} && {TURN}.querySelector('.tool.done')")
+    text = page.evaluate(f"{TURN}.querySelectorAll('.tool pre')[1].textContent")
+    assert text == "the text of /data/tmp/b"
+
+
 def test_progress_and_questions(page):
     """M1: progress and questions of tools show hidden characters, too."""
     call(

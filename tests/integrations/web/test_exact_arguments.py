@@ -10,9 +10,11 @@ from support.threads import LONG
 from support.web.runs import ANNA, agent_of, make_runs, parse, until
 
 from syncagent import tool
+from syncagent.hooks import Deny
 from syncagent.integrations.web.bodies import AnswerBody, decode_body
 from syncagent.integrations.web.errors import Refused
 from syncagent.integrations.web.views import Views, WebRequest
+from syncagent.interrupts import Rule
 from syncagent.messages import AssistantMessage, ToolCall
 
 #: As a model may write it, and as it is called.
@@ -201,3 +203,53 @@ def test_changes_can_be_refused(change):
         assert status == 200
         result_of(run)
     assert called == [(1, "")]
+
+
+# -- changes that hooks and rules see ----------------------------------------------
+
+
+@tool(requires_approval=True)
+def read_file(path: str) -> str:
+    """Tell which file would be read.
+
+    :param path: of the file.
+    """
+    called.append(path)
+    return f"the text of {path}"
+
+
+class DataOnly:
+    """Allows files below /data only."""
+
+    def before_tool(self, event):
+        is_data = event.arguments["path"].startswith("/data/")
+        return None if is_data else Deny("only files below /data")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"hooks": [DataOnly()]},
+        {"rules": [Rule("read_file", allow=False, arguments={"path": "/etc/passwd"})]},
+    ],
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arguments": {"path": "/etc/passwd"}},
+        {"arguments_text": '{"path": "/etc/passwd"}'},
+    ],
+)
+def test_changed_arguments_pass_hooks_and_rules(runs, settings, change):
+    """H1: a user of the page cannot have called what a hook or a rule denies."""
+    call = ToolCall("call_1", "read_file", '{"path": "/data/a"}')
+    message = AssistantMessage((call,), stop_reason="tool_calls")
+    agent = agent_of(message, "Done.", tools=[read_file], **settings)
+    run = runs.start(agent, "Go.", owner=ANNA)
+    until(lambda: run.view().interrupts)
+    (question,) = run.view().interrupts
+    answer = {"allow": True, **change}
+    post(runs, run, {"answers": {question.id: answer}})
+    (outcome,) = result_of(run).tool_outcomes
+    assert outcome.outcome == "denied"
+    assert not called

@@ -9,7 +9,7 @@ import secrets
 from flask import Flask, session
 
 from syncagent import Agent, ToolContext, tool
-from syncagent.hooks import Deny
+from syncagent.hooks import Change, Deny
 from syncagent.integrations.flask import SyncAgent
 from syncagent.interrupts import Rule
 from syncagent.messages import AssistantMessage, ToolCall
@@ -50,10 +50,12 @@ def read_file(path: str) -> str:
 
 
 class DataOnly:
-    """Allows files below /data."""
+    """Allows files below /data, and moves those of /tmp there."""
 
     def before_tool(self, event):
         path = event.arguments.get("path", "/data/")
+        if path.startswith("/tmp/"):
+            return Change({"path": f"/data{path}"})
         return None if path.startswith("/data/") else Deny("only /data")
 
 
