@@ -236,7 +236,7 @@
 
     close(test, label) {
       for (const part of this.data.parts) {
-        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = label; this.draw(part); }
+        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = part.sent || label; this.draw(part); }
       }
     }
 
@@ -492,6 +492,7 @@
     complain(message) { this.error.textContent = visible(message); this.error.hidden = false; return null; }
     async answer(answer, label) {
       for (const each of this.root.querySelectorAll("button")) each.disabled = true;
+      this.part.sent = label; // events of the run may be faster than the response
       try {
         const { turn } = this;
         // A server with a single thread cannot take an answer while it serves the stream.
@@ -504,6 +505,7 @@
         const isElsewhere = response.status === 404 ? " The question is still open: answer again to try once more." : "";
         this.complain(status === "refused" ? said.messages?.[this.part.id] || "This is not a valid answer." : (await errorOf(response)) + isElsewhere);
       } catch { this.complain("The server could not be reached."); }
+      this.part.sent = "";
       for (const each of this.root.querySelectorAll("button")) each.disabled = false;
       return null;
     }
