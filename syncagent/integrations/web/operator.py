@@ -79,7 +79,7 @@ class OperatorClient:
         self._token = token
 
     def list(self) -> list[dict[str, Any]]:
-        """Return all runs, newest first, each as a decoded ``RunView``.
+        """Return all runs, newest first, each as a decoded ``RunSummary``.
 
         Cancellation: none; it waits for the server, at most 35 seconds.
 

@@ -14,7 +14,7 @@ from ...cancel import CancelToken, Registration, clock
 from ...events import Lagged, RunFinished, StateChanged, StreamEvent, ToolFinished
 from ...messages import Text, ToolOutcome
 from ...result import RunResult
-from .bodies import RunError, RunView
+from .bodies import RunError, RunSummary, RunView
 from .disconnect import CLIENT_LEFT
 from .errors import public_error
 from .recordings import WebRecording
@@ -201,6 +201,12 @@ class WebRun:
             tool_outcomes=() if result is None else self._public_outcomes(result),
             error=None if outcome is None else self.error,
         )
+
+    def summary(self) -> RunSummary:
+        """Return the run as lists show it to its owner."""
+        view = self.view()
+        fields = RunSummary.__struct_fields__
+        return RunSummary(**{name: getattr(view, name) for name in fields})
 
     def note_end(self, handle: Handle) -> None:
         """Note the time of the end, and log the error if the run raised one."""
