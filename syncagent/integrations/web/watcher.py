@@ -249,7 +249,7 @@ class _Watcher:
             self._check_interval = _MAX_WAIT
         if not same_fileno:
             del self._watched[fileno]
-            if self._epoll is not None:
+            if self._epoll is not None and fileno >= 0:
                 with suppress(OSError):  # the server has closed it
                     self._epoll.unregister(fileno)
         if not self._watched:
