@@ -101,19 +101,26 @@ class Connection:
             return True
         if self._sock is not None and self._sock.fileno() != self.fileno:
             return True  # the server has closed it
-        poller = select.poll()
-        poller.register(self.fileno, _HANG_UP or select.POLLIN)
-        events = poller.poll(0)
-        if not events:
-            return False
-        if events[0][1] & ~select.POLLIN:
-            return True
+        if hasattr(select, "poll"):
+            poller = select.poll()
+            poller.register(self.fileno, _HANG_UP or select.POLLIN)
+            events = poller.poll(0)
+            if not events:
+                return False
+            if events[0][1] & ~select.POLLIN:
+                return True
+        else:  # Windows, or eventlet, which removes it
+            try:
+                if not select.select([self.fileno], [], [], 0)[0]:
+                    return False
+            except (OSError, ValueError):  # closed, or beyond what it can look at
+                return False
         # Some systems report a hang-up only as the end of the input.
         if self._sock is None:
             return False
         try:
             # The method of the plain socket: a TLS socket does not allow MSG_PEEK.
-            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+            flags = socket.MSG_PEEK | getattr(socket, "MSG_DONTWAIT", 0)
             return not socket.socket.recv(self._sock, 1, flags)
         except BlockingIOError:
             return False
