@@ -26,6 +26,7 @@ __all__ = [
     "ErrorResponse",
     "RunError",
     "RunList",
+    "RunSummary",
     "RunView",
     "ShownApproval",
     "ShownToolStart",
@@ -155,8 +156,8 @@ class ShownToolStart(ToolStarted, frozen=True, tag="tool_started"):
     arguments_text: str = ""
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as its owner sees it."""
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in a list, without the parts that may be long."""
 
     #: The public id, used in URLs.
     id: str
@@ -179,20 +180,26 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     #: Open questions.
     interrupts: tuple[Interrupt, ...] = ()
     # For finished runs:
-    text: str = ""
     stop_reason: str | None = None
     cancellation: Cancellation | None = None
     usage: Usage | None = None
     cost: float | None = None
     turns: int = 0
-    tool_outcomes: tuple[ToolOutcome, ...] = ()
     error: RunError | None = None
+
+
+class RunView(RunSummary, frozen=True, kw_only=True):
+    """A run as its owner sees it."""
+
+    # For finished runs:
+    text: str = ""
+    tool_outcomes: tuple[ToolOutcome, ...] = ()
 
 
 class RunList(msgspec.Struct, frozen=True):
     """Runs, newest first."""
 
-    runs: tuple[RunView, ...]
+    runs: tuple[RunSummary, ...]
 
 
 class CancelResponse(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from ...cancel import Cancellable, CancelToken
-from .watcher import Connection, Stall, Watched, watch
+from .watcher import Connection, StallCheck, Watched, watch
 
 __all__ = ["CLIENT_LEFT", "DisconnectProbe", "cancel_on_disconnect", "disconnect_probe"]
 
@@ -60,7 +60,7 @@ class DisconnectProbe:
             self._connection.shut_down(how)
 
     def watch(
-        self, on_lost: Callable[[], object], stall: Stall | None = None
+        self, on_lost: Callable[[], object], stall: StallCheck | None = None
     ) -> Watched | None:
         """Call *on_lost* once when the client disconnects.
 

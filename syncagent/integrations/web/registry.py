@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ..._checks import check_number
 from ...background.handle import Handle
 from ...background.runtime import Runtime
 from ...cancel import clock
@@ -32,6 +33,7 @@ class RunRegistry(Runtime):
     :param max_per_owner: how many of them may belong to one owner.
     :param max_followers: how many streams of one run may be open at once.
     :param max_followers_per_owner: how many streams of all runs of one owner.
+    :raises ConfigurationError: one of them is not a number, or too small.
     """
 
     def __init__(
@@ -45,6 +47,16 @@ class RunRegistry(Runtime):
         max_followers: int,
         max_followers_per_owner: int,
     ) -> None:
+        for name, value, minimum in (
+            ("keep", keep, 0),
+            ("max_finished", max_finished, 0),
+            ("max_finished_per_owner", max_finished_per_owner, 0),
+            ("max_live", max_live, 1),
+            ("max_per_owner", max_per_owner, 1),
+            ("max_followers", max_followers, 1),
+            ("max_followers_per_owner", max_followers_per_owner, 1),
+        ):
+            check_number(name, value, minimum=minimum, allow_infinity=True)
         super().__init__(drain=0.0)
         self._keep = keep
         self._max_finished = max_finished

@@ -110,14 +110,7 @@ class Runs(Closeable):
         check_timeout(timeout)
         for name, value, minimum in (
             ("grace", grace, 0),
-            ("keep", keep, 0),
-            ("max_finished", max_finished, 0),
-            ("max_finished_per_owner", max_finished_per_owner, 0),
             ("recording", recording, 0),
-            ("max_live", max_live, 1),
-            ("max_per_owner", max_per_owner, 1),
-            ("max_followers", max_followers, 1),
-            ("max_followers_per_owner", max_followers_per_owner, 1),
             ("slow_seconds", slow_seconds, _SHORTEST_HEARTBEAT),
             ("heartbeat", heartbeat, _SHORTEST_HEARTBEAT),
         ):

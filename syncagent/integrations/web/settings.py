@@ -65,6 +65,8 @@ class WebSettings(
     may_change_arguments: bool = True
     #: The largest request body, in bytes.
     max_body: int = MAX_BODY
+    #: Other origins whose pages may start, answer and cancel runs.
+    trusted_origins: tuple[str, ...] = ()
     #: The texts of the page.
     title: str = TITLE
     greeting: str = GREETING

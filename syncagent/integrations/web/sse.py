@@ -19,7 +19,7 @@ from ...cancel import Watch, clock
 from ...events import Lagged, StreamEvent, encode_event
 from .bodies import encode_body
 from .disconnect import disconnect_probe
-from .watcher import Stall, Watched
+from .watcher import StallCheck, Watched
 from .web_run import WebRun
 
 __all__ = [
@@ -147,7 +147,7 @@ class RunEventStream(Closeable, Iterator[bytes]):
                 stalled.append((stream._run.handle.run_id, stream._slow_seconds))
             return bool(stalled)
 
-        stall = Stall(has_stalled, self._slow_seconds)
+        stall = StallCheck(has_stalled, self._slow_seconds)
         self._watched = disconnect_probe(environ).watch(on_lost, stall)
         if not self._is_open:  # the client left in between
             self._stop_watching()

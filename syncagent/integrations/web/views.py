@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
 
@@ -34,8 +34,10 @@ from .bodies import (
     decode_body,
     encode_body,
 )
+from .deployment import warn_about_server
 from .disconnect import disconnect_probe
 from .errors import Refused, no_such_run_here, too_large
+from .origins import TrustedOrigins
 from .recordings import TIMELINE_HEADERS
 from .runs import Runs
 from .sse import HEADERS, RunEventStream, parse_event_id
@@ -84,6 +86,8 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = ""
     last_event_id: str = ""
     fetch_site: str = ""
+    origin: str = ""
+    host: str = ""
     #: True for an operator, who cancels runs of other owners.
     is_operator: bool = False
 
@@ -109,6 +113,8 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
             accept=environ.get("HTTP_ACCEPT") or "",
             last_event_id=environ.get("HTTP_LAST_EVENT_ID") or "",
             fetch_site=environ.get("HTTP_SEC_FETCH_SITE") or "",
+            origin=environ.get("HTTP_ORIGIN") or "",
+            host=environ.get("HTTP_HOST") or "",
         )
 
 
@@ -158,6 +164,8 @@ class Views:
     :param owner_of: returns the owner of the run a request starts, or None to refuse
         it. Without it no run can be started.
     :param max_body: the largest request body, in bytes.
+    :param trusted_origins: other origins whose pages may start, answer and cancel runs,
+        such as ``https://app.example.com`` or ``https://*.example.com``.
     """
 
     def __init__(
@@ -167,6 +175,7 @@ class Views:
         *,
         owner_of: OwnerOf | None = None,
         max_body: int = MAX_BODY,
+        trusted_origins: Iterable[str] = (),
     ) -> None:
         for name, function in {"make_agent": make_agent, "owner_of": owner_of}.items():
             if function is not None and not callable(function):
@@ -177,6 +186,7 @@ class Views:
         self.max_body: Final = max_body
         self._make_agent = make_agent
         self._owner_of = owner_of
+        self._trusted_origins = TrustedOrigins(trusted_origins)
 
     @_endpoint
     def start(self, request: WebRequest) -> WebResponse:
@@ -199,6 +209,7 @@ class Views:
         body = decode_body(request.body, StartRequest)
         if not body.prompt.strip():
             raise Refused(422, "invalid", "The prompt is empty.")
+        warn_about_server(request.environ)
         is_stream = _STREAM in request.accept.lower()
         if is_stream:
             self.runs.check_followers(owner)
@@ -218,7 +229,7 @@ class Views:
     def list(self, request: WebRequest) -> WebResponse:
         """Return the runs that this client may see."""
         runs = self.runs.list(request.original)
-        return _json(200, RunList(tuple(run.view() for run in runs)))
+        return _json(200, RunList(tuple(run.summary() for run in runs)))
 
     @_endpoint
     def show(self, request: WebRequest, id: str) -> WebResponse:
@@ -307,12 +318,13 @@ class Views:
             raise no_such_run_here() from None
 
     def _check_post(self, request: WebRequest, *, needs_body: bool = False) -> None:
-        """Refuse requests from other sites, large bodies, and bodies that are not JSON.
+        """Refuse requests from other origins, large bodies, and all that is not JSON.
 
         :raises Refused: the request is one of these.
         """
-        if request.fetch_site.strip().lower() == "cross-site":
-            raise Refused(403, "cross_site", "Requests from other sites are refused.")
+        self._trusted_origins.check(
+            fetch_site=request.fetch_site, origin=request.origin, host=request.host
+        )
         if len(request.body) > self.max_body:
             raise too_large(self.max_body)
         kind = request.content_type.partition(";")[0].strip().lower()

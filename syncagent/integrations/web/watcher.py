@@ -32,7 +32,7 @@ from ..._closeable import Closeable
 from ...cancel import clock
 from ...cancel.once import start_thread
 
-__all__ = ["Connection", "Stall", "Watched", "watch"]
+__all__ = ["Connection", "StallCheck", "Watched", "watch"]
 
 _log = logging.getLogger("syncagent.web")
 
@@ -82,14 +82,16 @@ class Connection:
         if self._inode is None:
             return
         with suppress(OSError):
-            duplicate = os.dup(self.fileno)
-            if _inode_of(duplicate) != self._inode:
-                os.close(duplicate)
+            fileno = os.dup(self.fileno)
+            if _inode_of(fileno) != self._inode:
+                os.close(fileno)
                 return
-            with socket.socket(fileno=duplicate) as sock:
+            with socket.socket(fileno=fileno) as duplicate:
                 if how == socket.SHUT_RDWR:
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_UNSENT)
-                sock.shutdown(how)
+                    duplicate.setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, _DROP_UNSENT
+                    )
+                duplicate.shutdown(how)
 
     def is_lost(self) -> bool:
         """True if the client has hung up. Never blocks."""
@@ -99,19 +101,26 @@ class Connection:
             return True
         if self._sock is not None and self._sock.fileno() != self.fileno:
             return True  # the server has closed it
-        poller = select.poll()
-        poller.register(self.fileno, _HANG_UP or select.POLLIN)
-        events = poller.poll(0)
-        if not events:
-            return False
-        if events[0][1] & ~select.POLLIN:
-            return True
+        if hasattr(select, "poll"):
+            poller = select.poll()
+            poller.register(self.fileno, _HANG_UP or select.POLLIN)
+            events = poller.poll(0)
+            if not events:
+                return False
+            if events[0][1] & ~select.POLLIN:
+                return True
+        else:  # Windows, or eventlet, which removes it
+            try:
+                if not select.select([self.fileno], [], [], 0)[0]:
+                    return False
+            except (OSError, ValueError):  # closed, or beyond what it can look at
+                return False
         # Some systems report a hang-up only as the end of the input.
         if self._sock is None:
             return False
         try:
             # The method of the plain socket: a TLS socket does not allow MSG_PEEK.
-            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+            flags = socket.MSG_PEEK | getattr(socket, "MSG_DONTWAIT", 0)
             return not socket.socket.recv(self._sock, 1, flags)
         except BlockingIOError:
             return False
@@ -128,7 +137,7 @@ def _inode_of(fileno: int) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-class Stall(msgspec.Struct, frozen=True):
+class StallCheck(msgspec.Struct, frozen=True):
     """How to notice a client that is connected and reads nothing."""
 
     #: True if the client has taken nothing for too long. It must not block.
@@ -149,7 +158,7 @@ class Watched(Closeable):
         self,
         connection: Connection,
         on_lost: Callable[[], object],
-        stall: Stall | None,
+        stall: StallCheck | None,
         remove: Callable[[Watched], None],
     ) -> None:
         self.connection: Final = connection
@@ -173,7 +182,7 @@ class _Watcher:
         #: Those for which the kernel reports no events.
         self._polled: dict[Watched, None] = {}
         #: Those that may stall, when the next check is due, and how often it is.
-        self._streams: dict[Watched, Stall] = {}
+        self._streams: dict[Watched, StallCheck] = {}
         self._next_check = 0.0
         self._check_interval = _MAX_WAIT
         #: Closed ones, until a thread that holds the lock drops them.
@@ -249,7 +258,7 @@ class _Watcher:
             self._check_interval = _MAX_WAIT
         if not same_fileno:
             del self._watched[fileno]
-            if self._epoll is not None:
+            if self._epoll is not None and fileno >= 0:
                 with suppress(OSError):  # the server has closed it
                     self._epoll.unregister(fileno)
         if not self._watched:
@@ -368,7 +377,9 @@ _watcher = _Watcher()
 
 
 def watch(
-    connection: Connection, on_lost: Callable[[], object], stall: Stall | None = None
+    connection: Connection,
+    on_lost: Callable[[], object],
+    stall: StallCheck | None = None,
 ) -> Watched:
     """Call *on_lost* once when the client hangs up, unless the result is closed first.
 

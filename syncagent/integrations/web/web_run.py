@@ -23,7 +23,14 @@ from ...events import (
 from ...interrupts import ApprovalRequest, Interrupt
 from ...messages import Text, ToolOutcome
 from ...result import RunResult
-from .bodies import RunError, RunView, ShownApproval, ShownToolStart, write_arguments
+from .bodies import (
+    RunError,
+    RunSummary,
+    RunView,
+    ShownApproval,
+    ShownToolStart,
+    write_arguments,
+)
 from .disconnect import CLIENT_LEFT
 from .errors import public_error
 from .recordings import WebRecording
@@ -243,6 +250,12 @@ class WebRun:
             tool_outcomes=() if result is None else self._public_outcomes(result),
             error=None if outcome is None else self.error,
         )
+
+    def summary(self) -> RunSummary:
+        """Return the run as lists show it to its owner."""
+        view = self.view()
+        fields = RunSummary.__struct_fields__
+        return RunSummary(**{name: getattr(view, name) for name in fields})
 
     def note_end(self, handle: Handle) -> None:
         """Note the time of the end, and log the error if the run raised one."""

@@ -61,6 +61,8 @@ SYNCAGENT = {
     "HEARTBEAT": float(os.environ.get("HEARTBEAT", "60")),
     "MAX_BODY": 10_000,
     "MAX_PER_OWNER": 200,
+    "MAX_FOLLOWERS": 200,
+    "MAX_FOLLOWERS_PER_OWNER": 200,
     "OPERATOR_TOKEN": TOKEN,
     "GRACE": 0.0,
 }

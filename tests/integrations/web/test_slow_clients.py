@@ -11,7 +11,7 @@ from support.web.runs import ANNA, finished, make_runs, silent, until
 from support.web.servers import SERVERS, Client, Server, moments
 
 from syncagent.integrations.web.errors import Refused
-from syncagent.integrations.web.watcher import Connection, Stall, watch
+from syncagent.integrations.web.watcher import Connection, StallCheck, watch
 from syncagent.testing import FakeClock
 
 #: The seconds that a client has in these tests.
@@ -116,7 +116,7 @@ def test_a_stalled_connection_is_shut_down():
     with ours, theirs:
         sender.start()
         is_late = threading.Event()
-        stall = Stall(is_late.is_set, 0.1)
+        stall = StallCheck(is_late.is_set, 0.1)
         watch(Connection(ours.fileno(), ours), lost.set, stall)
         assert not stuck.wait(0.2)
         is_late.set()

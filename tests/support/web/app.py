@@ -88,15 +88,16 @@ def make_agent(environ, start=None):
 runs = Runs(
     lambda environ, run: run.owner == environ.get("HTTP_X_USER"),
     on_disconnect=os.environ.get("ON_DISCONNECT", "cancel"),
+    grace=float(os.environ.get("GRACE", "0")),
     heartbeat=float(os.environ.get("HEARTBEAT", "60")),
     buffer=int(os.environ.get("BUFFER", "1024")),
     max_per_owner=200,
     max_followers=200,
-    max_followers_per_owner=200,
+    max_followers_per_owner=int(os.environ.get("FOLLOWERS", "200")),
     slow_seconds=float(os.environ.get("SLOW", "60")),
 )
 views = Views(runs, make_agent, owner_of=lambda environ: environ.get("HTTP_X_USER"))
-runs_app = RunsApp(views)
+runs_app = RunsApp(views, trusted_hosts=["test"])
 
 
 def state():

@@ -236,12 +236,12 @@
 
     close(test, label) {
       for (const part of this.data.parts) {
-        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = part.sent || label; this.draw(part); }
+        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = typeof label === "string" ? label : label(part); this.draw(part); }
       }
     }
 
     // Close questions, except those that are still open after the events that are replayed.
-    answered(test) { this.close((part) => test(part) && !(this.isOld && this.open.has(part.id)), "Already answered."); }
+    answered(test) { this.close((part) => test(part) && !(this.isOld && this.open.has(part.id)), (part) => part.sent || "Already answered."); }
 
     draw(part) {
       let view = this.views.get(part);
