@@ -495,9 +495,11 @@
       this.part.sent = label; // events of the run may be faster than the response
       try {
         const { turn } = this;
-        // A server with a single thread cannot take an answer while it serves the stream.
+        const ask = () => untilFound(() => send(pathOf(turn.data.id, "/answers"), { answers: { [this.part.id]: answer } }));
+        // A process with a single thread takes no answer while it serves the stream, which reconnects.
         const timer = setTimeout(() => turn.stream?.abort(), ANSWER_TIME);
-        const response = await untilFound(() => send(pathOf(turn.data.id, "/answers"), { answers: { [this.part.id]: answer } })).finally(() => clearTimeout(timer));
+        let response = await ask().finally(() => clearTimeout(timer));
+        if (response.status === 404) { turn.stream?.abort(); response = await ask(); }
         const said = response.ok || response.status === 409 || response.status === 422 ? await response.clone().json() : {};
         const status = said.answers?.[this.part.id];
         if (status === "taken") return this.close(label);
@@ -603,7 +605,7 @@
 
   // Follow a run to its end, and reconnect if the connection breaks.
   async function follow(turn, response) {
-    let tries = 0;
+    let tries = 0, problem = "Lost the connection to the server.";
     const me = (turn.follower = {}); // leave() and a new follower take its place
     while (turn.data.live) {
       try {
@@ -615,7 +617,7 @@
         }
         if (response.status === 404) { fail(turn, `${await errorOf(response)} How the run ended is not known.`); return; }
         if (response.status === 204) { turn.finish(await (await untilFound(() => request(pathOf(turn.data.id)))).json()); break; }
-        if (!response.ok) throw new Error(String(response.status));
+        if (!response.ok) { problem = await errorOf(response); throw new Error(problem); }
         turn.data.id = response.headers.get("X-Run-Id") || turn.data.id;
         turn.note = "";
         save(); // a reload can now resume it
@@ -630,7 +632,7 @@
       response = null;
       if (turn.follower !== me) return;
       if (!turn.data.live) break;
-      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, "Lost the connection to the server. How the run ended is not known."); return; }
+      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, `${problem} How the run ended is not known.`); return; }
       if (tries) { turn.note = "Connection lost; reconnecting"; turn.drawState(); }
       await pause(RECONNECT_DELAYS[tries++]);
       if (turn.follower !== me) return;
@@ -651,7 +653,7 @@
     save();
     if (!turn.data.id) { // as soon as the run has an id; a server that never responds is left
       await pause(STOP_TIME);
-      if (!turn.data.id) turn.stream.abort();
+      if (!turn.data.id) turn.stream?.abort();
       return;
     }
     if (turn.isStopSent) return;
