@@ -229,6 +229,10 @@ def make_response(request: HttpRequest, response: WebResponse) -> HttpResponseBa
     """
     body = response.body
     headers = dict(response.headers)
+    is_http_1 = getattr(request, "scope", {}).get("http_version", "").startswith("1")
+    if response.status == 404 and is_http_1:  # under ASGI
+        # The run may be in another process, which a kept connection cannot reach.
+        headers["Connection"] = "close"
     if not isinstance(body, RunEventStream):
         return HttpResponse(body, status=response.status, headers=headers)
     headers["Content-Encoding"] = _NOT_COMPRESSED

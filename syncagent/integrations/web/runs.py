@@ -22,7 +22,7 @@ from ...exceptions import (
     Origin,
 )
 from ...messages import Prompt, Text, UserMessage
-from .bodies import AnswerBody, AnswerStatus, CancelRequest
+from .bodies import AnswerBody, AnswersResponse, AnswerStatus, CancelRequest
 from .errors import Refused, no_such_run, not_set_up, public_error
 from .recordings import WebRecording
 from .registry import RunRegistry
@@ -74,6 +74,8 @@ class Runs(Closeable):
         timeline; 0 turns recording off.
     :param show_tool_errors: show clients the messages of exceptions raised by tools,
         which may contain private details. The model always sees them.
+    :param may_change_arguments: accept approvals that change the arguments of a call.
+        Hooks and rules see changed arguments as they see those of the model.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Runs(Closeable):
         heartbeat: float = HEARTBEAT,
         recording: int = 0,
         show_tool_errors: bool = False,
+        may_change_arguments: bool = True,
     ) -> None:
         if authorize is not None and not callable(authorize):
             raise ConfigurationError(
@@ -121,6 +124,7 @@ class Runs(Closeable):
         self._slow_seconds = slow_seconds
         self._recording = recording
         self._show_tool_errors = show_tool_errors
+        self._may_change_arguments = may_change_arguments
         self._make_registry = partial(
             RunRegistry,
             keep=keep,
@@ -185,6 +189,7 @@ class Runs(Closeable):
                 on_disconnect=on_disconnect or self._on_disconnect,
                 grace=self._grace,
                 show_tool_errors=self._show_tool_errors,
+                may_change_arguments=self._may_change_arguments,
             )
 
         registry = self._registry
@@ -279,24 +284,34 @@ class Runs(Closeable):
         request = request or CancelRequest()
         return run.handle.cancel(request.reason, origin, mode=request.mode)
 
-    def answer(
-        self, run: WebRun, answers: Mapping[str, AnswerBody]
-    ) -> dict[str, AnswerStatus]:
+    def answer(self, run: WebRun, answers: Mapping[str, AnswerBody]) -> AnswersResponse:
         """Answer questions of a run, and return the status of each answer.
 
         :param answers: by the id of the interrupt or of the tool call.
-        :raises Refused: one of them is not an answer at all; then none is given.
+        :raises Refused: one of them is not an answer at all, or may not change
+            arguments; then none is given.
         """
         values = {id: body.value() for id, body in answers.items()}
+        changed = [id for id, body in answers.items() if body.changes_arguments]
+        if changed and not self._may_change_arguments:
+            raise Refused(
+                403,
+                "arguments_fixed",
+                "Arguments cannot be changed here: allow the call as it is, or deny "
+                "it.",
+            )
         statuses: dict[str, AnswerStatus] = {}
+        messages: dict[str, str] = {}
         for id, value in values.items():
             try:
                 statuses[id] = "taken" if run.handle.answer(id, value) else "over"
             except InterruptOver:
                 statuses[id] = "over"
-            except ConfigurationError:
+            except ConfigurationError as error:
                 statuses[id] = "refused" if run.is_live else "over"
-        return statuses
+                if id in changed and run.is_live:
+                    messages[id] = str(error)
+        return AnswersResponse(statuses, messages)
 
     # -- ending --------------------------------------------------------------------
 

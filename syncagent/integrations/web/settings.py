@@ -23,7 +23,7 @@ _RUNS_ARGUMENTS: Final = (
     *("on_disconnect", "grace", "timeout", "keep", "max_finished"),
     *("max_finished_per_owner", "max_live", "max_per_owner", "max_followers"),
     *("max_followers_per_owner", "slow_seconds", "buffer", "heartbeat", "recording"),
-    "show_tool_errors",
+    *("show_tool_errors", "may_change_arguments"),
 )
 
 
@@ -60,6 +60,9 @@ class WebSettings(
     #: Show clients the messages of exceptions raised by tools. The model always sees
     #: them.
     show_tool_errors: bool = False
+    #: Accept approvals that change the arguments of a call. Hooks and rules see changed
+    #: arguments as they see those of the model.
+    may_change_arguments: bool = True
     #: The largest request body, in bytes.
     max_body: int = MAX_BODY
     #: Other origins whose pages may start, answer and cancel runs.

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
@@ -24,7 +25,6 @@ from ...agent import Agent
 from ...exceptions import ConfigurationError
 from .bodies import (
     AnswersRequest,
-    AnswersResponse,
     CancelRequest,
     CancelResponse,
     ErrorResponse,
@@ -35,7 +35,8 @@ from .bodies import (
     encode_body,
 )
 from .deployment import warn_about_server
-from .errors import Refused, too_large
+from .disconnect import disconnect_probe
+from .errors import Refused, no_such_run_here, too_large
 from .origins import TrustedOrigins
 from .recordings import TIMELINE_HEADERS
 from .runs import Runs
@@ -261,18 +262,19 @@ class Views:
     def answer(self, request: WebRequest, id: str) -> WebResponse:
         """Answer questions of a run, and return the status of each answer.
 
-        200 if all were taken, 409 if one came too late, 422 if one was refused.
+        200 if all were taken, 409 if one came too late, 422 if one was refused; 400 if
+        changed arguments are not valid JSON, 403 if changes are not allowed.
         """
         self._check_post(request, needs_body=True)
         run = self._find_run(request, id)
         answers = decode_body(request.body, AnswersRequest).answers
-        statuses = self.runs.answer(run, answers)
+        response = self.runs.answer(run, answers)
         status = 200
-        if "over" in statuses.values():
+        if "over" in response.answers.values():
             status = 409
-        if "refused" in statuses.values():
+        if "refused" in response.answers.values():
             status = 422
-        return _json(status, AnswersResponse(statuses))
+        return _json(status, response)
 
     @_endpoint
     def timeline(self, request: WebRequest, id: str) -> WebResponse:
@@ -296,7 +298,24 @@ class Views:
         return WebResponse(200, (*HEADERS, ("X-Run-Id", run.id)), stream)
 
     def _find_run(self, request: WebRequest, id: str) -> WebRun:
-        return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)
+        """Return a run that this client may see.
+
+        :raises Refused: there is none in this process.
+        """
+        try:
+            return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)
+        except Refused as error:
+            environ = request.environ
+            # ASGI servers do not tell whether they have several processes.
+            if environ is None or not environ.get("wsgi.multiprocess", True):
+                raise
+            if error.status != 404:
+                raise
+            if environ.get("SERVER_PROTOCOL") in ("HTTP/1.0", "HTTP/1.1"):
+                # A kept connection would lead back here. The server closes this one
+                # after the response, as if the client had sent its last request.
+                disconnect_probe(environ).shut_down(socket.SHUT_RD)
+            raise no_such_run_here() from None
 
     def _check_post(self, request: WebRequest, *, needs_body: bool = False) -> None:
         """Refuse requests from other origins, large bodies, and all that is not JSON.

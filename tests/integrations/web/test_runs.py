@@ -273,10 +273,10 @@ def test_answers(runs, answer, outcome, result):
     answered = 0
     while not run.handle.done():
         for asked in run.handle.interrupts:
-            assert runs.answer(run, {asked.id: answer}) == {asked.id: "taken"}
+            assert runs.answer(run, {asked.id: answer}).answers == {asked.id: "taken"}
             answered += 1
             again = runs.answer(run, {asked.id: answer})
-            assert again == {asked.id: "over"}
+            assert again.answers == {asked.id: "over"}
     outcomes = run.handle.result().tool_outcomes
     assert [one.outcome for one in outcomes] == [outcome, outcome]
     assert result in str(run.handle.result().messages)
@@ -289,10 +289,14 @@ def test_answers_without_sense(runs):
     run = runs.start(agent, "Launch.", owner=ANNA)
     until(lambda: run.handle.interrupts)
     (asked,) = run.handle.interrupts
-    assert runs.answer(run, {"other": AnswerBody(allow=True)}) == {"other": "refused"}
-    assert runs.answer(run, {asked.id: AnswerBody(text="yes")}) == {asked.id: "refused"}
+    assert runs.answer(run, {"other": AnswerBody(allow=True)}).answers == {
+        "other": "refused"
+    }
+    assert runs.answer(run, {asked.id: AnswerBody(text="yes")}).answers == {
+        asked.id: "refused"
+    }
     wrong = AnswerBody(allow=True, arguments={"where": 7})
-    assert runs.answer(run, {asked.id: wrong}) == {asked.id: "refused"}
+    assert runs.answer(run, {asked.id: wrong}).answers == {asked.id: "refused"}
     assert [one.id for one in run.handle.interrupts] == [asked.id]
 
 
