@@ -181,6 +181,25 @@ def test_an_end_that_is_not_known(visit, quick):
     page.wait_for(f"{TOOL} == 'stopped' && {TURN}.innerText.includes('You stopped')")
 
 
+def test_the_list_of_another_process(visit, quick):
+    """B1: the page's own run is listed, even if another process sends the list."""
+    page = visit(quick)
+    begin_work(page)
+    page.evaluate(
+        "(real => { window.fetch = (path, options) => path == 'runs' "
+        """? Promise.resolve(new Response('{"runs": []}')) : real(path, options) })"""
+        "(window.fetch)"
+    )
+    drawn = "document.querySelector('#live .state').innerText"
+    before = page.evaluate(drawn)
+    page.wait_for(f"{drawn} != {before!r}")
+    assert "work" in page.evaluate(drawn)
+    page.evaluate(ELSEWHERE.format(pattern=r"runs\/"))
+    stop(page)
+    page.wait_for("document.querySelector('#finished .state')?.innerText == 'Unknown'")
+    assert page.evaluate("document.querySelectorAll('#live li').length") == 0
+
+
 def test_a_reload_does_not_undo_a_stop(visit, quick):
     """B1: a Stop that was on its way when the page was reloaded still counts."""
     page = visit(quick)

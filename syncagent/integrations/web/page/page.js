@@ -318,6 +318,7 @@
   const HANDLERS = {
     run(turn, view) {
       turn.data.id = view.id;
+      turn.data.startedAt = view.started_at;
       turn.data.state = view.state; turn.data.tool = view.tool;
       // The current state. The events that follow are older, up to this number.
       turn.known = view.events;
@@ -715,6 +716,11 @@
 
   const rows = new Map(); // id -> row; rows are reused, so that they keep the focus
   function drawRuns(runs) {
+    // The process that has sent the list may not be the one that has a run of this page.
+    for (const { data } of turns) {
+      if (!data.id || !(data.live || data.isUnknown) || runs.some((run) => run.id === data.id)) continue;
+      runs = [{ id: data.id, prompt: data.prompt, state: data.state, tool: data.tool, is_live: data.live, isUnknown: data.isUnknown, started_at: data.startedAt || Date.now() / 1000 }, ...runs];
+    }
     const live = runs.filter((run) => run.is_live);
     const ended = runs.filter((run) => !run.is_live).slice(0, 20);
     for (const [list, these] of [[$("live"), live], [$("finished"), ended]]) {
@@ -724,7 +730,7 @@
       });
       while (list.children.length > these.length) list.lastChild.remove();
     }
-    for (const turn of turns) if (turn.data.isUnknown && ended.some((run) => run.id === turn.data.id)) learn(turn);
+    for (const turn of turns) if (turn.data.isUnknown && ended.some((run) => run.id === turn.data.id && !run.isUnknown)) learn(turn);
     for (const id of rows.keys()) if (!runs.some((run) => run.id === id)) rows.delete(id);
     $("no-live").hidden = live.length > 0;
     $("no-finished").hidden = ended.length > 0;
@@ -752,7 +758,7 @@
     }
     const seconds = Math.max(0, (run.ended_at || Date.now() / 1000) - run.started_at);
     const label = run.is_live ? stateText(run.state, run.tool) : run.error ? "Failed" : run.cancellation ? "Stopped" : "Done";
-    row.state.textContent = `${label}, ${ago(seconds)}`;
+    row.state.textContent = run.isUnknown ? "Unknown" : `${label}, ${ago(seconds)}`;
     row.state.className = "state" + (run.is_live && isWaiting(run.state) ? " waits" : !run.is_live && label !== "Done" ? " stopped" : "");
     return row;
   }
