@@ -118,7 +118,8 @@ def test_a_reload_in_the_middle(page):
     after = page.evaluate(TEXT)
     assert after.startswith(before)
     assert after.count("Once upon a time") == 1
-    whole = page.evaluate("fetch('runs').then(r => r.json()).then(l => l.runs[0].text)")
+    id = page.evaluate("fetch('runs').then(r => r.json()).then(l => l.runs[0].id)")
+    whole = page.evaluate(f"fetch('runs/{id}').then(r => r.json()).then(v => v.text)")
     assert after.split() == whole.split()
     page.reload()
     assert page.evaluate(IS_IDLE)

@@ -110,7 +110,7 @@ class Server:
         if command[0] == "uwsgi":
             command[0] = _uwsgi()
         environment = script_environment()
-        self._log = self._stack.enter_context(tempfile.TemporaryFile("w+"))
+        self._log = self._stack.enter_context(tempfile.TemporaryFile("a+"))
         with listener:
             self.process = subprocess.Popen(
                 [*command, *self._more],
