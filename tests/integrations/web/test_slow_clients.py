@@ -1,6 +1,5 @@
 """Clients that stay connected and read nothing, and too many of them."""
 
-import select
 import socket
 import threading
 from contextlib import ExitStack
@@ -8,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 from support.threads import LONG
 from support.web.runs import ANNA, finished, how_it_ended, make_runs, silent, until
-from support.web.servers import SERVERS, Client, Server, moments
+from support.web.servers import SERVERS, Deaf, Server, moments
 
 from syncagent.integrations.web.errors import Refused
 from syncagent.integrations.web.watcher import Connection, StallCheck, watch
@@ -17,33 +16,6 @@ from syncagent.testing import FakeClock
 #: The seconds that a client has in these tests.
 SLOW = "0.5"
 CUT = "disconnected a client that did not read its stream within 0.5 s"
-#: Bytes. The kernel doubles it.
-SMALL = 2048
-
-
-class Deaf(Client):
-    """A client that asks for a stream and never reads it."""
-
-    def __init__(self, server, fake, talk="flood"):
-        self._port = server.port
-        super().__init__(
-            *(server.port, "POST", "/runs", {"prompt": talk}),
-            provider=fake.base_url,
-            Accept="text/event-stream",
-        )
-
-    def connect(self, port, context):
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
-        sock.settimeout(LONG)
-        sock.connect(("127.0.0.1", port))
-        return sock
-
-    def is_reset(self):
-        """Wait until the server has ended the connection; read nothing."""
-        poller = select.poll()
-        poller.register(self.sock, 0)
-        return bool(poller.poll(LONG * 1000))
 
 
 def lock_out(server, fake, stack, talk="flood"):
