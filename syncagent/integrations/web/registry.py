@@ -146,20 +146,22 @@ class RunRegistry(Runtime):
         displace the runs of the others.
         """
         now = clock.now()
+        ended = [
+            (now if run.ended_clock is None else run.ended_clock, run)
+            for run in list(self.runs.values())
+            if not run.is_live
+        ]
+        ended.sort(key=lambda pair: pair[0])
         #: The finished runs of each owner, oldest first.
         finished: dict[str, list[WebRun]] = {}
-        for run in sorted(
-            (each for each in list(self.runs.values()) if not each.is_live),
-            key=lambda each: each.ended_clock or now,
-        ):
-            finished.setdefault(run.owner, []).append(run)
-        oldest = now - self._keep
         dropped = []
+        for ended_at, run in ended:
+            if ended_at < now - self._keep:
+                dropped.append(run)
+            else:
+                finished.setdefault(run.owner, []).append(run)
         for runs in finished.values():
-            while runs and (
-                (runs[0].ended_clock or now) < oldest
-                or len(runs) > self._max_finished_per_owner
-            ):
+            while len(runs) > self._max_finished_per_owner:
                 dropped.append(runs.pop(0))
         while sum(map(len, finished.values())) > self._max_finished:
             dropped.append(max(finished.values(), key=len).pop(0))

@@ -119,7 +119,7 @@ def test_a_reload_in_the_middle(page):
     assert after.startswith(before)
     assert after.count("Once upon a time") == 1
     id = page.evaluate("fetch('runs').then(r => r.json()).then(l => l.runs[0].id)")
-    whole = page.evaluate(f"fetch('runs/{id}').then(r => r.json()).then(r => r.text)")
+    whole = page.evaluate(f"fetch('runs/{id}').then(r => r.json()).then(v => v.text)")
     assert after.split() == whole.split()
     page.reload()
     assert page.evaluate(IS_IDLE)
