@@ -62,7 +62,8 @@ class Model(ABC):
     """A model of a provider. Any number of threads may use it at once.
 
     :param name: the provider's name for it.
-    :param base_url: its address, if not the usual one.
+    :param base_url: its address, if not the usual one, as the provider's own clients
+        take it: with the version for OpenAI, with or without for Anthropic and Gemini.
     :param api_key: its key, if not that of the environment.
     :param timeout: as for :class:`~syncagent.transport.Transport`.
     :param retries: as for :class:`~syncagent.transport.Transport`.
@@ -100,7 +101,7 @@ class Model(ABC):
     ) -> None:
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
         self.name = name
-        self.base_url = (base_url or self.endpoint.find_url()).rstrip("/")
+        self.base_url = self.endpoint.find_url(base_url)
         self.stream = stream
         self.price = price
         self._is_priced = False

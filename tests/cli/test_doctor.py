@@ -23,7 +23,7 @@ SECRETS = ("pass word", "s3cret", "short")
 def alone(monkeypatch):
     """An environment in which nothing is set that a model needs."""
     for endpoint in ENDPOINTS.values():
-        for name in (*endpoint.key_variables, endpoint.url_variable):
+        for name in (*endpoint.key_variables, *endpoint.url_variables):
             monkeypatch.delenv(name, raising=False)
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
