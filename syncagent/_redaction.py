@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from .exceptions import ConfigurationError
@@ -18,6 +19,7 @@ __all__ = [
     "hide",
     "is_secret_name",
     "mask",
+    "mask_parts",
     "redact",
     "unhide",
     "without_half",
@@ -27,6 +29,12 @@ MASK = "***"
 _SHORTEST_HIDDEN = 8
 # A part of a secret shorter than this reveals nothing.
 _SHORTEST_HALF = 3
+# Without dots beside it, only a part longer than this is told from ordinary text.
+_LONG_PART = 8
+# With dots beside them, beginning and end of a secret together.
+_SHORTEST_SHOWN = 4
+# A longer part needs no dots.
+_MAX_SHOWN = 20
 
 # Every pattern below runs in linear time. Two rules ensure it: a part of unbounded
 # length ends its match (nothing after it can fail and cause backtracking), and gaps
@@ -86,6 +94,9 @@ _KEY = re.compile(
     """,
     re.VERBOSE,
 )
+
+# Dots and asterisks in place of the middle of a key.
+_DOTS = re.compile(r"[ (\[]{0,2}(\.{2,}|\u2026+|\*{2,}|\u2022{2,}|[xX]{3,})[ )\]]{0,2}")
 
 # Words that follow "Bearer" in prose and in WWW-Authenticate.
 _NOT_A_BEARER = re.compile(
@@ -181,6 +192,60 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     """Return *text* with *secrets* masked: verbatim, URL-quoted and escaped."""
     known = tuple(filter(None, secrets))
     return _pattern(known).sub(MASK, text) if known else text
+
+
+def mask_parts(text: str, secrets: Iterable[str]) -> str:
+    """Return *text* with *secrets* masked, also where it shows only a part of one.
+
+    Servers repeat a key as ``zK9q...e-88`` or as ``****e-88``, or cut it off.
+    """
+    known = tuple(filter(None, secrets))
+    text = mask(text, known)
+    # Without those that have spaces ("Bearer KEY"): their words are secrets, too.
+    found = [form for secret in known for form in _forms(secret) if " " not in form]
+    forms = {form: None for form in found if len(form) > _LONG_PART}
+    for form in forms:
+        if form[:_LONG_PART] in text:
+            text = _without_beginnings(text, form)
+        if form[-_LONG_PART:] in text:
+            text = _without_beginnings(text[::-1], form[::-1])[::-1]
+    return _without_shortened(text, forms) if forms else text
+
+
+def _without_beginnings(text: str, secret: str) -> str:
+    """Mask parts of *text* with which *secret* begins, if they look like a key."""
+    kept: list[str] = []
+    done, start = 0, text.find(secret[:_LONG_PART])
+    while start >= 0:
+        pairs = zip(secret, text[start : start + len(secret)], strict=False)
+        size = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if _looks_random(secret[:size]):
+            kept += (text[done:start], MASK)
+            done = start + size
+        start = text.find(secret[:_LONG_PART], max(done, start + 1))
+    return "".join([*kept, text[done:]])
+
+
+def _without_shortened(text: str, secrets: Iterable[str]) -> str:
+    """Mask the beginning and the end of a secret around dots or asterisks."""
+    secrets, sizes = tuple(secrets), range(_MAX_SHOWN, 0, -1)
+    beginnings = {secret[:size] for secret in secrets for size in sizes}
+    ends = {secret[-size:] for secret in secrets for size in sizes}
+    kept: list[str] = []
+    done = 0
+    for dots in _DOTS.finditer(text):
+        start, end = dots.span()
+        before = text[max(done, start - _MAX_SHOWN) : start]
+        after = text[end : end + _MAX_SHOWN]
+        head = next((size for size in sizes if before[-size:] in beginnings), 0)
+        tail = next((size for size in sizes if after[:size] in ends), 0)
+        head, tail = min(head, len(before)), min(tail, len(after))
+        if head + tail >= _SHORTEST_SHOWN:
+            # A space or bracket that is not between two parts stays.
+            start, end = dots.start(0 if head else 1), dots.end(0 if tail else 1)
+            kept += (text[done : start - head], MASK)
+            done = end + tail
+    return "".join([*kept, text[done:]])
 
 
 def without_half(text: str, secrets: Iterable[str]) -> str:

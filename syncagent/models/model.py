@@ -14,12 +14,18 @@ from requests.auth import AuthBase
 
 from ..cancel import CancelToken
 from ..events import MessageFinished
-from ..exceptions import AuthenticationFailed, ConfigurationError, ProviderError
+from ..exceptions import (
+    AuthenticationFailed,
+    ConfigurationError,
+    ProviderError,
+    TransportError,
+)
 from ..messages import Message
 from ..options import Options, ToolSpec
 from ..providers.dialect import Dialect
 from ..providers.draft import Draft
 from ..transport import Transport
+from ..transport.redactor import Redactor
 from ..transport.retries import Retries
 from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
@@ -165,6 +171,7 @@ class Model(ABC):
             "headers": dict(self.extra_headers),
             "timeouts": timeouts,
             "on_phase": on_phase,
+            "redactor": Redactor(""),
         }
         response = ModelResponse(len(payload), (options or self.options).prefill)
         return response.follow(self._attempts(response, request))
@@ -217,25 +224,45 @@ class Model(ABC):
                     for event in events:
                         has_begun = True
                         yield event
-            except ProviderError as error:
-                # An error with a URL was the transport's to retry.
-                is_ours = error.url == "" and not has_begun
-                delay = self._retries.delay(failures, error) if is_ours else None
-                if delay is None:
-                    explained = self.dialect.explain(error)
-                    if isinstance(explained, AuthenticationFailed):
-                        places = ("api_key=", *self.endpoint.key_variables)
-                        explained.args = (
-                            f"{explained}; check the key in {' or '.join(places)}",
-                        )
-                    raise explained from error.__cause__
+            except (ProviderError, TransportError) as error:
+                failure = error
             else:
                 return
+            # Outside of the "except": the next error does not refer to this one, which
+            # quotes the provider as it is.
+            # An error with a URL was the transport's to retry.
+            is_ours = failure.url == "" and not has_begun
+            is_ours = is_ours and isinstance(failure, ProviderError)
+            delay = self._retries.delay(failures, failure) if is_ours else None
+            if delay is None:
+                cause = failure.__cause__
+                raise self._explained(failure, request["redactor"]) from cause
             request["token"].sleep(delay)
+
+    def _explained(
+        self, error: ProviderError | TransportError, redactor: Redactor
+    ) -> ProviderError | TransportError:
+        """Return *error* as it is shown: with its meaning, and without secrets."""
+        if isinstance(error, ProviderError):
+            # The transport has cleaned what came with an error status.
+            is_clean = error.url != "" and error.status != 200
+            error = self.dialect.explain(error)
+            if not is_clean:
+                error.args = (redactor.printable(str(error)),)
+                error.body = redactor.printable(error.body)
+                error.__context__ = None  # a decoder's, which quotes the provider, too
+            if isinstance(error, AuthenticationFailed):
+                places = ("api_key=", *self.endpoint.key_variables)
+                error.args = (f"{error}; check the key in {' or '.join(places)}",)
+        error.provider = self.endpoint.name
+        if error.url == "":
+            error.args = (f"{error.provider}: {error}",)
+        return error
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         url, dialect = self._url(), self.dialect
         response.draft = Draft(dialect.name)
+        request["redactor"] = Redactor(url)
         if not self.stream:
             yield from dialect.decode_body(self._transport.post(url, **request).body)
             return

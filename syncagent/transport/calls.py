@@ -48,6 +48,7 @@ class RetriedRequest:
     :param prepare: makes the request anew for each attempt, with fresh credentials.
     :param token: the caller's.
     :param on_phase: called with the name of each phase as it begins.
+    :param redactor: masks the credentials of the newest attempt.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class RetriedRequest:
         resolver: Resolver | None,
         max_bytes: int,
         on_phase: Callable[[str], object] | None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.prepare: Final = prepare
         self.adapter: Final = adapter
@@ -69,7 +71,7 @@ class RetriedRequest:
         self.resolver: Final = resolver
         self.max_bytes: Final = max_bytes
         self.on_phase: Final = on_phase
-        self.redactor: Final = Redactor(url)
+        self.redactor: Final = redactor or Redactor(url)
         #: The newest response, for callers who want to see its headers.
         self.response: StreamedResponse | None = None
         # Three tokens, each a child of the one before: the caller's; ours, for stop();
