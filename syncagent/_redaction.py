@@ -43,10 +43,12 @@ _MAX_SHOWN = 20
 
 # Names whose value is secret; only the end of a name counts ("OPENAI_API_KEY").
 _NAMES = (
-    r"authorization|api[-_]?key|token|passw(?:or)?d|passphrase"
-    r"|secret(?:[-_]?access)?(?:[-_]?key)?"
+    r"authorization|(?:api|access|account|private)[-_]?key|token|passw(?:or)?d"
+    r"|passphrase|secret(?:[-_]?access)?(?:[-_]?key)?"
+    # The shell's variable PWD is a directory.
+    r"""|pwd(?!["']?[ \t]{0,8}[:=][ \t]{0,8}["']?(?:[/~]|[a-z]:\\))"""
 )
-_SECRET_NAME = re.compile(rf"(?:{_NAMES})\Z", re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"(?:{_NAMES}|cookie)\Z", re.IGNORECASE)
 
 # name: value, name=value, 'name': 'value', "name": "value", \"name\": \"value\".
 # A closing quote stays; a bare value ends at a space, or at punctuation before one.
@@ -67,7 +69,37 @@ _NAMED = re.compile(
 
 # Header pairs as http.client and WSGI print them: ('x-api-key', 'value').
 _PAIRED = re.compile(
-    r"""((?:authorization|api-key)["'],[ ]?b?["'])[^"'\n]+""", re.IGNORECASE
+    r"""
+    ( (?: authorization | api-key | cookie(?=["'],[ ]?b?["'][^\s"'=;,]{1,256}=) )
+      ["'],[ ]?b?["'] )
+    [^"'\n]+
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# Cookie: name=value; name=value. In prose no name with "=" follows.
+_COOKIE = re.compile(
+    r"""
+    (cookie \\{0,4}["']? [ \t]{0,8} [:=] [ \t]{0,8})
+    (?: (b?") [^\s=;,"'\\]{1,256} = [^"\n]*
+      | (b?') [^\s=;,"'\\]{1,256} = [^'\n]*
+      | (\\{1,4}["']) [^\s=;,"'\\]{1,256} = [^"'\\\n]*
+      | [^\s=;,"']{1,256} = [^\s;\\]*
+        (?: ;[ ]? [^\s=;,"']{1,256} = [^\s;\\]* )*
+    )
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+# A private key with its line breaks, or with escapes for them; its end may be missing.
+_PEM = re.compile(
+    r"""
+    -----BEGIN[ ](?:[A-Z0-9]{1,20}[ ]){0,4}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----
+    (?: (?:\s|\\[nr]){1,4} [A-Za-z-]{1,20}:[ ][^\n\\]{0,200} ){0,4}
+    [A-Za-z0-9+/=\s\\]*
+    (?: -----END[ ][A-Z0-9 ]{0,60}----- )?
+    """,
+    re.VERBOSE,
 )
 
 _IN_QUERY = re.compile(r"""([?&](?:key|sig|signature)=)[^&\s"'#<>]+""", re.IGNORECASE)
@@ -81,7 +113,7 @@ _SCHEME = re.compile(
 # A key starts where a word starts, or after an escape such as \n or %20.
 _KEY = re.compile(
     r"""
-    (?=[Aghsx]) (?: (?<![A-Za-z0-9]) | (?<=\\[nrt]) | (?<=%[0-9A-Fa-f]{2}) )
+    (?=[ASdeghlnprstwxy]) (?: (?<![A-Za-z0-9]) | (?<=\\[nrt]) | (?<=%[0-9A-Fa-f]{2}) )
     (?: sk-(?:ant|proj|or|svcacct|admin)-[A-Za-z0-9_-]{4,}
       | AIza[A-Za-z0-9_-]{12,}
       | gsk_[A-Za-z0-9]{8,}
@@ -89,6 +121,11 @@ _KEY = re.compile(
       | github_pat_[A-Za-z0-9_]{8,}
       | hf_[A-Za-z0-9]{16,}
       | A[KS]IA[0-9A-Z]{12,}
+      | (?:[sr]k_(?:live|test)|whsec|shpat|dckr_pat|lin_api|dop_v1|r8|npm)_
+        [A-Za-z0-9_-]{16,}
+      | (?:gl[a-z]{2,5}|xox[a-z]|xapp|pplx|nvapi|tvly)-[A-Za-z0-9_-]{16,}
+      | (?:SG\.|ya29\.|hvs\.|pypi-AgE)[A-Za-z0-9_-]{16,}(?:\.[A-Za-z0-9_-]*)?
+      | (eyJ[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*){0,4})
       | (sk-[A-Za-z0-9_-]{8,} | xai-[A-Za-z0-9-]{8,})
     )
     """,
@@ -128,7 +165,9 @@ def _is_basic(value: str) -> bool:
 
 
 def _mask_key(match: re.Match[str]) -> str:
-    doubtful = match[1]
+    web_token, doubtful = match.groups()
+    if web_token is not None:  # three parts, or five, of which some may be empty
+        return MASK if web_token.count(".") >= 2 else match[0]
     return MASK if doubtful is None or _looks_random(doubtful) else match[0]
 
 
@@ -139,18 +178,23 @@ def _looks_random(value: str) -> bool:
 _KEY_HINTS = (
     *("sk-", "aiza", "gsk_", "xai-", "akia", "asia", "hf_"),
     *("github_pat_", "gho_", "ghp_", "ghr_", "ghs_", "ghu_"),
+    *("k_live_", "k_test_", "whsec_", "shpat_", "dckr_pat_", "lin_api_", "dop_v1_"),
+    *("xox", "xapp-", "pplx-", "nvapi-", "tvly-", "pypi-", "npm_", "r8_", "eyj"),
+    *("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "sg.", "ya29.", "hvs."),
 )
 
 # A pattern is tried only if one of its hints is in the text (in lower case): most lines
 # have none, and searching for a word is cheap.
 _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Any], ...] = (
     (("://",), _IN_URL, rf"\1:{MASK}@"),
+    (("-----begin",), _PEM, MASK),
+    (("cookie",), _COOKIE, rf"\1\2\3\4{MASK}"),
     (
-        ("authorization", "key", "token", "passw", "passphrase", "secret"),
+        ("authorization", "key", "token", "passw", "passphrase", "secret", "pwd"),
         _NAMED,
         rf"\1\2\3\4{MASK}",
     ),
-    (("authorization", "api-key"), _PAIRED, rf"\1{MASK}"),
+    (("authorization", "api-key", "cookie"), _PAIRED, rf"\1{MASK}"),
     (("key=", "sig=", "signature="), _IN_QUERY, rf"\1{MASK}"),
     (("bearer", "basic"), _SCHEME, _mask_scheme),
     (_KEY_HINTS, _KEY, _mask_key),
