@@ -104,6 +104,12 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return Approval(self.allow, self.arguments, self.reason, self.remember)
         return answers[0]
 
+    def __repr__(self) -> str:
+        return "<AnswerBody>"  # error trackers show local variables
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return []
+
 
 class AnswersRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of ``POST /runs/<id>/answers``: answers by interrupt id."""
