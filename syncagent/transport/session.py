@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from copy import copy
 from typing import Any
 
 import requests
 from requests.adapters import BaseAdapter
+from requests.auth import HTTPBasicAuth
+from requests.utils import get_auth_from_url
 
 from ..cancel import CancelToken
 from ..exceptions import Cancelled
@@ -21,6 +24,10 @@ class CancellableSession(requests.Session):
     A call in progress then ends at once, and no other starts: each raises
     :exc:`~syncagent.exceptions.Cancelled`. A streamed body raises it while it is read.
     Connections come from the shared pool of the process.
+
+    Credentials are the caller's: ``auth=`` of a call or of the session, or those in the
+    URL. A ``.netrc`` file is never read, because tools call addresses that a model has
+    chosen. Proxies and CA bundles of the environment count as in :mod:`requests`.
 
     :param token: ends the calls.
     """
@@ -42,6 +49,23 @@ class CancellableSession(requests.Session):
         """
         super().mount(prefix, _Cancelling(cancellable(adapter, prefix), self.token))
 
+    def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
+        """Prepare *request*, with credentials of the caller only."""
+        if not request.auth and not self.auth:
+            # With any auth object requests does not look for a .netrc file.
+            request = copy(request)
+            request.auth = _use_credentials_in_url
+        return super().prepare_request(request)
+
+    def rebuild_auth(
+        self, prepared_request: requests.PreparedRequest, response: requests.Response
+    ) -> None:
+        """Remove credentials from a redirected request if its host is another one."""
+        # Without the rest of the original, which looks for a .netrc file.
+        before, after = str(response.request.url), str(prepared_request.url)
+        if self.should_strip_auth(before, after):
+            prepared_request.headers.pop("Authorization", None)
+
     def send(
         self, request: requests.PreparedRequest, **kwargs: Any
     ) -> requests.Response:
@@ -57,6 +81,13 @@ class CancellableSession(requests.Session):
             response.close()
             raise
         return response
+
+
+def _use_credentials_in_url(
+    request: requests.PreparedRequest,
+) -> requests.PreparedRequest:
+    name, password = get_auth_from_url(request.url or "")
+    return HTTPBasicAuth(name, password)(request) if name or password else request
 
 
 class _Cancelling(BaseAdapter):
