@@ -220,9 +220,12 @@ class Run:
     def accept(self, finished: MessageFinished) -> None:
         """Take a complete message: charge it, and commit it to the transcript."""
         message = finished.message
-        key = f"{self.id}:{self.meter.turns}"  # some models repeat the ids of calls
+        # Numbers and not the ids of the calls: some models repeat those, and they may
+        # hold what no header of a request can.
+        key = f"{self.id}:{self.meter.turns}"
         calls = [
-            Invocation(call, f"{key}:{call.call_id}") for call in message.tool_calls
+            Invocation(call, f"{key}:{number}")
+            for number, call in enumerate(message.tool_calls, 1)
         ]
         self._uncommitted = _Uncommitted(
             message, calls, finished.usage, len(self.transcript)
