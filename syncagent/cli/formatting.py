@@ -18,6 +18,7 @@ __all__ = [
     "call_text",
     "end_text",
     "error_text",
+    "outcome_text",
     "seconds_text",
     "short_call_text",
     "usage_text",
@@ -92,6 +93,13 @@ def error_text(error: BaseException) -> str:
     message = str(error).strip() or type(error).__name__
     is_expected = isinstance(error, (SyncAgentError, OSError))
     return message if is_expected else f"{type(error).__name__}: {message}"
+
+
+def outcome_text(outcome: str) -> str:
+    """Return the outcome of a tool call in words."""
+    if outcome == "abandoned":
+        return "left running (abandoned)"
+    return outcome.replace("_", " ")
 
 
 def end_text(result: RunResult) -> str:

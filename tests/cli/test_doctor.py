@@ -9,15 +9,23 @@ from shell import read_until
 from support.commands import KEY, start
 
 from syncagent import CancelToken
+from syncagent.cli.choices import has_local_model
 from syncagent.cli.doctor.environment import check_models, mask
 from syncagent.cli.doctor.live_checks import check_model
 from syncagent.cli.formatting import address_text
 from syncagent.cli.main import main
 from syncagent.models.endpoints import ENDPOINTS
-from syncagent.models.local import INSTALL
+from syncagent.models.local import INSTALL, local_server
 from syncagent.testing import FakeServer, Stall, Status, say
 
 SECRETS = ("pass word", "s3cret", "short")
+
+
+@pytest.fixture(scope="module")
+def local_model():
+    """The local model's server, if there is one, is there before a test begins."""
+    if has_local_model():
+        local_server()
 
 
 @pytest.fixture
@@ -33,7 +41,7 @@ def alone(monkeypatch):
 
 
 @pytest.mark.slow
-def test_all_is_well(alone, capsys):
+def test_all_is_well(alone, capsys, local_model):
     """Packages, processes and a model are tried for real; code 0, and all is told."""
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
