@@ -236,7 +236,8 @@ class Model(ABC):
             delay = self._retries.delay(failures, failure) if is_ours else None
             if delay is None:
                 cause = failure.__cause__
-                raise self._explained(failure, request["redactor"]) from cause
+                failure = self._explained(failure, request["redactor"])
+                raise failure from cause
             request["token"].sleep(delay)
 
     def _explained(
@@ -254,6 +255,7 @@ class Model(ABC):
             if isinstance(error, AuthenticationFailed):
                 places = ("api_key=", *self.endpoint.key_variables)
                 error.args = (f"{error}; check the key in {' or '.join(places)}",)
+        error.__traceback__ = None  # frames of decoders hold the provider's text
         error.provider = self.endpoint.name
         if error.url == "":
             error.args = (f"{error.provider}: {error}",)

@@ -121,6 +121,14 @@ def shown(error):
     return parts
 
 
+def locals_of(error):
+    """Return what an error tracker shows of our frames."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ours = [f for f in frames if f.f_globals["__name__"].startswith("syncagent")]
+    assert ours
+    return [repr(value) for frame in ours for value in frame.f_locals.values()]
+
+
 def parts_of(key):
     """Return the key, and parts of it that tell too much."""
     return key, key[:12], key[-12:], f"{key[:5]}...", f"...{key[-4:]}"
@@ -141,7 +149,7 @@ def test_no_error_inside_of_a_response_shows_the_key(kind, stream, key):
                 list(kind("fake", retries=0, **settings).ask("hi"))
             errors.append((body, caught.value))
     for body, error in errors:
-        for text in shown(error):
+        for text in shown(error) + locals_of(error):
             for part in parts_of(key):
                 assert part not in text, (body, part)
         for text in (str(error), getattr(error, "body", "")):
