@@ -13,6 +13,7 @@ from requests import PreparedRequest
 from requests.auth import AuthBase
 
 from ..cancel import CancelToken
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import MessageFinished
 from ..exceptions import (
     AuthenticationFailed,
@@ -225,19 +226,24 @@ class Model(ABC):
                         has_begun = True
                         yield event
             except (ProviderError, TransportError) as error:
+                if raised_by_signal_handler(error):
+                    raise
                 failure = error
             else:
                 return
             # Outside of the "except": the next error does not refer to this one, which
             # quotes the provider as it is.
-            # An error with a URL was the transport's to retry.
-            is_ours = failure.url == "" and not has_begun
-            is_ours = is_ours and isinstance(failure, ProviderError)
-            delay = self._retries.delay(failures, failure) if is_ours else None
-            if delay is None:
-                cause = failure.__cause__
-                failure = self._explained(failure, request["redactor"])
-                raise failure from cause
+            try:
+                # An error with a URL was the transport's to retry.
+                is_ours = failure.url == "" and not has_begun
+                is_ours = is_ours and isinstance(failure, ProviderError)
+                delay = self._retries.delay(failures, failure) if is_ours else None
+                if delay is None:
+                    cause = failure.__cause__
+                    failure = self._explained(failure, request["redactor"])
+                    raise failure from cause
+            finally:
+                del failure  # its traceback refers to this frame
             request["token"].sleep(delay)
 
     def _explained(

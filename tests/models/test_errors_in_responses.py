@@ -1,8 +1,10 @@
 """What errors of a provider show, carry and cost, wherever in a response they come."""
 
+import gc
 import json
 import pickle
 import traceback
+import weakref
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -231,6 +233,26 @@ def test_errors_name_their_provider(kind, act, expected):
     assert error.provider == pickle.loads(pickle.dumps(error)).provider == name
     assert error.url or str(error).startswith(f"{name}: ")
     assert vars(pickle.loads(pickle.dumps(error))) == vars(error)
+
+
+@pytest.mark.parametrize(("act", "expected"), FAILURES)
+def test_an_error_is_in_no_reference_cycle(kind, act, expected):
+    """S6: what the caller's frame holds is freed with it, not by the collector."""
+
+    def fail():
+        try:
+            list(model.ask("hi"))
+        except expected as error:
+            return weakref.ref(error)
+        raise AssertionError("no error")
+
+    with FakeServer([say("x", acts=[act])] * 2) as server:
+        model = kind("fake", base_url=server.base_url, api_key="k", retries=0)
+        gc.disable()
+        try:
+            assert fail()() is None
+        finally:
+            gc.enable()
 
 
 def test_an_error_before_any_response_names_its_provider(kind):
