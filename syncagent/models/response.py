@@ -132,7 +132,13 @@ class ModelResponse(Closeable, Iterator[Event]):
                         if self._prefill:
                             yield TextDelta(self._prefill)
         except (Cancelled, SyncAgentError) as error:
-            self._is_refused = not self._has_begun and _costs_nothing(error)
+            if isinstance(error, TransportError):
+                is_refused = error.phase in NOT_SENT
+            else:  # a response that makes no sense has been generated all the same
+                kinds = (ConfigurationError, ProviderError)
+                is_nonsense = isinstance(error, ProtocolError)
+                is_refused = isinstance(error, kinds) and not is_nonsense
+            self._is_refused = is_refused and not self._has_begun
             error.usage = self.usage
             raise
 
@@ -147,13 +153,3 @@ class ModelResponse(Closeable, Iterator[Event]):
         else:
             content = (Text(self._prefill), *message.content)
         return msgspec.structs.replace(message, content=content)
-
-
-def _costs_nothing(error: BaseException) -> bool:
-    """Return whether *error*, before any response, means that no tokens were used."""
-    if isinstance(error, TransportError):
-        return error.phase in NOT_SENT
-    # A response that makes no sense has been generated all the same.
-    return isinstance(error, (ConfigurationError, ProviderError)) and not isinstance(
-        error, ProtocolError
-    )

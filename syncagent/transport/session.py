@@ -52,10 +52,16 @@ class CancellableSession(requests.Session):
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
         """Prepare *request*, with credentials of the caller only."""
+
+        def from_url(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
+            name, password = get_auth_from_url(prepared.url or "")
+            basic = HTTPBasicAuth(name, password)
+            return basic(prepared) if name or password else prepared
+
         if not request.auth and not self.auth:
             # With any auth object requests does not look for a .netrc file.
             request = copy(request)
-            request.auth = _use_credentials_in_url
+            request.auth = from_url
         return super().prepare_request(request)
 
     def rebuild_auth(
@@ -82,13 +88,6 @@ class CancellableSession(requests.Session):
             response.close()
             raise
         return response
-
-
-def _use_credentials_in_url(
-    request: requests.PreparedRequest,
-) -> requests.PreparedRequest:
-    name, password = get_auth_from_url(request.url or "")
-    return HTTPBasicAuth(name, password)(request) if name or password else request
 
 
 class _Cancelling(BaseAdapter):
