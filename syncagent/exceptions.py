@@ -194,6 +194,8 @@ class TransportError(SyncAgentError, OSError):
     :param phase: the phase of the call.
     :param url: the address, without query and credentials.
     :param retryable: true if the same request may succeed later.
+    :param provider: the provider of the model, such as ``openai``; empty without a
+        model.
     """
 
     def __init__(
@@ -203,11 +205,13 @@ class TransportError(SyncAgentError, OSError):
         phase: str = "",
         url: str = "",
         retryable: bool = False,
+        provider: str = "",
     ) -> None:
         super().__init__(message)
         self.phase = phase
         self.url = url
         self.retryable = retryable
+        self.provider = provider
 
 
 class ConnectionFailed(TransportError, ConnectionError):
@@ -262,8 +266,9 @@ class RedirectRefused(TransportError):
         location: str = "",
         phase: str = "",
         url: str = "",
+        provider: str = "",
     ) -> None:
-        super().__init__(message, phase=phase, url=url)
+        super().__init__(message, phase=phase, url=url, provider=provider)
         self.location = location
 
 
@@ -281,6 +286,8 @@ class ProviderError(SyncAgentError):
     :param retry_after: seconds that the server asks to wait.
     :param body: the beginning of the server's text, without keys.
     :param retryable: true if the same request may succeed later.
+    :param provider: the provider of the model, such as ``openai``; empty without a
+        model.
     """
 
     def __init__(
@@ -293,6 +300,7 @@ class ProviderError(SyncAgentError):
         retry_after: float | None = None,
         body: str = "",
         retryable: bool = False,
+        provider: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -301,6 +309,7 @@ class ProviderError(SyncAgentError):
         self.retry_after = retry_after
         self.body = body
         self.retryable = retryable
+        self.provider = provider
 
 
 class AuthenticationFailed(ProviderError):

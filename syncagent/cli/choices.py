@@ -16,11 +16,13 @@ from ..exceptions import ConfigurationError
 from ..models.local import INSTALL
 from ..models.model import Model
 from ..models.names import find_model
+from ..tools.settings import ToolDefaults
 from ..tools.tool import AnyTool, Tool
 from .demo.model import DemoModel, demo_model
 from .demo.tools import demo_tools
 
 __all__ = [
+    "TOOL_DEFAULTS",
     "VARIABLE",
     "add_choices",
     "choose_model",
@@ -28,6 +30,10 @@ __all__ = [
     "has_local_model",
     "seconds",
 ]
+
+#: At a terminal the prompt is back at the first Ctrl+C, whatever a plain function does:
+#: it is left running. Tools that say ``on_cancel="wait"`` are still waited for.
+TOOL_DEFAULTS: Final = ToolDefaults(on_cancel="abandon", grace=0.5)
 
 #: The environment variable that names the model if the command line does not.
 VARIABLE: Final = "SYNCAGENT_MODEL"

@@ -16,7 +16,7 @@ from ..events import (
     encode_event,
 )
 from ..messages import Text
-from .formatting import short_call_text
+from .formatting import outcome_text, short_call_text
 from .notes import Notes
 from .plain_text import on_one_line
 from .streams import OutputStream
@@ -89,7 +89,7 @@ class TextDisplay:
             if event.outcome != "done":
                 texts = (b.text for b in event.result.content if isinstance(b, Text))
                 reason = f": {on_one_line(' '.join(texts), 200)}"
-            outcome = event.outcome.replace("_", " ")
+            outcome = outcome_text(event.outcome)
             show(f"tool {event.name} {outcome}{took}{reason}")
         elif isinstance(event, InterruptRaised):
             self._is_same_turn = False

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
 
 from ..exceptions import SyncAgentError
 from ..result import RunResult
+from ..transport.redactor import public_url
 from ..usage import Usage
 from .plain_text import on_one_line
 
 __all__ = [
+    "address_text",
     "call_text",
     "end_text",
     "error_text",
+    "outcome_text",
     "seconds_text",
     "short_call_text",
     "usage_text",
 ]
 
+#: The beginning of an address that is neither a host nor a host and a port.
+_NO_HOST: Final = re.compile(r"[^/?#@\[]*:(?!\d*(?:[/?#]|\Z))")
 _ARGUMENT_LIMIT: Final = 40
 _CALL_LIMIT: Final = 100
+
+
+def address_text(url: str) -> str:
+    """Return *url* without its query, and with asterisks for users and passwords.
+
+    A gateway's address may contain another one, with credentials of its own.
+    """
+    scheme, separator, rest = url.partition("://")
+    parts = []
+    for part in rest.split("://") if separator else [url]:
+        shown = public_url(part)
+        is_hidden = not part.startswith(shown) or _NO_HOST.match(shown)
+        shown = "" if _NO_HOST.match(shown) else shown
+        parts.append(f"***@{shown}" if is_hidden else shown)
+    return on_one_line(f"{scheme}://" * bool(separator) + "://".join(parts))
 
 
 def call_text(name: str, arguments: dict[str, Any]) -> str:
@@ -72,6 +93,13 @@ def error_text(error: BaseException) -> str:
     message = str(error).strip() or type(error).__name__
     is_expected = isinstance(error, (SyncAgentError, OSError))
     return message if is_expected else f"{type(error).__name__}: {message}"
+
+
+def outcome_text(outcome: str) -> str:
+    """Return the outcome of a tool call in words."""
+    if outcome == "abandoned":
+        return "left running (abandoned)"
+    return outcome.replace("_", " ")
 
 
 def end_text(result: RunResult) -> str:

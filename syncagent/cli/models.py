@@ -7,6 +7,7 @@ from typing import Final
 
 from ..cancel import CancelToken
 from ..models.endpoints import ENDPOINTS
+from .formatting import address_text
 
 SUMMARY: Final = "list the providers of models, and whether a key is set"
 
@@ -25,7 +26,8 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             key = f"missing, set {variables}"
         else:
             key = "not needed"
-        rows.append((f"{endpoint.name}:{endpoint.example}", key, endpoint.find_url()))
+        address = address_text(endpoint.find_url())
+        rows.append((f"{endpoint.name}:{endpoint.example}", key, address))
     rows.append(("local", "not needed", "this machine; syncagent doctor says how"))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for model, key, address in rows:

@@ -17,7 +17,7 @@ from ..cancel import CancelToken
 from ..events import RunFinished
 from ..policies import Limits
 from ..result import RunResult
-from .choices import add_choices, choose_model, choose_tools, seconds
+from .choices import TOOL_DEFAULTS, add_choices, choose_model, choose_tools, seconds
 from .display import EventDisplay, JsonDisplay, TextDisplay
 from .exit_codes import EXIT_FAILED, exit_code_of
 from .formatting import end_text
@@ -106,6 +106,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         agent = Agent(
             model,
             tools=choose_tools(options.tools, model=model),
+            tool_defaults=TOOL_DEFAULTS,
             system=options.system and _decode(options.system),
             limits=Limits(turns=options.max_turns),
             hooks=[display],

@@ -45,7 +45,13 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
                 raise ConfigurationError(
                     f"-o {path} would overwrite the recording; choose another name"
                 )
-            path.write_text(page, encoding="utf-8")
+            # For its owner only, as the recording: it holds the same.
+            with open(
+                *(path, "w"),
+                encoding="utf-8",
+                opener=lambda name, flags: os.open(name, flags, 0o600),
+            ) as file:
+                file.write(page)
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConfigurationError(f"cannot write {path}: {reason}") from None

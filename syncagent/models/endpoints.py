@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -19,6 +20,11 @@ __all__ = [
     "find_endpoint",
 ]
 
+#: The end of an address that was copied with the path of a request.
+_OPERATIONS: Final = ("/chat/completions", "/responses", "/messages", "/models")
+#: ``/v1``, ``/v1beta``, ``/v1beta1``.
+_VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?\Z")
+
 
 class Endpoint(msgspec.Struct, frozen=True):
     """One provider; its name is the part of a model string before the colon."""
@@ -29,8 +35,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     base_url: str
     #: Environment variables with its key; the first that is set counts.
     key_variables: tuple[str, ...] = ()
-    #: The environment variable for another address.
-    url_variable: str = ""
+    #: Environment variables for another address; the first that is set counts.
+    url_variables: tuple[str, ...] = ()
     needs_key: bool = True
     #: The name of a model, for error messages.
     example: str = ""
@@ -38,19 +44,33 @@ class Endpoint(msgspec.Struct, frozen=True):
     field_names: Mapping[str, str | None] = {}
     #: True if ids of calls must be nine letters and digits.
     has_short_ids: bool = False
+    #: The path of an address that has none. Empty for OpenAI, whose own clients take
+    #: the address as it is.
+    default_path: str = ""
+    #: The version that follows every address, unless it ends in one. The clients of
+    #: these providers add it to addresses with a path, too.
+    version: str = ""
 
     def find_key(self) -> str | None:
         """Return the key from the environment, or None."""
         found = (os.environ.get(name, "").strip() for name in self.key_variables)
         return next((key for key in found if key), None)
 
-    def find_url(self) -> str:
-        """Return the address; one in the environment takes precedence."""
-        named = os.environ.get(self.url_variable, "") if self.url_variable else ""
-        url = (named or self.base_url).rstrip("/")
-        # Vendors disagree on whether the version is part of the address.
+    def find_url(self, given: str | None = None) -> str:
+        """Return the address, without the part that names the operation.
+
+        :param given: the caller's address; it takes precedence over the environment.
+        """
+        found = (os.environ.get(name, "") for name in self.url_variables)
+        addresses = (url.strip() for url in (given or "", *found, self.base_url))
+        url = next((url for url in addresses if url), "").rstrip("/")
+        for operation in _OPERATIONS:
+            url = url.removesuffix(operation)
         has_path = "/" in url.partition("://")[2]
-        return url if has_path else url + urlsplit(self.base_url).path
+        if self.version:
+            is_complete = has_path and _VERSION.search(url) is not None
+            return url if is_complete else url + self.version
+        return url if has_path else url + self.default_path
 
     def missing_key(self) -> ConfigurationError:
         """Return the error for a missing key."""
@@ -79,11 +99,12 @@ def _chat(
         "openai-chat",
         base_url,
         (f"{upper}_API_KEY",),
-        f"{upper}_BASE_URL",
+        (f"{upper}_BASE_URL",),
         needs_key,
         example,
         {**COMPATIBLE, **(field_names or {})},
         has_short_ids,
+        default_path=urlsplit(base_url).path,
     )
 
 
@@ -93,7 +114,7 @@ _ALL = (
         "openai-responses",
         "https://api.openai.com/v1",
         ("OPENAI_API_KEY",),
-        "OPENAI_BASE_URL",
+        ("OPENAI_BASE_URL",),
         example="gpt-5-mini",
     ),
     Endpoint(
@@ -101,7 +122,7 @@ _ALL = (
         "openai-chat",
         "https://api.openai.com/v1",
         ("OPENAI_API_KEY",),
-        "OPENAI_BASE_URL",
+        ("OPENAI_BASE_URL",),
         example="gpt-4.1-mini",
     ),
     Endpoint(
@@ -109,16 +130,18 @@ _ALL = (
         "anthropic",
         "https://api.anthropic.com/v1",
         ("ANTHROPIC_API_KEY",),
-        "ANTHROPIC_BASE_URL",
+        ("ANTHROPIC_BASE_URL",),
         example="claude-sonnet-4-5",
+        version="/v1",
     ),
     Endpoint(
         "gemini",
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        "GEMINI_BASE_URL",
+        ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
         example="gemini-2.5-flash",
+        version="/v1beta",
     ),
     _chat("openrouter", "https://openrouter.ai/api/v1", example="openai/gpt-5-mini"),
     _chat(

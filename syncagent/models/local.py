@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import subprocess
 import sys
 import threading
@@ -13,14 +14,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Final
 
+import msgspec
+
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
 from .dialects import OpenAIChat
 from .endpoints import COMPATIBLE, Endpoint
+from .model import Credentials
 from .response import Events, ModelResponse
 
-__all__ = ["CONTEXT_TOKENS", "INSTALL", "Local", "LocalServer", "local_server"]
+__all__ = [
+    "CONTEXT_TOKENS",
+    "INSTALL",
+    "Local",
+    "LocalAddress",
+    "LocalServer",
+    "local_server",
+]
 
 #: How to install it. "syncagent[local]" works, too, but installs packages that need a
 #: compiler, and that are not used here.
@@ -33,6 +44,13 @@ _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 #: Each idle connection keeps a thread of the server, and must not keep others out.
 _HTTP_THREADS: Final = 32
+#: Environment variables that the server may need. It gets no others: keys, for one.
+_VARIABLES: Final = frozenset(
+    {
+        *("PATH", "HOME", "LANG", "TMPDIR", "TMP", "TEMP", "SYSTEMROOT", "PYTHONHOME"),
+        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    }
+)
 _NAME: Final = "SmolLM2-135M-Instruct"
 _WAITS: Final = frozenset({"timeout", "retries"})
 _ENDPOINT: Final = Endpoint(
@@ -65,8 +83,22 @@ class Local(OpenAIChat):
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         # Each time: a forked child has another server, and a dead one is replaced.
-        self.base_url = local_server(request["token"])
+        address = local_server(request["token"])
+        self.base_url = address.base_url
+        request["auth"] = Credentials(address.key)
         yield from super()._events(response, request)
+
+
+class LocalAddress(msgspec.Struct, frozen=True):
+    """The address of a server, and the key that it asks for."""
+
+    #: ``http://127.0.0.1:PORT/v1``.
+    base_url: str
+    #: A random one: other users of this machine can reach the address, too.
+    key: str
+
+    def __repr__(self) -> str:
+        return f"<LocalAddress {self.base_url}>"
 
 
 class LocalServer:
@@ -82,7 +114,7 @@ class LocalServer:
         weights = _find_weights()
         #: Cancelled once the server has started, or has ended instead.
         self._settled = CancelToken()
-        self._address = ""
+        self._address: LocalAddress | None = None
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, weights],
             bufsize=0,
@@ -90,9 +122,9 @@ class LocalServer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=os.path.dirname(weights),
-            # It can import what this process can.
             env={
-                **os.environ,
+                **{name: os.environ[name] for name in _VARIABLES & os.environ.keys()},
+                # It can import what this process can.
                 "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
             },
             start_new_session=True,  # a Ctrl+C at the terminal is for this process
@@ -102,11 +134,13 @@ class LocalServer:
         ).start()
 
     def _listen(self) -> None:
-        """Read the address, which the server prints when it is ready."""
+        """Read address and key, which the server prints when it is ready."""
         pipe = _pipe(self._process.stdout)
         try:
-            self._address = pipe.readline().decode().strip()
+            address, _, key = pipe.readline().decode().strip().partition(" ")
             pipe.close()
+            if key:
+                self._address = LocalAddress(f"{address}/v1", key)
         finally:
             self._settled.cancel("settled")
 
@@ -115,8 +149,8 @@ class LocalServer:
         """True while the process of the server lives."""
         return self._process.poll() is None
 
-    def base_url(self, token: CancelToken | None = None) -> str:
-        """Return the address, ``http://127.0.0.1:PORT/v1``, once the server is ready.
+    def address(self, token: CancelToken | None = None) -> LocalAddress:
+        """Return address and key, once the server is ready.
 
         Cancellation: ends the wait at once; the server keeps running for other threads.
 
@@ -130,14 +164,14 @@ class LocalServer:
             CancelToken.any_of(*tokens).wait(_START_SECONDS)
             if token is not None:
                 token.checkpoint()
-        if not self._address:
+        if self._address is None:
             self.stop()
             raise ProviderUnavailable(
                 "the server of the local model did not start (its process ended with "
                 f"{self._process.returncode}); it needs about 500 MB of memory, and "
                 f"this installation: {INSTALL}"
             )
-        return f"{self._address}/v1"
+        return self._address
 
     def stop(self) -> None:
         """End the server; open requests fail.
@@ -162,10 +196,10 @@ _lock = threading.RLock()
 _server: LocalServer | None = None
 
 
-def local_server(token: CancelToken | None = None) -> str:
+def local_server(token: CancelToken | None = None) -> LocalAddress:
     """Return the address of the local model's server, and start it if necessary.
 
-    There is one per process. Any client of Chat Completions can use it.
+    There is one per process. Any client of Chat Completions can use it, with its key.
 
     Cancellation: ends the wait at once; the server keeps starting for other threads.
 
@@ -184,7 +218,7 @@ def local_server(token: CancelToken | None = None) -> str:
         if _server is None:
             _server = LocalServer()
         server = _server
-    return server.base_url(token)
+    return server.address(token)
 
 
 def _serve(weights: str) -> None:
@@ -211,9 +245,12 @@ def _serve(weights: str) -> None:
     # No page in a browser on this machine may read the conversation.
     parameters.ui = parameters.endpoint_slots = False
     parameters.cors_origins = "http://127.0.0.1"
+    # Nor may other users of it: they can reach every port on loopback.
+    key = secrets.token_urlsafe(32)
+    parameters.api_keys = [key]
     server = llama.Server(parameters)
     with suppress(BrokenPipeError):  # the parent is gone: the input ends, too
-        os.write(announcements, f"{server.listening_address}\n".encode())
+        os.write(announcements, f"{server.listening_address} {key}\n".encode())
     os.close(announcements)
     while os.read(0, 1):
         pass

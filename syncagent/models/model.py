@@ -15,12 +15,18 @@ from requests.auth import AuthBase
 from ..cancel import CancelToken
 from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import MessageFinished
-from ..exceptions import AuthenticationFailed, ConfigurationError, ProviderError
+from ..exceptions import (
+    AuthenticationFailed,
+    ConfigurationError,
+    ProviderError,
+    TransportError,
+)
 from ..messages import Message
 from ..options import Options, ToolSpec
 from ..providers.dialect import Dialect
 from ..providers.draft import Draft
 from ..transport import Transport
+from ..transport.redactor import Redactor
 from ..transport.retries import Retries
 from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
@@ -63,7 +69,8 @@ class Model(ABC):
     """A model of a provider. Any number of threads may use it at once.
 
     :param name: the provider's name for it.
-    :param base_url: its address, if not the usual one.
+    :param base_url: its address, if not the usual one, as the provider's own clients
+        take it: with the version for OpenAI, with or without for Anthropic and Gemini.
     :param api_key: its key, if not that of the environment.
     :param timeout: as for :class:`~syncagent.transport.Transport`.
     :param retries: as for :class:`~syncagent.transport.Transport`.
@@ -101,7 +108,7 @@ class Model(ABC):
     ) -> None:
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
         self.name = name
-        self.base_url = (base_url or self.endpoint.find_url()).rstrip("/")
+        self.base_url = self.endpoint.find_url(base_url)
         self.stream = stream
         self.price = price
         self._is_priced = False
@@ -165,6 +172,7 @@ class Model(ABC):
             "headers": dict(self.extra_headers),
             "timeouts": timeouts,
             "on_phase": on_phase,
+            "redactor": Redactor(""),
         }
         response = ModelResponse(len(payload), (options or self.options).prefill)
         return response.follow(self._attempts(response, request))
@@ -217,27 +225,52 @@ class Model(ABC):
                     for event in events:
                         has_begun = True
                         yield event
-            except ProviderError as error:
-                # An error with a URL was the transport's to retry.
-                is_ours = error.url == "" and not has_begun
+            except (ProviderError, TransportError) as error:
                 if raised_by_signal_handler(error):
                     raise
-                delay = self._retries.delay(failures, error) if is_ours else None
-                if delay is None:
-                    explained = self.dialect.explain(error)
-                    if isinstance(explained, AuthenticationFailed):
-                        places = ("api_key=", *self.endpoint.key_variables)
-                        explained.args = (
-                            f"{explained}; check the key in {' or '.join(places)}",
-                        )
-                    raise explained from error.__cause__
+                failure = error
             else:
                 return
+            # Outside of the "except": the next error does not refer to this one, which
+            # quotes the provider as it is.
+            try:
+                # An error with a URL was the transport's to retry.
+                is_ours = failure.url == "" and not has_begun
+                is_ours = is_ours and isinstance(failure, ProviderError)
+                delay = self._retries.delay(failures, failure) if is_ours else None
+                if delay is None:
+                    cause = failure.__cause__
+                    failure = self._explained(failure, request["redactor"])
+                    raise failure from cause
+            finally:
+                del failure  # its traceback refers to this frame
             request["token"].sleep(delay)
+
+    def _explained(
+        self, error: ProviderError | TransportError, redactor: Redactor
+    ) -> ProviderError | TransportError:
+        """Return *error* as it is shown: with its meaning, and without secrets."""
+        if isinstance(error, ProviderError):
+            # The transport has cleaned what came with an error status.
+            is_clean = error.url != "" and error.status != 200
+            error = self.dialect.explain(error)
+            if not is_clean:
+                error.args = (redactor.printable(str(error)),)
+                error.body = redactor.printable(error.body)
+                error.__context__ = None  # a decoder's, which quotes the provider, too
+            if isinstance(error, AuthenticationFailed):
+                places = ("api_key=", *self.endpoint.key_variables)
+                error.args = (f"{error}; check the key in {' or '.join(places)}",)
+        error.__traceback__ = None  # frames of decoders hold the provider's text
+        error.provider = self.endpoint.name
+        if error.url == "":
+            error.args = (f"{error.provider}: {error}",)
+        return error
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         url, dialect = self._url(), self.dialect
         response.draft = Draft(dialect.name)
+        request["redactor"] = Redactor(url)
         if not self.stream:
             yield from dialect.decode_body(self._transport.post(url, **request).body)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from typing import Final
 
 import msgspec
 
@@ -17,7 +18,14 @@ from ..events import (
     ToolCallDelta,
     UsageUpdated,
 )
-from ..exceptions import Cancelled, SyncAgentError
+from ..exceptions import (
+    Cancelled,
+    ConfigurationError,
+    ProtocolError,
+    ProviderError,
+    SyncAgentError,
+    TransportError,
+)
 from ..messages import AssistantMessage, Text
 from ..providers.draft import Draft
 from ..usage import Usage
@@ -25,7 +33,11 @@ from ..usage import Usage
 __all__ = [
     "Events",
     "ModelResponse",
+    "NOT_SENT",
 ]
+
+#: Phases in which the provider has not received the request yet.
+NOT_SENT: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
 
 #: The events of a response.
 Events = Generator[Event, None, None]
@@ -49,6 +61,8 @@ class ModelResponse(Closeable, Iterator[Event]):
         #: As the provider reported it.
         self._usage = Usage()
         self._has_begun = False
+        #: True if the provider never worked on the request.
+        self._is_refused = False
         self._events: Events = (event for event in tuple[Event, ...]())
 
     def __iter__(self) -> Events:
@@ -74,6 +88,8 @@ class ModelResponse(Closeable, Iterator[Event]):
     @property
     def usage(self) -> Usage:
         """The usage so far, estimated where the provider has not reported it."""
+        if self._is_refused:
+            return self._usage
         guess = Usage.estimate(self._sent, self._received)
         reported = self._usage
         return msgspec.structs.replace(
@@ -116,6 +132,13 @@ class ModelResponse(Closeable, Iterator[Event]):
                         if self._prefill:
                             yield TextDelta(self._prefill)
         except (Cancelled, SyncAgentError) as error:
+            if isinstance(error, TransportError):
+                is_refused = error.phase in NOT_SENT
+            else:  # a response that makes no sense has been generated all the same
+                kinds = (ConfigurationError, ProviderError)
+                is_nonsense = isinstance(error, ProtocolError)
+                is_refused = isinstance(error, kinds) and not is_nonsense
+            self._is_refused = is_refused and not self._has_begun
             error.usage = self.usage
             raise
 

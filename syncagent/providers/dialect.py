@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
-from .._redaction import redact
 from ..events import Event
 from ..exceptions import ConfigurationError, ProtocolError, ProviderError, StreamBroken
 from ..messages import Message
@@ -17,13 +16,10 @@ from ..sse import ServerSentEvent
 from ..transcript.transcript import Piece, Transcript
 from .draft import Draft
 from .encoding import json_bytes
-from .errors import explain
+from .errors import excerpt, explain
 from .strict_schemas import with_format_in_system
 
 T = TypeVar("T")
-
-#: Length of the excerpt of an invalid response that an error carries, in characters.
-_MAX_EXCERPT: Final = 4000
 
 
 class Dialect(ABC):
@@ -148,7 +144,7 @@ def decode_json(decoder: msgspec.json.Decoder[T], data: str | bytes | msgspec.Ra
     raise ProtocolError(
         f"the provider sent an invalid response ({problem}); is it the right kind of "
         "model for this address?",
-        body=redact(text[:_MAX_EXCERPT]),
+        body=excerpt(text),
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from .._redaction import redact
 from ..exceptions import (
     AuthenticationFailed,
     ContextTooLong,
@@ -48,6 +47,10 @@ _CLASSES: Final[dict[str, type[ProviderError]]] = {
     "not_found_error": RequestRejected,
     "invalid_argument": RequestRejected,
 }
+#: How much of the provider's text a message quotes, in characters.
+_MAX_MESSAGE: Final = 300
+#: How much of a response an error carries, in characters.
+_MAX_BODY: Final = 4000
 #: Codes of errors that a retry cannot cure.
 _PERMANENT: Final = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_error"}
@@ -97,23 +100,32 @@ def recast(
         retry_after=error.retry_after,
         body=error.body,
         retryable=retryable,
+        provider=error.provider,
     )
 
 
 def error_in_response(error: object) -> ProviderError:
-    """Return our error for one that came inside of a response with status 200."""
+    """Return our error for one that came inside of a response with status 200.
+
+    It quotes the provider as it is: the model knows the secrets, and masks them.
+    """
     code, message = _parts(error)
     number = error.get("code") if isinstance(error, dict) else None
     status = number if isinstance(number, int) and 400 <= number < 600 else None
     error_class = _class_of(code, message, ProviderUnavailable, status)
-    text = redact(message or code or "no message")[:300]
+    text = excerpt(message or code or "no message", _MAX_MESSAGE)
     return error_class(
         f"the provider reported an error: {text}{_advice(error_class)}",
         status=status,
-        body=redact(str(error))[:4000],
+        body=excerpt(str(error)),
         retryable=issubclass(error_class, (RateLimited, ProviderUnavailable))
         and code not in _PERMANENT,
     )
+
+
+def excerpt(text: str, size: int = _MAX_BODY) -> str:
+    """Return the beginning of *text*, with dots if it was cut."""
+    return text if len(text) <= size else f"{text[:size]}..."
 
 
 def _class_of(

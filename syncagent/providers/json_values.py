@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+#: Larger integers are no floats any more, which costs are.
+_MAX_COUNT: Final = 1 << 53
 
 
 def as_string(value: object) -> str:
@@ -10,9 +13,11 @@ def as_string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def as_integer(value: object) -> int:
-    """Return *value* if it is an integer, else 0."""
-    return value if isinstance(value, int) else 0
+def as_count(value: object) -> int:
+    """Return *value* if it can be a number of tokens, else 0."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 <= value < _MAX_COUNT else 0
 
 
 def as_dicts(value: object) -> list[dict[str, Any]]:

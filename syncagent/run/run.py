@@ -13,7 +13,7 @@ from ..cancel import CancelReason, CancelToken, RunClaim
 from ..events import MessageFinished, RunEvent, State, StateChanged
 from ..interrupts import AwaitingInput, Interrupt, RuleBook
 from ..messages import AssistantMessage, Text, UserMessage
-from ..models.response import ModelResponse
+from ..models.response import NOT_SENT, ModelResponse
 from ..schemas import ShapeError
 from ..tools.invocation import Invocation
 from ..transcript.transcript import Transcript
@@ -25,8 +25,6 @@ from .tool_services import ToolServices
 
 __all__ = ["Respondent", "Run", "RunRecorder"]
 
-#: Phases in which the provider has not received the request yet.
-_NOT_SENT: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
 #: The id of a call that is safe wherever a key is used.
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -295,7 +293,7 @@ class Run:
 
     def charge_partial_response(self) -> None:
         """Add the usage of a response that was cut off."""
-        if self.response is not None and self.claim.phase not in _NOT_SENT:
+        if self.response is not None and self.claim.phase not in NOT_SENT:
             self.meter.spend(self.response.usage)
 
     def warn_near_limit(self) -> None:

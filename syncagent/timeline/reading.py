@@ -17,6 +17,8 @@ __all__ = ["Recording", "parse_recording", "read_recording"]
 
 _HEADER: Final = msgspec.json.Decoder(Header)
 _LINE: Final = msgspec.json.Decoder(RecordedLine)
+#: The longest time of a line, in seconds: 31 years.
+_MAX_SECONDS: Final = 1e9
 #: Number of lines between two checks of the token.
 _STRIDE: Final = 4096
 
@@ -75,6 +77,9 @@ def parse_recording(
             continue
         try:
             line = _LINE.decode(last)
+            if not -_MAX_SECONDS <= line.t <= _MAX_SECONDS:
+                recording.unreadable += 1
+                continue
         except (msgspec.DecodeError, ValueError, RecursionError):
             try:
                 header = _header(last, name)
@@ -121,5 +126,5 @@ def _header(line: bytes, name: str) -> Header:
 def _wall(header: Header) -> float:
     try:
         return datetime.fromisoformat(header.started).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # no clock has shown such a time
         return 0.0

@@ -99,14 +99,14 @@ class _Drawing:
         ends = [_size(self._ending(row)) for row in timeline.rows]
         self._right = min(max(ends, default=6), width // 3)
         self._middle = max(8, width - self._left - self._right - 2)
-        self._scale = self._middle / (timeline.seconds or 1.0)
+        self._seconds = timeline.seconds or 1.0
         self._width = width
 
     def draw(self) -> str:
         lines = [*self._head(), "", *self._axis()]
         lines += [self._line(row) for row in self._timeline.rows]
         lines += self._after_cancel()
-        notes = [f"! {note}" for note in self._timeline.notes]
+        notes = [f"! {clean(note)}" for note in self._timeline.notes]
         if notes:
             lines += ["", *notes]
         text = "\n".join(line.rstrip() for line in lines) + "\n"
@@ -176,7 +176,8 @@ class _Drawing:
         )
 
     def _place(self, at: float) -> int:
-        return min(max(int(at * self._scale), 0), self._middle - 1)
+        share = min(max(at / self._seconds, 0.0), 1.0)
+        return min(int(share * self._middle), self._middle - 1)
 
     def _title(self, row: Row) -> str:
         where = " [process]" if row.in_process else ""
@@ -188,7 +189,7 @@ class _Drawing:
         if row.is_open:
             parts.append("still running")
         elif row.outcome not in ("", "done"):
-            parts.append(row.outcome)
+            parts.append(clean(row.outcome))
         return "  ".join(parts)
 
     def _after_cancel(self) -> list[str]:
@@ -199,14 +200,15 @@ class _Drawing:
         for row in late:
             title = self._pad(self._title(row), self._left)
             took = formatting.duration(row.after_cancel or 0.0)
-            where = clean(row.thread)
-            lines.append(f"{title} {took:>9}  {row.outcome:<12} {where}")
+            outcome, where = clean(row.outcome), clean(row.thread)
+            lines.append(f"{title} {took:>9}  {outcome:<12} {where}")
         return lines
 
     # -- characters ----------------------------------------------------------------
 
     def _paint(self, text: str, look: str) -> str:
-        code = _COLOURS.get(look, "")
+        """Return *text* in its colour, and with no other escape than that."""
+        text, code = clean(text), _COLOURS.get(look, "")
         return f"\033[{code}m{text}\033[0m" if self._colour and code and text else text
 
     def _wrap(self, text: str) -> list[str]:

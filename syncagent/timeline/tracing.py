@@ -145,7 +145,7 @@ class RunTrace:
         elif bytes(line.event):
             try:
                 event = decode_event(bytes(line.event))
-            except (msgspec.DecodeError, ValueError):
+            except (msgspec.DecodeError, ValueError, RecursionError):
                 self.unknown += 1
                 return
             handler = _HANDLERS.get(event.__class__)

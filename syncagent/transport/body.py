@@ -18,6 +18,7 @@ from typing import Any, Final
 from urllib3.response import HTTPResponse
 
 from ..cancel import CancelToken
+from .failures import find_handler_error
 from .sockets import ReadableSocket
 from .user_code import UserCodeError
 
@@ -74,9 +75,10 @@ class Response(HTTPResponse):
     def _checked(self) -> Iterator[None]:
         try:
             yield
-        except UserCodeError as carrier:
-            if self._is_session:
-                raise carrier.error from None
+        except (Exception, UserCodeError) as error:
+            raised = find_handler_error(error, None) if self._is_session else None
+            if raised is not None:
+                raise raised from None
             raise
         if self._cancelled:
             try:

@@ -49,6 +49,7 @@ class RetriedRequest:
     :param prepare: makes the request anew for each attempt, with fresh credentials.
     :param token: the caller's.
     :param on_phase: called with the name of each phase as it begins.
+    :param redactor: masks the credentials of the newest attempt.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class RetriedRequest:
         resolver: Resolver | None,
         max_bytes: int,
         on_phase: Callable[[str], object] | None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.prepare: Final = prepare
         self.adapter: Final = adapter
@@ -70,7 +72,7 @@ class RetriedRequest:
         self.resolver: Final = resolver
         self.max_bytes: Final = max_bytes
         self.on_phase: Final = on_phase
-        self.redactor: Final = Redactor(url)
+        self.redactor: Final = redactor or Redactor(url)
         #: The newest response, for callers who want to see its headers.
         self.response: StreamedResponse | None = None
         # Three tokens, each a child of the one before: the caller's; ours, for stop();
@@ -244,11 +246,16 @@ class Attempt:
                 self._response.close(lingers=self.is_complete and is_fine)
             elif self._http_response is not None:
                 self._http_response.close()
+        except UserCodeError as carrier:  # of a signal handler
+            error = carrier
         finally:
             self.exchange.close()
         self._http_response = None  # it holds the request, and with it the key
         # Before the frames are freed, by which a handler is known.
         raised = find_handler_error(error, self.before)
-        self.error = error = error if raised is None else UserCodeError(raised)
+        error = error if raised is None else UserCodeError(raised)
         free_frames(raised or error, self.before)
-        return isinstance(error, (Exception, Cancelled, UserCodeError))
+        is_about_call = isinstance(error, (Exception, Cancelled, UserCodeError))
+        # Not one that propagates: it refers to frames that refer to this attempt.
+        self.error = error if is_about_call else None
+        return is_about_call

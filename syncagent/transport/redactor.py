@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from .._redaction import mask, redact, without_half
+from .._redaction import mask_parts, redact, without_half
 
 #: How much of a server's text a message quotes, in characters.
 _SHORT: Final = 300
@@ -39,16 +39,23 @@ class Redactor:
 
     def clean(self, text: str) -> str:
         """Return a server's *text* with all credentials masked."""
-        return redact(mask(text, self.secrets()))
+        return redact(mask_parts(text, self.secrets()))
 
     def clean_cut(self, text: str) -> str:
         """Do the same for *text* that was cut off, perhaps inside a credential."""
         return self.clean(without_half(text, self.secrets()))
 
+    def printable(self, text: str) -> str:
+        """Return *text* clean, and with escapes in place of control characters."""
+        return _escaped(self.clean(text))
+
     def quote(self, text: str) -> str:
-        """Return *text* for use in a message: clean, short, on one line."""
-        line = " ".join(self.clean(text)[:_SHORT].split())
-        return "".join(
-            character if character.isprintable() else repr(character)[1:-1]
-            for character in line
-        )
+        """Return *text* for use in a message: printable, short, on one line."""
+        return _escaped(" ".join(self.clean(text)[:_SHORT].split()))
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1]
+        for character in text
+    )

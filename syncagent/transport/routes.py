@@ -115,7 +115,8 @@ def _is_local(url: str) -> bool:
     """Return whether the host of *url* is this machine."""
     try:
         host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
-        if host == "localhost" or host.endswith(".localhost"):
+        # Not x.localhost: many resolvers ask the network for it.
+        if host == "localhost":
             return True
         return ip_address(host).is_loopback
     except ValueError:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from copy import copy
 from typing import Any
 
 import requests
 from requests.adapters import BaseAdapter
+from requests.auth import HTTPBasicAuth
+from requests.utils import get_auth_from_url
 
 from ..cancel import CancelToken
 from ..exceptions import Cancelled
 from .adapter import CancellableAdapter, cancellable, shared_adapter
 from .exchange import Exchange
-from .failures import free_frames
-from .user_code import UserCodeError
+from .failures import find_handler_error, free_frames
 
 
 class CancellableSession(requests.Session):
@@ -22,6 +24,10 @@ class CancellableSession(requests.Session):
     A call in progress then ends at once, and no other starts: each raises
     :exc:`~syncagent.exceptions.Cancelled`. A streamed body raises it while it is read.
     Connections come from the shared pool of the process.
+
+    Credentials are the caller's: ``auth=`` of a call or of the session, or those in the
+    URL. A ``.netrc`` file is never read, because tools call addresses that a model has
+    chosen. Proxies and CA bundles of the environment count as in :mod:`requests`.
 
     :param token: ends the calls.
     """
@@ -42,6 +48,29 @@ class CancellableSession(requests.Session):
         :raises ConfigurationError: a cancel could not end them.
         """
         super().mount(prefix, _Cancelling(cancellable(adapter, prefix), self.token))
+
+    def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
+        """Prepare *request*, with credentials of the caller only."""
+
+        def from_url(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
+            name, password = get_auth_from_url(prepared.url or "")
+            basic = HTTPBasicAuth(name, password)
+            return basic(prepared) if name or password else prepared
+
+        if not request.auth and not self.auth:
+            # With any auth object requests does not look for a .netrc file.
+            request = copy(request)
+            request.auth = from_url
+        return super().prepare_request(request)
+
+    def rebuild_auth(
+        self, prepared_request: requests.PreparedRequest, response: requests.Response
+    ) -> None:
+        """Remove credentials from a redirected request if its host is another one."""
+        # Without the rest of the original, which looks for a .netrc file.
+        before, after = str(response.request.url), str(prepared_request.url)
+        if self.should_strip_auth(before, after):
+            prepared_request.headers.pop("Authorization", None)
 
     def send(
         self, request: requests.PreparedRequest, **kwargs: Any
@@ -83,11 +112,11 @@ class _Cancelling(BaseAdapter):
                 response = self._adapter.send(
                     request, stream, timeout, verify, cert, proxies
                 )
-        except UserCodeError as carrier:
-            exchange.close()
-            raise carrier.error from None
         except BaseException as error:
             exchange.close()
+            raised = find_handler_error(error, before)
+            if raised is not None:
+                raise raised from None
             # By the token, not by the type: a cancel may surface as any exception.
             if isinstance(error, (Exception, Cancelled)) and self._token.cancelled:
                 free_frames(error, before)

@@ -15,6 +15,7 @@ from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
 from .adapter import CancellableAdapter
 from .calls import RetriedRequest
+from .redactor import Redactor
 from .resolver import Resolver
 from .response import WholeResponse
 from .retries import Retries
@@ -124,6 +125,7 @@ class Transport:
         is_end: IsEnd | None = None,
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
+        redactor: Redactor | None = None,
     ) -> EventStream:
         """Post, and return the events of the response as they arrive.
 
@@ -143,6 +145,8 @@ class Transport:
             connection just closes.
         :param timeouts: used in place of the transport's own.
         :param on_phase: called with the name of each phase as it begins.
+        :param redactor: is told the credentials of the request, for callers that quote
+            the response in errors of their own.
         :raises Cancelled: *token* was cancelled.
         :raises StreamBroken: the response ended before it was complete.
         :raises TransportError: there was no response, or it took too long.
@@ -156,6 +160,7 @@ class Transport:
             auth,
             timeouts,
             on_phase,
+            redactor,
         )
         return EventStream(call, is_end, self._make_decoder)
 
@@ -170,6 +175,7 @@ class Transport:
         auth: Auth = None,
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
+        redactor: Redactor | None = None,
     ) -> WholeResponse:
         """Post, and return the whole response.
 
@@ -186,6 +192,7 @@ class Transport:
             auth,
             timeouts,
             on_phase,
+            redactor,
         )
         for attempt in call.attempts():
             with attempt:
@@ -202,6 +209,7 @@ class Transport:
         auth: Auth,
         timeouts: Timeouts | None,
         on_phase: Callable[[str], object] | None,
+        redactor: Redactor | None,
     ) -> RetriedRequest:
         if not isinstance(url, str):
             raise TypeError(f"url must be a str, got {url!r}")
@@ -222,6 +230,7 @@ class Transport:
             resolver=self._resolver,
             max_bytes=self._max_bytes,
             on_phase=on_phase,
+            redactor=redactor,
         )
 
 

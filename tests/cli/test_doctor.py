@@ -9,21 +9,30 @@ from shell import read_until
 from support.commands import KEY, start
 
 from syncagent import CancelToken
-from syncagent.cli.doctor.environment import check_models, hide_password, mask
+from syncagent.cli.choices import has_local_model
+from syncagent.cli.doctor.environment import check_models, mask
 from syncagent.cli.doctor.live_checks import check_model
+from syncagent.cli.formatting import address_text
 from syncagent.cli.main import main
 from syncagent.models.endpoints import ENDPOINTS
-from syncagent.models.local import INSTALL
+from syncagent.models.local import INSTALL, local_server
 from syncagent.testing import FakeServer, Stall, Status, say
 
 SECRETS = ("pass word", "s3cret", "short")
+
+
+@pytest.fixture(scope="module")
+def local_model():
+    """The local model's server, if there is one, is there before a test begins."""
+    if has_local_model():
+        local_server()
 
 
 @pytest.fixture
 def alone(monkeypatch):
     """An environment in which nothing is set that a model needs."""
     for endpoint in ENDPOINTS.values():
-        for name in (*endpoint.key_variables, endpoint.url_variable):
+        for name in (*endpoint.key_variables, *endpoint.url_variables):
             monkeypatch.delenv(name, raising=False)
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -32,7 +41,7 @@ def alone(monkeypatch):
 
 
 @pytest.mark.slow
-def test_all_is_well(alone, capsys):
+def test_all_is_well(alone, capsys, local_model):
     """Packages, processes and a model are tried for real; code 0, and all is told."""
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
@@ -79,11 +88,30 @@ def test_a_key_that_cannot_be_right(key, alone):
         ("http://a:b@c@host:1/p?q=1", "http://***@host:1/p"),
         ("a:b@host:1", "***@host:1"),
         ("https://host/v1", "https://host/v1"),
+        ("https://host:80/run/@cf/meta", "https://host:80/run/@cf/meta"),
+        ("http://[::1]:80/v1", "http://[::1]:80/v1"),
+        ("https://token@host/v1", "https://***@host/v1"),
+        ("https://a:p/w?x@host/v1", "https://***@host/v1"),
+        ("https://a:b@gw/https://host/v1", "https://***@gw/https://host/v1"),
+        ("https://gw/https://a:b@host/v1?k=b", "https://gw/https://***@host/v1"),
+        ("https://gw:80/p/https://b@host/", "https://gw:80/p/https://***@host/"),
+        ("https://a:b@gw/https://a:b@host", "https://***@gw/https://***@host"),
+        ("https://a:b://b@host/v1", "https://***@://***@host/v1"),
     ],
 )
 def test_addresses_without_passwords(url, shown):
-    """Whatever is before the host is not shown."""
-    assert hide_password(url) == shown
+    """L5: whatever is before a host is not shown, also in an address in an address."""
+    assert address_text(url) == shown
+
+
+def test_no_command_shows_a_password_of_an_address(alone, capsys):
+    """L5: neither of the first address, nor of one inside of it."""
+    alone.setenv("OLLAMA_BASE_URL", "http://me:s3cret@192.0.2.1/http://me:s3cret@b/v1")
+    alone.setenv("ANTHROPIC_BASE_URL", "http://me:s3cret@192.0.2.2")
+    assert main(["models"]) == 0
+    for shown in (capsys.readouterr().out, str(list(check_models()))):
+        assert "s3cret" not in shown
+        assert "192.0.2.1" in shown
 
 
 @pytest.mark.parametrize(

@@ -187,19 +187,46 @@ def test_on_one_line():
 
 
 DEAF = '''
-import time
+import hashlib, socket, time, requests
+from syncagent import tool
 
 def nap() -> None:
     """Sleep, and hear nothing."""
     print("falling asleep", flush=True)
-    time.sleep(3600)
+    {work}
 '''
+WORK = {
+    "sleeps": "time.sleep(3600)",
+    "loops": "while True: pass",
+    "crunches": "hashlib.pbkdf2_hmac('sha256', b'x', b'y', 1_000_000_000)",
+    "fetches": """
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        requests.get(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+    """,
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_the_first_ctrl_c_leaves_a_plain_function(tmp_path, monkeypatch, work):
+    """Item 4: whatever it does; the line says that it is left running; code 130."""
+    (tmp_path / "deaf.py").write_text(DEAF.replace("{work}", WORK[work]))
+    monkeypatch.chdir(tmp_path)
+    line = ("run", "nap", "--model", "demo", "--tools", "deaf:nap")
+    with on_terminal(*line) as terminal:
+        terminal.see("falling asleep")
+        terminal.type("\x03")
+        assert terminal.finish() == 130
+    assert "tool nap left running (abandoned)" in terminal.screen
+    assert "cancelled by SIGINT" in terminal.screen
+    assert "Traceback" not in terminal.screen
 
 
 @pytest.mark.slow
 def test_a_second_ctrl_c_leaves_a_deaf_tool(tmp_path, monkeypatch):
-    """The first is told what a second one is for; that does not wait; code 130."""
-    (tmp_path / "deaf.py").write_text(DEAF)
+    """One that wants to be waited for: the first says so, the second does not wait."""
+    script = DEAF.replace("{work}", WORK["sleeps"])
+    script = script.replace("def nap", '@tool(on_cancel="wait")\ndef nap')
+    (tmp_path / "deaf.py").write_text(script)
     monkeypatch.chdir(tmp_path)
     line = ("run", "nap", "--model", "demo", "--tools", "deaf:nap")
     with on_terminal(*line) as terminal:

@@ -13,6 +13,9 @@ from syncagent import ConfigurationError, logs
 
 MEGABYTE_S = 5.0
 
+BODY = "4eC39HqLyjWDarjtT1zdp7dc4eC39HqLyjWD"
+PEM = "-----BEGIN PRIVATE KEY-----"
+
 SECRETS = [
     ("sent Bearer abc.DEF-123_x", "sent Bearer ***"),
     ("sent Bearer topsecret now", "sent Bearer *** now"),
@@ -45,6 +48,38 @@ SECRETS = [
     ("GET /v1?access_token=abc#top", "GET /v1?access_token=***"),
     ("postgres://me:p@ss@db:5432/x", "postgres://me:***@db:5432/x"),
     ("redis://:abc@cache", "redis://:***@cache"),
+    # L16
+    ("got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3 now", "got *** now"),
+    ("eyJhbGciOiJkaXIiLCJlbmMiOiJ9..48V1_ALb6US04U3b.5eym8TW.XFBo", "***"),
+    (f"{PEM}\nMIIEvQ+/=\nAbC=\n{PEM.replace('BEGIN', 'END')} end", "*** end"),
+    (f"key={PEM!s}\\nMIIEvQ+/=\\n", "key=***"),
+    (
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n"
+        "DEK-Info: AES-128-CBC,0A1B\n\nMIIEvQ+/=\n-----END RSA PRIVATE KEY-----",
+        "***",
+    ),
+    ("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQdGBF\n=abcd\n", "***"),
+    ("Cookie: sid=abc123; theme=dark", "Cookie: ***"),
+    ("Set-Cookie: sid=abc123; HttpOnly", "Set-Cookie: ***; HttpOnly"),
+    ("{'Cookie': 'sid=abc; b=c', 'n': 1}", "{'Cookie': '***', 'n': 1}"),
+    (r"{\"cookie\": \"sid=abc\", \"n\": 1}", r"{\"cookie\": \"***\", \"n\": 1}"),
+    ('{"cookie":"sid=abc","n":1}', '{"cookie":"***","n":1}'),
+    ("[('Set-Cookie', 'a=b; Path=/')]", "[('Set-Cookie', '***')]"),
+    (r"'Set-Cookie: a=b\r\nSet-Cookie: c=d'", r"'Set-Cookie: ***\r\nSet-Cookie: ***"),
+    ("header: Set-Cookie: a=b", "header: Set-Cookie: ***"),
+    ("Server=db;Uid=me;Pwd=abc;Database=x", "Server=db;Uid=me;Pwd=***"),
+    ("login?user=me&pwd=abc&n=1", "login?user=me&pwd=***&n=1"),
+    ("private_key=abc privateKey: abc", "private_key=*** privateKey: ***"),
+    ("AccountName=x;AccountKey=abc==", "AccountName=x;AccountKey=***"),
+    *[
+        (f"<{prefix}{BODY}>", "<***>")
+        for prefix in (
+            *("sk_live_", "sk_test_", "rk_live_", "whsec_", "shpat_", "npm_"),
+            *("xoxb-17653672481-19874698323-", "xoxp-", "xapp-1-A0123456789-"),
+            *("glpat-", "glrt-", "pypi-AgE", "ya29.", "hvs.", "dop_v1_", "r8_"),
+            *("dckr_pat_", "lin_api_", "pplx-", "nvapi-", "tvly-", f"SG.{BODY}."),
+        )
+    ],
 ]
 
 ORDINARY = [
@@ -60,6 +95,15 @@ ORDINARY = [
     "https://example.com:8080/a@b?email=a@b.c",
     "monkey=banana turkey=1 ?keyboard=us",
     "xai-explained ghp_short AKIA hf_short",
+    "PWD=/home/me OLDPWD=/tmp pwd: ~/src 'pwd': '/srv'",
+    "Cookie: a small file; cookies=2; set_cookie=True; the cookie monster",
+    "['Cookie', 'CookieJar'], ('HTTP_COOKIE', 'x')",
+    "eyJhbGciOiJIUzI1NiJ9 alone, eyJ, eyJh.b",
+    "-----BEGIN CERTIFICATE-----\nMIIEvQ\n-----END CERTIFICATE-----",
+    "-----BEGIN PUBLIC KEY-----\nMIIEvQ\n-----END PUBLIC KEY-----",
+    "sk_live_ and xoxb- and glpat- are prefixes; msg.send(message.text)",
+    "npm_config_registry npm_lifecycle_event pypi-server-on-a-machine whsec_",
+    "the private key is private; private keys: none; r8_short SG.de",
 ]
 
 
@@ -110,6 +154,26 @@ def test_prose_is_never_changed(text):
         ("&key=",),
         ("authorization','",),
         ("\\",),
+        ("-eyJ",),
+        ("eyJ", "a"),
+        ("-eyJ" + "a" * 20 + ".",),
+        (PEM,),
+        (PEM, "A"),
+        (PEM, "\nA-b: c"),
+        (f"{PEM}\n",),
+        ("-----BEGIN ",),
+        ("cookie:",),
+        ("cookie:" + "a" * 300,),
+        ("cookie: ", "a=b; "),
+        ("cookie', '" + "a" * 300,),
+        ("cookie: a=b;", "a" * 300 + ";"),
+        ("pwd=",),
+        ("pwd= '",),
+        ("private_key ",),
+        ("xoxb-",),
+        ("SG.",),
+        ("-SG." + "a" * 20,),
+        ("glpat-",),
     ],
 )
 def test_a_megabyte_takes_no_longer_than_its_length(pieces):

@@ -7,6 +7,7 @@ import sys
 import threading
 from contextlib import closing
 from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -43,8 +44,10 @@ LONG_STORY = {**SHORT, **ENDLESS, "stream": True}
 PROCESS = """
 import os, signal, sys, threading, requests
 from syncagent.models.local import local_server
-url = local_server()
-requests.post(f"{url}/chat/completions", json={"max_tokens": 3, "messages": []})
+place = local_server()
+url, key = place.base_url, {"Authorization": f"Bearer {place.key}"}
+body = {"max_tokens": 3, "messages": []}
+requests.post(f"{url}/chat/completions", json=body, headers=key)
 print(url, flush=True)
 sys.stdin.readline()
 """
@@ -54,7 +57,9 @@ begun = threading.Event()
 def ask():
     with suppress(OSError):
         body = {LONG_STORY}
-        answer = requests.post(url + "/chat/completions", json=body, stream=True)
+        answer = requests.post(
+            url + "/chat/completions", json=body, stream=True, headers=key
+        )
         for line in answer.iter_lines(1):
             begun.set()
 threading.Thread(target=ask, daemon=True).start()
@@ -99,7 +104,7 @@ def local(test):
 
 
 @pytest.fixture(scope="module")
-def base_url():
+def address():
     """The server of this process, which stays: it is there before a test begins."""
     return local_server()
 
@@ -109,9 +114,15 @@ def command(script, *arguments):
     return [sys.executable, "-X", "dev", "-W", "error", "-c", script, *arguments]
 
 
-def answers(url):
+def headers(address):
+    """Return the headers with the key."""
+    return {"Authorization": f"Bearer {address.key}"}
+
+
+def answers(address):
     """Does the server answer soon, which it can only if it does nothing else?"""
-    reply = requests.post(f"{url}/chat/completions", json=SHORT, timeout=SOON)
+    url, key = f"{address.base_url}/chat/completions", headers(address)
+    reply = requests.post(url, json=SHORT, timeout=SOON, headers=key)
     return reply.json()["usage"]["completion_tokens"] == 1
 
 
@@ -163,13 +174,14 @@ def test_many_threads_start_one_server():
 
 
 @local
-def test_plain_requests_get_a_stream(base_url):
+def test_plain_requests_get_a_stream(address):
     """It is an ordinary server that speaks Chat Completions, on loopback only."""
-    assert base_url.startswith("http://127.0.0.1:")
+    assert address.base_url.startswith("http://127.0.0.1:")
     # Temperature 0: a sampled emoji is several tokens, but only one piece of text.
     body = {**SHORT, "max_tokens": 8, "temperature": 0.0, "stream": True}
-    url = f"{base_url}/chat/completions"
-    with requests.post(url, json=body, stream=True, timeout=LONG) as answer:
+    settings = {"stream": True, "timeout": LONG, "headers": headers(address)}
+    url = f"{address.base_url}/chat/completions"
+    with requests.post(url, json=body, **settings) as answer:
         lines = [line for line in answer.iter_lines() if line]
     assert lines[-1] == b"data: [DONE]"
     assert len(lines) > 4
@@ -177,8 +189,39 @@ def test_plain_requests_get_a_stream(base_url):
 
 
 @local
+@pytest.mark.parametrize("wrong", [{}, {"Authorization": "Bearer x"}])
+def test_other_users_of_the_machine_get_no_answer(address, wrong):
+    """L15: they can reach the port, and do not know the key."""
+    assert len(address.key) > 30
+    assert address.key not in repr(address) + repr(vars(Local()))
+    for path in ("chat/completions", "completions", "embeddings"):
+        url = f"{address.base_url}/{path}"
+        assert (
+            requests.post(url, json=SHORT, timeout=SOON, headers=wrong).status_code
+            == 401
+        )
+
+
+@local
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_server_gets_no_keys(address, monkeypatch):
+    """L15: neither in its environment, nor its own one where others can read it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-the-server")
+    server = LocalServer()
+    try:
+        key = server.address().key
+        process = Path(f"/proc/{server._process.pid}")
+        seen = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+    finally:
+        server.stop()
+    assert b"PYTHONPATH" in seen
+    assert b"sk-not-for" not in seen
+    assert key.encode() not in seen
+
+
+@local
 @pytest.mark.parametrize("stream", [True, False])
-def test_the_model_answers(base_url, stream):
+def test_the_model_answers(address, stream):
     """``Local`` is asked as every model is, and counts its tokens."""
     model = Local(max_tokens=12, temperature=0.0, stream=stream)
     *before, last = model.ask(STORY)
@@ -189,14 +232,14 @@ def test_the_model_answers(base_url, stream):
 
 
 @local
-def test_no_proxy_comes_between(base_url, monkeypatch):
+def test_no_proxy_comes_between(address, monkeypatch):
     """What is asked here stays here, whatever proxy the environment names."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     assert Local(max_tokens=2).respond(STORY).message.text
 
 
 @local
-def test_a_cancel_ends_a_stream_and_frees_the_server(base_url):
+def test_a_cancel_ends_a_stream_and_frees_the_server(address):
     """Promises 2 and 8: it ends at once, and the next request is answered."""
     for _ in range(3):
         token = CancelToken()
@@ -207,11 +250,11 @@ def test_a_cancel_ends_a_stream_and_frees_the_server(base_url):
             with pytest.raises(Cancelled):
                 seen.extend(events)
         assert any(isinstance(event, TextDelta) for event in seen)
-        assert answers(base_url)
+        assert answers(address)
 
 
 @local
-def test_a_cancel_ends_a_request_without_a_stream(base_url):
+def test_a_cancel_ends_a_request_without_a_stream(address):
     """Promise 2: nothing has come yet, and nothing is waited for."""
     token = CancelToken()
 
@@ -221,12 +264,13 @@ def test_a_cancel_ends_a_request_without_a_stream(base_url):
 
     with pytest.raises(Cancelled):
         Transport().post(
-            f"{base_url}/chat/completions",
+            f"{address.base_url}/chat/completions",
             json={**LONG_STORY, "stream": False},
+            headers=headers(address),
             token=token,
             on_phase=cancel,
         )
-    assert answers(base_url)
+    assert answers(address)
 
 
 @local
@@ -236,9 +280,9 @@ def test_a_cancel_ends_the_wait_for_the_start():
     try:
         clock = CancelToken(timeout=0.05 + AT_ONCE)
         with pytest.raises(Cancelled):
-            server.base_url(CancelToken(timeout=0.05))
+            server.address(CancelToken(timeout=0.05))
         assert not clock.cancelled
-        assert answers(server.base_url())  # it went on for the others
+        assert answers(server.address())  # it went on for the others
     finally:
         server.stop()
 
@@ -249,17 +293,18 @@ def test_a_server_that_ends_while_it_starts_is_an_error():
     server = LocalServer()
     server.stop()
     with pytest.raises(ProviderUnavailable, match="did not start"):
-        server.base_url()
+        server.address()
     assert not server.is_running
 
 
 @local
-def test_a_forked_child_starts_its_own(base_url):
+def test_a_forked_child_starts_its_own(address):
     """Promise 9: the parent's goes on, whatever becomes of the child's."""
-    answered, url = in_child(lambda: [answers(local_server()), local_server()])
+    answered, url = in_child(lambda: [answers(local_server()), local_server().base_url])
     assert answered
-    assert url != base_url == local_server()
-    assert answers(base_url)
+    assert url != address.base_url
+    assert address == local_server()
+    assert answers(address)
 
 
 @local

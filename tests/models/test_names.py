@@ -21,7 +21,9 @@ from syncagent.models import (
     find_model,
 )
 from syncagent.models.endpoints import ENDPOINTS
+from syncagent.testing import FakeServer
 from syncagent.transcript import Transcript
+from syncagent.transport import close_idle
 
 HELLO = [UserMessage.of("hello")]
 
@@ -32,7 +34,8 @@ def keys(monkeypatch):
     for endpoint in ENDPOINTS.values():
         for name in endpoint.key_variables:
             monkeypatch.setenv(name, f"key of {endpoint.name}")
-        monkeypatch.delenv(endpoint.url_variable, raising=False)
+        for name in endpoint.url_variables:
+            monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +113,72 @@ def test_addresses(monkeypatch):
     assert find_model("openai:x")._url() == "https://proxy.example/v1/responses"
     model = find_model("openai:x", base_url="https://mine.example")
     assert model._url() == "https://mine.example/responses"
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "https://other.example")
+    assert find_model("gemini:x").base_url == "https://other.example/v1beta"
+
+
+ADDRESSES = [
+    *[
+        ("anthropic:x", given, f"{base}/v1/messages")
+        for base in ("https://api.deepseek.com/anthropic", "http://localhost:4000")
+        for given in (
+            base,
+            f"{base}/",
+            f"{base}/v1",
+            f"{base}/v1/",
+            f"{base}/v1/messages",
+            f" {base}/v1/messages/\n",
+        )
+    ],
+    ("anthropic:x", "https://h/api/v12", "https://h/api/v12/messages"),
+    ("anthropic:x", "https://h/v1/proxy", "https://h/v1/proxy/v1/messages"),
+    ("anthropic:x", "https://h/rev1", "https://h/rev1/v1/messages"),
+    ("anthropic:x", "https://v1", "https://v1/v1/messages"),
+    ("openai-chat:x", "https://h/v1", "https://h/v1/chat/completions"),
+    ("openai-chat:x", "https://h", "https://h/chat/completions"),
+    ("openai-chat:x", "https://h/a/chat/completions", "https://h/a/chat/completions"),
+    ("openai:x", "https://h/v1/responses/", "https://h/v1/responses"),
+    ("openai:x", "https://h/a", "https://h/a/responses"),
+    ("ollama:x", "http://h:11434", "http://h:11434/v1/chat/completions"),
+    ("ollama:x", "http://h/ollama", "http://h/ollama/chat/completions"),
+    ("openrouter:x", "https://h", "https://h/api/v1/chat/completions"),
+    *[
+        ("gemini:x", given, f"https://h/gemini/{version}/models/x:generateContent")
+        for given, version in (
+            ("https://h/gemini", "v1beta"),
+            ("https://h/gemini/v1beta/models/", "v1beta"),
+            ("https://h/gemini/v1alpha", "v1alpha"),
+            ("https://h/gemini/v1beta1", "v1beta1"),
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize("where", ["argument", "environment"])
+@pytest.mark.parametrize(("name", "given", "url"), ADDRESSES)
+def test_addresses_mean_what_they_mean_to_the_providers_own_sdks(
+    monkeypatch, where, name, given, url
+):
+    """S3: Anthropic's and Gemini's have no version, OpenAI's have; both are taken."""
+    variable = ENDPOINTS[name.partition(":")[0]].url_variables[0]
+    if where == "environment":
+        monkeypatch.setenv(variable, given)
+        model = find_model(name, stream=False)
+    else:
+        monkeypatch.setenv(variable, "https://not.this.example")
+        model = find_model(name, base_url=given, stream=False)
+    assert model._url() == url
+
+
+@pytest.mark.parametrize("path", ["", "/anthropic", "/anthropic/v1"])
+def test_a_gateway_gets_the_request_where_it_expects_it(path):
+    """S3: over a real socket."""
+    with FakeServer(["ok"]) as server:
+        base_url = server.base_url.removesuffix("/v1") + path
+        assert Anthropic("x", base_url=base_url).respond("hi").message.text == "ok"
+        [request] = server.requests
+    close_idle()
+    assert request.path == path.removesuffix("/v1") + "/v1/messages"
 
 
 @pytest.mark.parametrize(

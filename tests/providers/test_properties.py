@@ -1,10 +1,12 @@
 """What holds for every dialect, whatever goes in."""
 
 import json
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 from support.messages import MESSAGES, WORDS
 
 from syncagent.events import MessageFinished
@@ -14,6 +16,9 @@ from syncagent.messages import (
     Text,
     Thinking,
     ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
 )
 from syncagent.options import Options, ToolSpec
 from syncagent.providers.anthropic.request import AnthropicDialect
@@ -151,6 +156,107 @@ def test_one_thing_that_is_not_as_it_should_be(dialect, rules, speech, put):
             stream = list(events)
             stream[number] = ServerSentEvent(changed, event.event)
             outcome(dialect, stream)
+
+
+#: Values that a provider might put anywhere, and fields that only some parts have.
+ODD_VALUES = [
+    *(None, 7, -3, 1.5, True, "", "x", "é", [], {}, ["x"], {"a": 1}, 10**30, -(10**30)),
+    {"mimeType": "image/png", "data": "!!"},
+    {"mimeType": "image/png", "data": "aGk="},
+    {"name": "f", "response": {}},
+    {"code": "1", "language": "PYTHON"},
+    {"fileUri": "x"},
+]
+ODD_FIELDS = [
+    *("thoughtSignature", "inlineData", "fileData", "executableCode", "thought"),
+    *("codeExecutionResult", "functionResponse", "functionCall", "unknown", "text"),
+    *("signature", "type", "id", "encrypted_content", "data", "name", "summary"),
+]
+SIGNED = AssistantMessage(
+    (
+        Thinking("hm", "c2ln"),
+        Text("Hello", signature="c2ln"),
+        ToolCall("c1", "weather", "{}", "c2ln"),
+    ),
+    "tool_calls",
+)
+
+
+def disturb(document, dice):
+    """Put up to three odd values somewhere into a document."""
+    for _ in range(dice.randint(1, 3)):
+        *before, last = dice.choice(list(paths(document))[1:])
+        place = document
+        for key in before:
+            place = place[key]
+        odd = json.loads(json.dumps(dice.choice(ODD_VALUES)))
+        if isinstance(place[last], dict) and dice.random() < 0.6:
+            place[last][dice.choice(ODD_FIELDS)] = odd
+        else:
+            place[last] = odd
+
+
+def disturbed(dialect, speech, dice):
+    """Return the end of a response with odd values in one of its events, or None."""
+    body = "".join(speech.frames(dice.choice([MESSAGE, SIGNED]), Usage(1, 2)))
+    events = list(EventDecoder().feed(body.encode()))
+    number = dice.randrange(len(events))
+    if events[number].data == "[DONE]":
+        return None
+    said = json.loads(events[number].data)
+    disturb(said, dice)
+    events[number] = ServerSentEvent(json.dumps(said), events[number].event)
+    try:
+        *_, last = dialect.decode(events)
+    except (ProviderError, StreamBroken):
+        return None
+    return last
+
+
+@every
+@pytest.mark.parametrize("seed", range(4))
+def test_no_response_makes_a_conversation_that_is_rejected(
+    dialect, rules, speech, seed
+):
+    """L11: whatever came is sent back only as the provider takes it."""
+    dice, count = random.Random(seed), 0
+    for _ in range(250):
+        finished = disturbed(dialect, speech, dice)
+        if finished is None:
+            continue
+        calls = finished.message.tool_calls
+        results = tuple(ToolResult(each.call_id, (Text("ok"),)) for each in calls)
+        messages = [UserMessage.of("hi"), finished.message]
+        messages += [ToolMessage(results)] if results else [UserMessage.of("go on")]
+        payload = json.loads(dialect.build_payload("m", messages, TOOLS))
+        assert rules.complaint(payload) is None, finished.message
+        assert all(value >= 0 for value in astuple(finished.usage))
+        count += 1
+    assert count > 50
+
+
+COUNTS = [-1, -(10**30), 10**30, 1 << 60, True, "7", 1.5, None]
+
+
+@every
+@pytest.mark.parametrize("count", COUNTS)
+def test_counts_that_cannot_be_are_not_believed(dialect, rules, speech, count):
+    """L11: a negative number of tokens would lower what a limit has counted."""
+    body = "".join(speech.frames(MESSAGE, Usage(123456, 234567))).encode()
+    events = [
+        ServerSentEvent(
+            event.data.replace("123456", json.dumps(count)).replace(
+                "234567", json.dumps(count)
+            ),
+            event.event,
+        )
+        for event in EventDecoder().feed(body)
+    ]
+    assert json.dumps(count) in "".join(event.data for event in events)
+    finished = [each.usage for each in dialect.decode(events) if hasattr(each, "usage")]
+    for usage in finished:
+        assert usage.input_tokens == 0
+        assert usage.output_tokens in (0, 1)  # one in the first event of Anthropic's
 
 
 @every

@@ -2,13 +2,17 @@
 
 import logging
 import pickle
+import time
 import traceback
 
 import pytest
 from hostile import Hostile, framed, head, one_shot
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from syncagent import exceptions
-from syncagent.transport.redactor import public_url
+from syncagent._redaction import mask_parts
+from syncagent.transport.redactor import Redactor, public_url
 
 KEY = "topsecret/0123456789"
 PLAIN = "canaryZQWERTYUIOPASDFGH"
@@ -119,6 +123,49 @@ def test_somebody_elses_key():
         with pytest.raises(exceptions.AuthenticationFailed) as error:
             one_shot().post(server.url())
     assert error.value.body == "not ***, but yours"
+
+
+ODD_KEY = "zK9q4WcYtR1mVb7XsLd2Hf8Jp5Ng3e-88"
+
+
+@settings(deadline=None)
+@given(st.text(), st.text(), st.text(min_size=6), st.booleans())
+def test_no_text_hides_a_key(before, after, key, is_bearer):
+    """L12: whatever is around it, and whatever it looks like."""
+    redactor = Redactor("https://h.example/")
+    redactor.secrets = lambda: [f"Bearer {key}", key] if is_bearer else [key]
+    masked = redactor.clean(f"{before}{key}{after}")
+    if "*" not in key:
+        outside = redactor.clean(before) + redactor.clean(after)
+        assert key not in masked or key in outside
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("...", "....a", "*", "x", " [...] ", ODD_KEY[:8], ODD_KEY[-8:], ODD_KEY[:9]),
+        *(ODD_KEY[:3] + "...", "..." + ODD_KEY[-3:], ODD_KEY[:-1], ODD_KEY[1:]),
+    ],
+)
+def test_parts_of_a_key_are_found_in_linear_time(unit):
+    """L12: no text of a server keeps us busy."""
+    text = unit * (1_000_000 // len(unit))
+    begin = time.perf_counter()
+    mask_parts(text, [ODD_KEY, f"Bearer {ODD_KEY}"])
+    assert time.perf_counter() - begin < 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Wait ... and see. It was ****ed up, xxx.",
+        "The key begins with zK and ends with 88; see zK9.",
+        "topsecret is a word, 0123456 a number, and secret/01 half a path",
+    ],
+)
+def test_ordinary_text_beside_a_key_stays(text):
+    """L12: dots alone are not the middle of a key."""
+    assert mask_parts(text, [KEY, ODD_KEY]) == text
 
 
 @pytest.mark.parametrize("size", [4, 12, len(PLAIN) - 1])

@@ -96,6 +96,48 @@ def test_it_is_a_requests_session(server, session):
         session.get(server.url("chunked/e/cut"))
 
 
+@pytest.fixture
+def netrc(monkeypatch, tmp_path):
+    """A .netrc file with credentials for every host."""
+    path = tmp_path / "netrc"
+    path.write_text("default login admin password netrc-secret\n")
+    path.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(path))
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_netrc_file_is_never_read(server, session, netrc, scheme):
+    """L1: nor after a redirect; the model chooses the address."""
+    url = server.url("echo", scheme)
+    assert "authorization" not in session.get(url).json()["headers"]
+    via = server.url("status/302/length/end", scheme, Location=url)
+    assert "authorization" not in session.get(via).json()["headers"]
+    prepared = session.prepare_request(requests.Request("GET", url))
+    assert "authorization" not in session.send(prepared).json()["headers"]
+
+
+def test_credentials_of_the_caller_are_sent(server, session, netrc):
+    """L1: those of a call, of the session, or in the address, as in requests."""
+    url = server.url("echo")
+    basic = requests.auth._basic_auth_str("me", "pw")
+    request = requests.Request("GET", url.replace("://", "://me:pw@"))
+    answers = [
+        session.get(url, auth=("me", "pw")),
+        session.get(url.replace("://", "://me:pw@")),
+        session.get(
+            server.url("status/307/length/end", Location=url), auth=("me", "pw")
+        ),
+        session.send(session.prepare_request(request)),
+    ]
+    session.auth = ("me", "pw")
+    answers.append(session.get(url))
+    assert [each.json()["headers"]["authorization"] for each in answers] == [basic] * 5
+    assert request.auth is None
+    other = server.url("echo").replace("127.0.0.1", "localhost")
+    via = server.url("status/307/length/end", Location=other)
+    assert "authorization" not in session.get(via).json()["headers"]
+
+
 def test_a_closed_response_gives_its_connection_back(server, session):
     """Read or not, with or without a cancel afterwards, nothing is held."""
     first = session.get(server.url("echo")).json()["connection"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from ...agent import Agent
 from ...cancel import CancelToken
@@ -13,7 +13,7 @@ from ...exceptions import ConfigurationError
 from ...interrupts import Rule
 from ...messages import Message
 from ...models.model import Model
-from ..choices import add_choices, choose_model, choose_tools
+from ..choices import TOOL_DEFAULTS, add_choices, choose_model, choose_tools
 from .choose_screen import choose_screen
 from .conversations import AgentConversation
 from .session import GREETING, Session, WhileBusy
@@ -80,9 +80,11 @@ def _make_agent(
     rules: Iterable[Rule] = (),
 ) -> Agent:
     """Return an agent with the options of the command line, from *state* if given."""
-    tools = choose_tools(options.tools, model=model)
+    settings: dict[str, Any] = {
+        "tools": choose_tools(options.tools, model=model),
+        "tool_defaults": TOOL_DEFAULTS,
+        "system": options.system,
+    }
     if state is not None:
-        return Agent.load(state, model, tools=tools, system=options.system)
-    return Agent(
-        model, tools=tools, system=options.system, messages=messages, rules=rules
-    )
+        return Agent.load(state, model, **settings)
+    return Agent(model, messages=messages, rules=rules, **settings)

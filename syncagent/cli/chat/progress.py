@@ -22,7 +22,7 @@ from ...events import (
 )
 from ...messages import Json, Text
 from ...usage import Usage
-from ..formatting import seconds_text, short_call_text, usage_text
+from ..formatting import outcome_text, seconds_text, short_call_text, usage_text
 from ..plain_text import on_one_line
 from .conversations import ChatRun
 from .screen import Screen
@@ -121,7 +121,7 @@ class Progress:
         line, details = self._calls.pop(event.call_id, event.name), ""
         if tool is not None:
             line, details = tool.line, f", {seconds_text(clock.now() - tool.started)}"
-        outcome = event.outcome.replace("_", " ")
+        outcome = outcome_text(event.outcome)
         if event.outcome in _EXPLAINED:
             texts = []
             for block in event.result.content:

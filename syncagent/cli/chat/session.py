@@ -13,6 +13,7 @@ from ...cancel import CancelToken
 from ...events import InterruptRaised, RunFinished
 from ...exceptions import SyncAgentError
 from ...models.model import Model
+from ...tools.abandoned import abandoned
 from ...usage import Usage
 from ..exit_codes import exit_code_of
 from ..formatting import end_text, error_text, seconds_text, usage_text
@@ -140,6 +141,8 @@ class Session:
         live = self._live_background_runs
         parts = [usage_text(usage, cost)] if usage.total_tokens else []
         parts += [f"{live} in the background (/runs)"] if live else []
+        left = len(abandoned())
+        parts += [f"{left} tool{'s' * (left != 1)} left running"] if left else []
         return ", ".join([*parts, "/help for help, Ctrl+D leaves"])
 
     # -- input ---------------------------------------------------------------------

@@ -19,13 +19,13 @@ import msgspec
 from ... import __version__
 from ...models.endpoints import ENDPOINTS, Endpoint
 from ...models.local import INSTALL
+from ..formatting import address_text
 
 __all__ = [
     "Finding",
     "check_models",
     "check_packages",
     "check_terminal",
-    "hide_password",
     "mask",
 ]
 
@@ -109,7 +109,7 @@ def check_models() -> Iterator[Finding]:
     for name in _PROXIES:
         value = os.environ.get(name) or os.environ.get(name.lower())
         if value:
-            yield Finding(name=name, value=hide_password(value))
+            yield Finding(name=name, value=address_text(value))
     if not any(finding.status == "ok" for finding in findings):
         yield Finding(
             name="none",
@@ -121,7 +121,7 @@ def check_models() -> Iterator[Finding]:
 
 def _check_endpoint(endpoint: Endpoint) -> Finding:
     name, url, key = endpoint.name, endpoint.find_url(), endpoint.find_key()
-    address = hide_password(url)
+    address = address_text(url)
     other_address = "" if url == endpoint.base_url else f", {address}"
     if key is not None:
         variables = endpoint.key_variables
@@ -152,13 +152,6 @@ def _check_endpoint(endpoint: Endpoint) -> Finding:
 def mask(key: str) -> str:
     """Return the last four characters of a key, none of a short one."""
     return f"...{key[-4:]}" if len(key) >= _LONG_KEY else "(set)"
-
-
-def hide_password(url: str) -> str:
-    """Return *url* without user, password and query."""
-    scheme, separator, rest = url.rpartition("://")
-    before, _, host = rest.rpartition("@")
-    return f"{scheme}{separator}{'***@' if before else ''}{host}".split("?")[0]
 
 
 def check_terminal() -> Iterator[Finding]:

@@ -118,6 +118,12 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return Approval(self.allow, arguments, self.reason, self.remember)
         return answers[0]
 
+    def __repr__(self) -> str:
+        return "<AnswerBody>"  # error trackers show local variables
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return []
+
     @property
     def changes_arguments(self) -> bool:
         """True if the answer has arguments to use instead of the model's."""

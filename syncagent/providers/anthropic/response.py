@@ -21,6 +21,7 @@ from ...usage import Usage
 from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
 from ..errors import error_in_response
+from ..json_values import as_count
 
 #: The dialect's name. Signatures of messages from other dialects are not sent.
 NAME: Final = "anthropic"
@@ -322,8 +323,8 @@ def _count(
     if not usage:
         return
     for name, value in usage.items():
-        if isinstance(value, int) and value > 0:
-            counts[name] = value
+        if count := as_count(value):
+            counts[name] = count
     cached = counts.get("cache_read_input_tokens", 0)
     written = counts.get("cache_creation_input_tokens", 0)
     draft.usage = Usage(

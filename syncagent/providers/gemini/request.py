@@ -44,6 +44,17 @@ _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 #: that no Gemini has made.
 _FOREIGN_SIGNATURE: Final = "skip_thought_signature_validator"
 _MAX_NAME: Final = 64
+#: Parts of the provider's own that it takes back, and the field that each needs. It
+#: rejects conversations with any other part, even with one that it has sent.
+_OWN_PARTS: Final = {
+    "inlineData": "data",
+    "fileData": "fileUri",
+    "executableCode": "code",
+    "codeExecutionResult": "outcome",
+    "toolCall": "",
+    "toolResponse": "",
+}
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 
 
 class GeminiDialect(Dialect):
@@ -199,7 +210,9 @@ def _model(turn: AssistantTurn) -> list[dict[str, Any]]:
                     name, arguments = tool_name_of(call, _MAX_NAME), arguments_of(call)
                     function = {"name": name, "args": arguments}
                     parts.append({"functionCall": {**_id(call.call_id), **function}})
-                    signature = call.signature if is_ours else foreign_signature
+                    signature = foreign_signature
+                    if is_ours and (not call.signature or _is_base64(call.signature)):
+                        signature = call.signature
                     if signature:
                         parts[-1][SIGNATURE] = signature
                     foreign_signature = ""  # one for all parallel calls
@@ -207,14 +220,39 @@ def _model(turn: AssistantTurn) -> list[dict[str, Any]]:
                 parts += _text(block, is_ours=is_ours)
             elif block.provider == NAME:
                 if block.data.keys() != {SIGNATURE}:
-                    parts.append(block.data)
-                elif parts:  # the signature of the image before it
-                    parts[-1] = {**parts[-1], **block.data}
+                    parts += _own_part(block.data)
+                elif parts and _is_base64(block.data[SIGNATURE]):
+                    parts[-1] = {**parts[-1], **block.data}  # of the image before it
     return parts or [{"text": "(nothing)"}]
 
 
+def _own_part(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a part of the provider's own, in a list that is empty if it is invalid."""
+    fields = [field for field in data if field in _OWN_PARTS]
+    value = data[fields[0]] if len(fields) == 1 else None
+    if not isinstance(value, dict):
+        return []
+    needed = _OWN_PARTS[fields[0]]
+    if needed and not (isinstance(value.get(needed), str) and value[needed]):
+        return []
+    if fields[0] == "inlineData" and not _is_base64(value["data"]):
+        return []
+    part: dict[str, Any] = {fields[0]: value}
+    if data.get("thought") is True:
+        part["thought"] = True
+    if _is_base64(data.get(SIGNATURE)):
+        part[SIGNATURE] = data[SIGNATURE]
+    return [part]
+
+
+def _is_base64(value: object) -> bool:
+    if not isinstance(value, str) or not _BASE64.fullmatch(value):
+        return False
+    return bool(value) and len(value.rstrip("=")) % 4 != 1
+
+
 def _text(block: AssistantBlock, *, is_ours: bool) -> list[dict[str, Any]]:
-    if is_ours and isinstance(block, (Text, Thinking)) and block.signature:
+    if isinstance(block, (Text, Thinking)) and is_ours and _is_base64(block.signature):
         thought = {"thought": True} if isinstance(block, Thinking) else {}
         return [{"text": block.text, **thought, SIGNATURE: block.signature}]
     if isinstance(block, (Text, Refusal)) and block.text.strip():

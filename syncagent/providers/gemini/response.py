@@ -16,7 +16,7 @@ from ...usage import Usage
 from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
 from ..errors import error_in_response
-from ..json_values import as_integer
+from ..json_values import as_count
 
 #: The dialect's name. Signatures of messages from other dialects are not sent.
 NAME: Final = "gemini"
@@ -281,11 +281,11 @@ def _sources(metadata: Any) -> Iterator[tuple[str, Citation]]:
 
 
 def _usage(tokens: _Tokens) -> Usage:
-    thoughts = as_integer(tokens.thoughts_token_count)
+    thoughts = as_count(tokens.thoughts_token_count)
     return Usage(
-        as_integer(tokens.prompt_token_count)
-        + as_integer(tokens.tool_use_prompt_token_count),
-        as_integer(tokens.candidates_token_count) + thoughts,
-        as_integer(tokens.cached_content_token_count),
+        as_count(tokens.prompt_token_count)
+        + as_count(tokens.tool_use_prompt_token_count),
+        as_count(tokens.candidates_token_count) + thoughts,
+        as_count(tokens.cached_content_token_count),
         reasoning_tokens=thoughts,
     )

@@ -17,7 +17,7 @@ from ...usage import Usage
 from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
 from ..errors import error_in_response
-from ..json_values import as_dicts, as_integer, as_string, get_path
+from ..json_values import as_count, as_dicts, as_string, get_path
 
 NAME: Final = "openai-chat"
 _STOPS: Final[dict[str, MessageStop]] = {
@@ -452,8 +452,8 @@ def _usage(usage: dict[str, Any]) -> Usage:
     cached = get_path(usage, "prompt_tokens_details", "cached_tokens")
     reasoning = get_path(usage, "completion_tokens_details", "reasoning_tokens")
     return Usage(
-        as_integer(usage.get("prompt_tokens")),
-        as_integer(usage.get("completion_tokens")),
-        as_integer(cached),
-        reasoning_tokens=as_integer(reasoning),
+        as_count(usage.get("prompt_tokens")),
+        as_count(usage.get("completion_tokens")),
+        as_count(cached),
+        reasoning_tokens=as_count(reasoning),
     )

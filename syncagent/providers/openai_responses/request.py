@@ -168,6 +168,7 @@ def _items(message: AssistantMessage, calls: dict[str, ToolCall]) -> list[_Data]
         elif isinstance(block, ProviderBlock) and block.provider == NAME:
             data = block.data
             is_whole = data.get("encrypted_content") or data.get("content")
+            is_whole = is_whole and isinstance(data.get("summary"), list)
             # Reasoning without content is only an id, which the server has not stored.
             if is_whole or data.get("type") != "reasoning":
                 items.append(data)

@@ -15,7 +15,7 @@ from ...usage import Usage
 from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
 from ..errors import error_in_response
-from ..json_values import as_dicts, as_integer, as_string, get_path
+from ..json_values import as_count, as_dicts, as_string, get_path
 
 _Data = dict[str, Any]
 _Kind = type[Text | Thinking | Refusal]
@@ -355,8 +355,8 @@ def _usage(usage: _Data) -> Usage:
     cached = get_path(usage, "input_tokens_details", "cached_tokens")
     reasoning = get_path(usage, "output_tokens_details", "reasoning_tokens")
     return Usage(
-        as_integer(usage.get("input_tokens")),
-        as_integer(usage.get("output_tokens")),
-        as_integer(cached),
-        reasoning_tokens=as_integer(reasoning),
+        as_count(usage.get("input_tokens")),
+        as_count(usage.get("output_tokens")),
+        as_count(cached),
+        reasoning_tokens=as_count(reasoning),
     )

@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 
 import pytest
 from console import chat
@@ -142,7 +143,31 @@ def test_tools_are_shown_at_work(start, server):
     assert console.text.count("printed by a tool") == 1
 
 
-def test_a_tool_that_does_not_listen_is_left_behind(start, server):
+@pytest.mark.parametrize("key", ["ctrl-c", "escape"])
+@pytest.mark.parametrize("name", ["sleeper", "fetcher", "spinner", "cruncher"])
+def test_a_plain_function_gives_the_prompt_back(start, server, name, key):
+    """Item 4: at the first key, whatever it does, and the chat can be left at once."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        arguments = {"url": url} if name == "fetcher" else {}
+        server.add(say("Hm.", call(name, arguments)), "Fine.")
+        console = start()
+        console.enter("go")
+        console.wait_for(f"{name} has begun")
+        console.press(key)
+        console.wait_for("left running (abandoned)")
+        console.wait_for("(stopped; the text so far is kept")
+        console.wait_for_prompt()
+        console.wait_for("1 tool left running")
+        console.enter("are you there?")
+        console.wait_for("Fine.")
+        console.wait_for_prompt()
+        console.press("ctrl-d")
+        assert console.wait_for_end() == 0
+    assert "Stopping" not in console.text
+
+
+def test_a_tool_that_wants_to_be_waited_for_is(start, server):
     """The prompt is there at once, and Ctrl+B has it go on without us."""
     server.add(say("Hm.", call("stubborn")), "Fine.")
     console = start()

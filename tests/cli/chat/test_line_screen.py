@@ -246,6 +246,24 @@ def test_a_run_goes_on_in_the_background(start, server):
     console.wait_for_prompt()
 
 
+@pytest.mark.parametrize("name", ["sleeper", "spinner"])
+def test_a_plain_function_is_left_running(start, server, name):
+    """Item 4: one Ctrl+C ends the run, and the next line is sent at once."""
+    server.add(say("Hm.", call(name)), "Fine.")
+    console = start()
+    console.enter("go")
+    console.wait_for(f"{name} has begun")
+    console.press("ctrl-c")
+    console.wait_for("left running (abandoned)")
+    console.wait_for("(stopped; the text so far is kept")
+    console.wait_for_prompt()
+    console.enter("are you there?")
+    console.wait_for("Fine.")
+    console.wait_for_prompt()
+    console.press("ctrl-d")
+    assert console.wait_for_end() == 0
+
+
 def test_a_tool_that_does_not_listen_gives_the_prompt_back(start, server, tmp_path):
     """After Ctrl+C; a line typed then is sent when the tool has ended."""
     server.add(say("Hm.", call("deaf", {"path": str(tmp_path / "end")})), "Fine.")

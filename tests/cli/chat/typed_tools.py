@@ -1,7 +1,10 @@
 """Tools for conversations in a terminal."""
 
+import hashlib
 import os
 import time
+
+import requests
 
 from syncagent import ToolContext, tool
 
@@ -47,14 +50,14 @@ def push(ctx: ToolContext) -> str:
     return f"pushed with {len(ctx.credentials)} letters"
 
 
-@tool
+@tool(on_cancel="wait")
 def stubborn() -> str:
     """Listen to nobody for a while."""
     time.sleep(1)  # noqa: TID251 - it is to be deaf
     return "at last"
 
 
-@tool
+@tool(on_cancel="wait")
 def deaf(path: str) -> str:
     """Listen to nothing until a file is there."""
     print("deaf now", flush=True)
@@ -70,4 +73,30 @@ def endless() -> str:
         pass
 
 
-ALL = [endless, wait, nap, chatter, delete, inquire, push, stubborn, deaf]
+def sleeper() -> None:
+    """Sleep as a function does that knows nothing of runs."""
+    print("sleeper has begun", flush=True)
+    time.sleep(3600)  # noqa: TID251 - it is to be deaf
+
+
+def fetcher(url: str) -> str:
+    """Wait for a server that says nothing."""
+    print("fetcher has begun", flush=True)
+    return requests.get(url, timeout=3600).text
+
+
+def spinner() -> None:
+    """Never let go of the processor."""
+    print("spinner has begun", flush=True)
+    while True:
+        pass
+
+
+def cruncher() -> str:
+    """Be in one call of C for minutes."""
+    print("cruncher has begun", flush=True)
+    return hashlib.pbkdf2_hmac("sha256", b"x", b"y", 1_000_000_000).hex()
+
+
+PLAIN = [sleeper, fetcher, spinner, cruncher]
+ALL = [endless, wait, nap, chatter, delete, inquire, push, stubborn, deaf, *PLAIN]

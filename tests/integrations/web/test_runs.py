@@ -300,6 +300,13 @@ def test_answers_without_sense(runs):
     assert [one.id for one in run.handle.interrupts] == [asked.id]
 
 
+def test_an_answer_does_not_show_its_credentials():
+    """L16: error trackers show local variables."""
+    answer = AnswerBody(credentials="hunter2", text="hunter2")
+    shown = repr(answer) + repr({"a": answer}) + repr(list(answer.__rich_repr__()))
+    assert "hunter2" not in shown
+
+
 @pytest.mark.parametrize(
     "answer",
     [
