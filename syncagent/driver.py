@@ -96,6 +96,8 @@ class Driver(CancelsRun, Closeable):
         if self._stream is not None and self._stream.is_running:
             raise AgentBusy("next() is already running on another thread")
         while True:
+            if self._stream is not None and self._stream.is_over:
+                self._end_run()  # its end was interrupted
             stream = self._stream or self._begin()
             if stream is None:
                 return self._await_input()

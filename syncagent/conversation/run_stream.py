@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 from .._closeable import Closeable
 from ..cancel import RunClaim
@@ -33,6 +35,8 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         self.claim = live_run.run.claim
         #: The number of messages before this run.
         self.start = live_run.run.progress.start
+        #: What made the stream; one of the drivers of its run.
+        self._opening: Generator[Any, Any, Any] | None = None
         self._is_handle = is_handle
         self._live_run: LiveRun | None = live_run
         self._unbegun_result: RunResult | None = None
@@ -40,6 +44,8 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         # The generator holds the live run and not this stream: without a cycle, a
         # stream that is dropped is closed at once.
         self._events = settled(live_run)
+        if is_handle:
+            live_run.handle_driver = weakref.ref(self._events)
 
     @classmethod
     def never_begun(cls, claim: RunClaim, messages: tuple[Message, ...]) -> RunStream:
@@ -53,6 +59,7 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         self = cls.__new__(cls)
         self.run_id, self.claim, self.start = claim.run_id, claim, len(messages)
         self._live_run, self._is_handle, self._observers = None, False, []
+        self._opening = None
         self._unbegun_result = RunResult(
             text="",
             stop_reason="cancelled",
@@ -90,9 +97,9 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         result = handoff or live_run.result
         if result is not None:
             return result
-        if live_run.error is not None:
+        if live_run.error:
             raise ConfigurationError(
-                f"the run has no result: it raised {live_run.error!r:.200}"
+                f"the run has no result: it raised {live_run.error}"
             )
         raise ConfigurationError(
             "the run has no result yet; iterate over the stream to its end, or close it"
@@ -111,19 +118,41 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
     def _find_claim(self) -> RunClaim:
         return self.claim  # cancel() reaches this run, and no other
 
+    @property
+    def is_over(self) -> bool:
+        """True once there are no more events."""
+        return self._events.gi_frame is None
+
+    def drive_from(self, opening: Generator[Any, Any, Any]) -> None:
+        """Make the run one that ends with this stream, or with *opening*."""
+        self._opening = opening
+        self.claim.drivers = (weakref.ref(opening), weakref.ref(self._events))
+
     def close(self) -> None:
         """End the run if it has not ended."""
-        if self._live_run is not None and self._live_run.close_unbegun():
+        self._close(KeyboardInterrupt())
+
+    def _close(self, error: BaseException) -> None:
+        """Close it, and finish what *error* has interrupted."""
+        live_run = self._live_run
+        if live_run is not None and live_run.close_unbegun():
             return
         try:
             self._events.close()
         except ValueError:  # another thread is in the middle of a step: end that
             self.claim.cancel(CLOSE_REASON, "closed")
+            return
+        if live_run is not None and (self._is_handle or not live_run.is_moved):
+            if not live_run.is_released:
+                live_run.settle_left(error)
 
-    def give_up(self) -> None:
-        """End the run, also if a handle drives it by now: its caller is gone."""
+    def give_up(self, error: BaseException) -> None:
+        """End the run, also if a handle drives it by now: its caller is gone.
+
+        :param error: the exception that its caller gets.
+        """
         self.claim.cancel(CLOSE_REASON, "closed")
-        self.close()
+        self._close(error)
 
     def __iter__(self) -> Iterator[StreamEvent]:
         return self._events

@@ -251,15 +251,23 @@ class Executor:
                 elif item is None:
                     self._leave_late(since)
         finally:
-            self._collect()
-            for invocation in list(self._running):
-                if not self._leave(invocation):
-                    invocation.lose()
+            self.leave_rest()
         for invocation in ended:
             if not invocation.is_open:
                 self._after(invocation)  # for the hooks; no call is made again
         endings = [call.ending for call in ended if call.ending is not None]
         return next((each.raised for each in endings if each.raised is not None), None)
+
+    def leave_rest(self) -> None:
+        """Leave behind whatever runs. Safe to repeat, if that was interrupted."""
+        if not self._running:
+            return
+        self._stop.cancel("the round has ended", "closed")
+        self._collect()
+        for invocation in list(self._running):
+            if not self._leave(invocation):
+                invocation.lose()
+        self._running.clear()
 
     def _leave_late(self, since: float) -> None:
         for invocation in list(self._running):

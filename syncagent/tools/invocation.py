@@ -86,6 +86,8 @@ class Invocation:
         self._previous: Ending | None = None
         self.began: float | None = None
         self.seconds = 0.0
+        #: True once the tool itself was called.
+        self.is_started = False
         #: True once its :class:`ToolFinished` event exists.
         self.is_announced = False
 
@@ -159,6 +161,7 @@ class Invocation:
                 # The last check: after this line the tool counts as started.
                 if token.cancelled:
                     return self._unstarted(token)
+                self.is_started = True
                 value = self._call(self.tool, context, services)
             try:
                 return Ending("done", self._content(value))
@@ -265,7 +268,7 @@ class Invocation:
 
     @property
     def _current_ending(self) -> Ending:
-        has_begun = self.answers or self.question is not None
+        has_begun = self.is_started or self.answers or self.question is not None
         return self.ending or (_STOPPED if has_begun else _NOT_STARTED)
 
     @property
