@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Generator
 from typing import Any, Final
 
 from ..exceptions import AgentBusy, ConfigurationError, Origin
@@ -140,7 +139,7 @@ class RunClaim(CancelsRun):
         self.phase = ""
         #: The generators that drive the run. It is driven while all of them can go on;
         #: weak, or a run that is dropped would have to wait for the collector.
-        self.drivers: tuple[weakref.ref[Generator[Any, Any, Any]], ...] = ()
+        self.drivers: tuple[weakref.ref[Any], ...] = ()
         end = _End(self)
         self._generation = _claim_generation(self.token, end)
         self._ended: Final = end

@@ -5,7 +5,7 @@
     run_to_end           on the caller's thread
      └ driven            can be seen to be over, whatever a signal handler raises
         └ settled        ends well: result, transcript, agent free
-           └ answered    sends the answers of handlers, handles and drivers into the loop
+           └ answered    sends in the answers of handlers, handles and drivers
               └ run_loop   loop.py, the story
 
 One thread owns a run and drives its generator; another may take it over once, when the

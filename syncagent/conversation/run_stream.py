@@ -121,7 +121,7 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
     @property
     def is_over(self) -> bool:
         """True once there are no more events."""
-        return self._events.gi_frame is None
+        return getattr(self._events, "gi_frame", None) is None
 
     def drive_from(self, opening: Generator[Any, Any, Any]) -> None:
         """Make the run one that ends with this stream, or with *opening*."""
@@ -142,9 +142,10 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         except ValueError:  # another thread is in the middle of a step: end that
             self.claim.cancel(CLOSE_REASON, "closed")
             return
-        if live_run is not None and (self._is_handle or not live_run.is_moved):
-            if not live_run.is_released:
-                live_run.settle_left(error)
+        if live_run is None or live_run.is_released:
+            return
+        if self._is_handle or not live_run.is_moved:
+            live_run.settle_left(error)
 
     def give_up(self, error: BaseException) -> None:
         """End the run, also if a handle drives it by now: its caller is gone.

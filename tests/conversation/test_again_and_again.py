@@ -1,6 +1,5 @@
 """Ctrl+C once more while the first one settles the run, with the exception held."""
 
-import itertools
 import sys
 
 import pytest
@@ -10,7 +9,6 @@ from support.interrupting import is_ignored
 
 from syncagent import Agent, tool
 from syncagent.cancel import live_runs
-from syncagent.events import ToolStarted
 from syncagent.testing import ScriptedModel, call, say
 
 FIRST = "the first one"
@@ -46,13 +44,16 @@ class Presses:
         yield caught
 
     def _trace(self, frame, event, arg):
-        if "syncagent" not in frame.f_code.co_filename or is_ignored(frame):
+        if event == "call" and (
+            "syncagent" not in frame.f_code.co_filename or is_ignored(frame)
+        ):
             return None
-        if not frame.f_trace_opcodes:
+        if event == "exception" and FIRST in arg[1].args:
+            self._is_counting = True
+        frame.f_trace_lines = False
+        if self._is_counting and not frame.f_trace_opcodes:
             frame.f_trace_opcodes = True
             sys.settrace(self._trace)  # or early releases of 3.12 do not notice
-        if event == "exception" and arg[1].args == (FIRST,):
-            self._is_counting = True
         if event == "opcode" and self._is_counting:
             self._count += 1
             if self._count in self._at:
