@@ -261,6 +261,7 @@ class HandleThread:
         except BaseException as error:
             self._fail(error)
         finally:
+            stream.leave_observers()
             self.claim = None
             self.questions.clear()
 
@@ -325,6 +326,9 @@ class HandleThread:
         self.ended.wait()
 
     def _fail(self, error: BaseException) -> None:
+        if error.__traceback__ is not None:
+            # Without the caller's frame, which holds this object: no cycle.
+            error.__traceback__ = error.__traceback__.tb_next
         self.outcome = error
         self._publish(StateChanged("failed", message=repr(error)))
 

@@ -395,6 +395,7 @@ def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
     services, observers = run.services, run.on_event
     generation, can_move = run.token.generation(), run.can_move
     answers: Answers = None
+    observer: Any = None
     is_moving = False
     try:
         while True:
@@ -435,5 +436,7 @@ def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
         run.claim.cancel(CLOSE_REASON, "closed")
         raise
     finally:
+        # A handle among them holds the error, and so this frame.
+        observers, observer = (), None
         if not is_moving:
             loop.close()

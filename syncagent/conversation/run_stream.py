@@ -83,6 +83,11 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
             run = self._live_run.run
             run.on_event = (*run.on_event, observer)
 
+    def leave_observers(self) -> None:
+        """Call no observer any more: they may hold the error of the run."""
+        if self._live_run is not None:
+            self._live_run.run.on_event = ()
+
     @property
     def result(self) -> RunResult:
         """The result of the run.

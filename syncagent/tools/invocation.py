@@ -39,13 +39,20 @@ class Ending(msgspec.Struct, frozen=True):
     #: The error message, or an empty string.
     error: str = ""
     timed_out: bool = False
-    #: The exception that ends the run.
-    raised: BaseException | None = None
+    #: The exception that ends the run, until it is raised.
+    errors: list[BaseException] = []
     #: True if the tool reports that its credentials were rejected.
     is_locked_out: bool = False
     #: The question for the user that the tool stopped at; it is called again with the
     #: answer.
     asked: Asked | None = None
+
+    def take_error(self) -> BaseException | None:
+        """Return the exception that ends the run, once.
+
+        Its traceback has the frames that hold this object: they would be a cycle.
+        """
+        return self.errors.pop() if self.errors else None
 
     @classmethod
     def with_message(cls, outcome: Outcome, message: str, **fields: Any) -> Ending:
@@ -213,10 +220,10 @@ class Invocation:
         """Return the ending for an exception: by the token first, never by its type."""
         message = error_text(error)
         if isinstance(error, MemoryError):
-            return Ending.with_message("failed", message, raised=error)
+            return Ending.with_message("failed", message, errors=[error])
         if not isinstance(error, (Exception, Cancelled)):  # Ctrl+C or an exit
             return Ending.with_message(
-                "interrupted", _INTERRUPTED, error=message, raised=error
+                "interrupted", _INTERRUPTED, error=message, errors=[error]
             )
         if not token.cancelled:
             is_locked_out = isinstance(error, AuthenticationFailed)

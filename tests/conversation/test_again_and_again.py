@@ -1,8 +1,10 @@
 """Ctrl+C once more while the first one settles the run, with the exception held."""
 
+import random
 import sys
 
 import pytest
+from support import every_line
 from support.agents import SUM, add
 from support.every_line import line_numbers, problem_with, some_lines
 from support.interrupting import is_ignored
@@ -144,10 +146,10 @@ WAYS = {
 
 
 def check(make_agent, use, at):
-    """Return what is wrong after presses at these opcodes; None without the last."""
+    """Return what is wrong after presses at these opcodes; None without any."""
     agent, presses = make_agent(), Presses(*at)
     held = presses.call(lambda: use(agent))
-    if len(presses.places) < len(at):
+    if not presses.places:
         return None
     places = ", ".join(presses.places)
     if not isinstance(held, KeyboardInterrupt):
@@ -171,3 +173,36 @@ def test_a_second_press_at_every_opcode(way, step):
         problems += filter(None, [problem])
     assert problems == []
     assert number > 300
+
+
+def rounds(short, long):
+    """Repeat a test a few times, and under ``-m stress`` often."""
+    return pytest.mark.parametrize(
+        "rounds", [short, pytest.param(long, marks=pytest.mark.stress)]
+    )
+
+
+@rounds(10, 2_000)
+@pytest.mark.parametrize("count", [2, 3, 20])
+@pytest.mark.parametrize("way", WAYS)
+def test_more_presses_at_random_opcodes(way, count, rounds):
+    """S5, L2: the same for any number of them."""
+    chance = random.Random(every_line.first_line)
+    problems = []
+    for _ in range(rounds):
+        at = sorted(chance.sample(range(1, 900), count))
+        problems += filter(None, [check(*WAYS[way], at)])
+    assert problems == []
+
+
+@rounds(10, 2_000)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_key_that_is_held_down(way, rounds):
+    """L2: at up to two hundred opcodes in a row."""
+    chance = random.Random(every_line.first_line)
+    problems = []
+    for _ in range(rounds):
+        first = chance.randrange(1, 600)
+        at = range(first, first + chance.choice([2, 5, 20, 200]))
+        problems += filter(None, [check(*WAYS[way], at)])
+    assert problems == []
