@@ -115,8 +115,8 @@ class Conversation:
     def _opening(
         self, admitted: AdmittedRun, can_move: bool, is_driver: bool
     ) -> Generator[RunStream, None, None]:
-        # A generator, like driven(): it can be seen whether it has failed. The stream
-        # keeps it, and it does not keep the stream.
+        # A generator, like driven(): it can be seen whether it has failed. The run
+        # keeps it, and it does not keep the run.
         yield self._open(admitted, can_move, is_driver)
 
     def _open(

@@ -118,6 +118,8 @@ class LiveRun:
         self.error = ""
         #: The result for the caller of a run that goes on in the background.
         self.handoff_result: RunResult | None = None
+        #: The generator that has made the stream of this run, kept as long as the run.
+        self.opening: Generator[Any, Any, Any] | None = None
         #: Drives the run once the handle has taken it.
         self.handle_driver: weakref.ref[Generator[Any, Any, Any]] | None = None
         #: True once nothing of the run is left.

@@ -35,8 +35,6 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         self.claim = live_run.run.claim
         #: The number of messages before this run.
         self.start = live_run.run.progress.start
-        #: What made the stream; one of the drivers of its run.
-        self._opening: Generator[Any, Any, Any] | None = None
         self._is_handle = is_handle
         self._live_run: LiveRun | None = live_run
         self._unbegun_result: RunResult | None = None
@@ -59,7 +57,6 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         self = cls.__new__(cls)
         self.run_id, self.claim, self.start = claim.run_id, claim, len(messages)
         self._live_run, self._is_handle, self._observers = None, False, []
-        self._opening = None
         self._unbegun_result = RunResult(
             text="",
             stop_reason="cancelled",
@@ -129,8 +126,9 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         return getattr(self._events, "gi_frame", None) is None
 
     def drive_from(self, opening: Generator[Any, Any, Any]) -> None:
-        """Make the run one that ends with this stream, or with *opening*."""
-        self._opening = opening
+        """Make the run end with these events, or with the generator that opens them."""
+        assert self._live_run is not None
+        self._live_run.opening = opening
         self.claim.drivers = (weakref.ref(opening), weakref.ref(self._events))
 
     def close(self) -> None:
