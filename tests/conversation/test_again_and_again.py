@@ -9,7 +9,7 @@ from support.agents import SUM, add
 from support.every_line import line_numbers, problem_with, some_lines
 from support.interrupting import is_ignored
 
-from syncagent import Agent, tool
+from syncagent import Agent, CancelToken, abandoned, tool
 from syncagent.cancel import live_runs
 from syncagent.testing import ScriptedModel, call, say
 
@@ -160,6 +160,9 @@ def check(make_agent, use, at):
     if not isinstance(held, KeyboardInterrupt):
         return f"{places}: {held!r} came out"
     problem = "the agent is busy" if agent.is_running else None
+    over = CancelToken(timeout=10)
+    while abandoned() and not over.wait(0.001):
+        pass  # a tool on a thread of its own is left behind, and about to end
     problem = problem or problem_with(agent)
     if problem is None and live_runs():
         problem = f"still live: {live_runs()}"
