@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import http.client
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from urllib3.response import HTTPResponse
 
 from ..cancel import CancelToken
 from .sockets import ReadableSocket
+from .user_code import UserCodeError
 
 # The end of one chunk and the head of the next, in the form that servers send.
 _NEXT_CHUNK: Final = re.compile(rb"\r\n([0-9a-fA-F]{1,8})\r\n")
@@ -35,32 +37,51 @@ class Response(HTTPResponse):
 
     _token: CancelToken
     _cancelled: object
+    _is_session: bool
 
     @classmethod
-    def adopt(cls, response: Any, token: CancelToken) -> None:
-        """Turn *response* into one of these; urllib3 has no setting for the class."""
+    def adopt(cls, response: Any, token: CancelToken, *, is_session: bool) -> None:
+        """Turn *response* into one of these; urllib3 has no setting for the class.
+
+        :param is_session: true if its reader is a user of :mod:`requests`, who knows no
+            :class:`~.user_code.UserCodeError`.
+        """
         response.__class__ = cls
         response._token = token
         response._cancelled = token.flag()
+        response._is_session = is_session
 
     def read(self, *args: Any, **kwargs: Any) -> bytes:
-        return self._checked(super().read(*args, **kwargs))
+        with self._checked():
+            return super().read(*args, **kwargs)
 
     def read1(self, *args: Any, **kwargs: Any) -> bytes:
-        return self._checked(super().read1(*args, **kwargs))
+        with self._checked():
+            return super().read1(*args, **kwargs)
 
     def read_chunked(self, *args: Any, **kwargs: Any) -> _Pieces:
-        for piece in super().read_chunked(*args, **kwargs):
-            yield self._checked(piece)
+        pieces = super().read_chunked(*args, **kwargs)
+        while True:
+            with self._checked():
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
 
-    def _checked(self, piece: bytes) -> bytes:
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        try:
+            yield
+        except UserCodeError as carrier:
+            if self._is_session:
+                raise carrier.error from None
+            raise
         if self._cancelled:
             try:
                 self._token.checkpoint()
             except BaseException:
                 self.close()
                 raise
-        return piece
 
 
 class Body(http.client.HTTPResponse):

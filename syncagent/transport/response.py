@@ -25,6 +25,7 @@ from ..exceptions import (
 from .exchange import Exchange
 from .redactor import Redactor, public_url
 from .retries import parse_retry_after
+from .user_code import raise_if_from_handler
 
 #: How much of a body is requested at once, in bytes; a read returns what has arrived.
 _PIECE: Final = 64 * 1024
@@ -248,10 +249,10 @@ class StreamedResponse:
                 piece = self.read()
                 text += piece
                 is_whole = not piece
-        except (Exception, Cancelled):
+        except (Exception, Cancelled) as error:
             # A cancel is not lost: attempts() asks the token. After any other trouble
             # the part that has arrived will do.
-            pass
+            raise_if_from_handler(error)
         decoded = text[: 4 * _EXCERPT].decode("utf-8", "replace")
         clean = self._redactor.clean if is_whole else self._redactor.clean_cut
         return clean(decoded)[:_EXCERPT]
@@ -267,8 +268,8 @@ class StreamedResponse:
                 for _ in range(4):
                     if not self.read():
                         break
-            except (Exception, Cancelled):
-                pass  # the connection is closed instead
+            except (Exception, Cancelled) as error:
+                raise_if_from_handler(error)  # else the connection is closed instead
         self._raw.close()
         self._raw.release_conn()
 

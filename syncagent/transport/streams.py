@@ -9,8 +9,8 @@ from typing import Final
 from .._closeable import Closeable
 from ..sse import EventDecoder, ServerSentEvent
 from .calls import Attempt, RetriedRequest
-from .exchange import call_user_code
 from .response import StreamedResponse
+from .user_code import call_user_code
 
 #: Tells whether an event is the last one of its protocol, such as ``[DONE]``.
 IsEnd = Callable[[ServerSentEvent], bool]
