@@ -40,6 +40,7 @@ from ..asking.inbox import Inbox
 from ..asking.questions import OpenQuestions
 from ..cancel import CancelToken, Receipt, RunClaim, Watch
 from ..cancel.claim import check_cancel
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..cancel.once import Once, start_thread
 from ..conversation.conversation import Conversation
 from ..conversation.descendants import (
@@ -154,8 +155,8 @@ class HandleThread:
             self._publish(StateChanged("processing"))
         try:
             self._start_thread(self._drive)
-        except RuntimeError:
-            if not may_stay or self._begun:
+        except RuntimeError as error:
+            if not may_stay or self._begun or raised_by_signal_handler(error):
                 raise
             self._drive()
         return first if isinstance(first, RunStream) else None

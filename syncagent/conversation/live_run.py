@@ -56,6 +56,7 @@ import msgspec
 
 from .._context import run_id
 from ..asking.answering import NOT_YET, Answering
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..cancel.once import Once, finish_despite_signals
 from ..cancel.signal_event import EventRegistration
 from ..events import RunEvent, RunFinished, StreamEvent
@@ -347,9 +348,10 @@ def settled(live_run: LiveRun) -> Generator[StreamEvent, None, None]:
         while stop == "backgrounded":
             try:
                 handoff = live_run.hand_over()
-            except RuntimeError:  # no thread can be started: the run stays here
-                if not live_run.keep():
+            except RuntimeError as error:
+                if not live_run.keep() or raised_by_signal_handler(error):
                     raise
+                # No thread can be started: the run stays here.
                 run.can_move = False
                 stop = yield from answered(live_run)
             else:

@@ -16,6 +16,7 @@ import msgspec
 from ..__version__ import __version__
 from .._redaction import MASK, hidden
 from ..cancel import clock
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import StreamEvent
 from .lines import (
     FORMAT,
@@ -77,6 +78,8 @@ class RecordingWriter:
                 self._takes_text = takes_text(target)
                 self._file = target
         except Exception as error:
+            if raised_by_signal_handler(error):
+                raise
             self._give_up(error)
         self.add(_ENCODER.encode(_header(since)) + b"\n", since)
 
@@ -114,6 +117,8 @@ class RecordingWriter:
             try:
                 self._write(text)
             except Exception as error:
+                if raised_by_signal_handler(error):
+                    raise
                 self._give_up(error)
 
     def _write(self, text: bytes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
 from ..cancel import CancelToken, Mailbox, clock
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import BackgroundRequested, RunEvent
 from ..exceptions import Cancelled
 from .context import RunServices
@@ -172,6 +173,8 @@ class Executor:
         try:
             work.start()
         except RuntimeError as error:
+            if raised_by_signal_handler(error):
+                raise
             message = f"no thread could be started for this call: {error}"
             mail.put((invocation, Ending.with_message("failed", message)))
 

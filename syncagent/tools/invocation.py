@@ -10,6 +10,7 @@ import msgspec
 from .._context import call_in_context
 from .._context import run_id as current_run_id
 from ..cancel import CancelToken, clock
+from ..cancel.handler_errors import raised_by_installed_handler
 from ..events import ToolFinished, ToolStarted
 from ..exceptions import AuthenticationFailed, Cancelled, ToolError
 from ..messages import Outcome, ResultBlock, Text, ToolCall, ToolOutcome, ToolResult
@@ -221,7 +222,8 @@ class Invocation:
         message = error_text(error)
         if isinstance(error, MemoryError):
             return Ending.with_message("failed", message, errors=[error])
-        if not isinstance(error, (Exception, Cancelled)):  # Ctrl+C or an exit
+        is_usual = isinstance(error, (Exception, Cancelled))
+        if not is_usual or raised_by_installed_handler(error):  # Ctrl+C, or a watchdog
             return Ending.with_message(
                 "interrupted", _INTERRUPTED, error=message, errors=[error]
             )

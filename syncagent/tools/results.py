@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..exceptions import Cancelled, ToolError
 from ..messages import File, Image, Json, ResultBlock, Text
 
@@ -55,6 +56,8 @@ def content_of(value: Any, limit: int = RESULT_LIMIT) -> tuple[ResultBlock, ...]
     except ToolError:
         raise
     except Exception as error:  # a user's class may raise anything
+        if raised_by_signal_handler(error):
+            raise
         raise ToolError(
             f"the tool has run, but its result, of type {type(value).__name__}, cannot "
             f"be converted to JSON ({error_text(error)}); it should return text, "
