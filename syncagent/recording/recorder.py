@@ -222,7 +222,8 @@ class RunRecording:
         self._is_over = True  # last: an interrupted end() is repeated
 
     def __del__(self) -> None:
-        # Only for a run whose stream was dropped before its first step.
+        # Only for a run whose stream was dropped before its first step; on the thread
+        # that drops it. Like the generator of a dropped stream, which Python closes.
         has_begun = getattr(self, "_credentials", None) is not None
         if has_begun and not self._is_over:
             self.end(None, GeneratorExit("the run was dropped before its first step"))

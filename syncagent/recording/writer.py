@@ -40,6 +40,13 @@ _MAX_DELAY: Final = 0.25
 _MIN_SECRET: Final = 8
 
 
+class _OwnFile(FileIO):
+    """A file that is closed without a warning if an exception kept us from doing it."""
+
+    # In C: what a signal handler raises in a Python __del__ is lost.
+    __del__ = FileIO.close
+
+
 class RecordingWriter:
     """One file, which all threads of a run and of its sub-agents write to.
 
@@ -71,7 +78,7 @@ class RecordingWriter:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
                 flags |= os.O_TRUNC if is_new else 0
                 # Only the owner may read a conversation, unless they decide otherwise.
-                self._raw = FileIO(
+                self._raw = _OwnFile(
                     target, "ab", opener=lambda path, _: os.open(path, flags, 0o600)
                 )
             else:
@@ -147,12 +154,6 @@ class RecordingWriter:
             self._is_open, self._file = False, None
             if self._raw is not None:
                 self._raw.close()
-
-    def __del__(self) -> None:
-        # Needed only if an exception kept the run from closing it.
-        raw = getattr(self, "_raw", None)
-        if raw is not None:
-            raw.close()
 
 
 def encode_other(value: Any) -> str:
