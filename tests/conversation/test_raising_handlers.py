@@ -9,14 +9,26 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
+import requests
 from support.agents import SUM, add, check_usable, model
 from support.threads import LONG
 
-from syncagent import Agent, ToolContext, tool
+from syncagent import Agent, CancelToken, ToolContext, tool
 from syncagent.messages import ToolMessage
 from syncagent.testing import call, say
+from syncagent.tools.processes.program import run_process
+from syncagent.transport import CancellableSession
 
 ERRORS = [TimeoutError, ValueError, OSError, RuntimeError, LookupError]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def everything_imported():
+    """Python's import takes an OSError, whoever raises it, for a missing file."""
+    assert callable(run_process)
+    refused = pytest.raises(requests.ConnectionError)
+    with CancellableSession(CancelToken()) as session, refused:
+        session.get("http://127.0.0.1:1/", timeout=1)
 
 
 @contextmanager
