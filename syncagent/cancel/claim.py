@@ -115,6 +115,7 @@ class RunClaim(CancelsRun):
         "drivers",
         "forced",
         "is_background",
+        "is_left",
         "phase",
         "run_id",
         "token",
@@ -140,6 +141,9 @@ class RunClaim(CancelsRun):
         #: The generators that drive the run. It is driven while all of them can go on;
         #: weak, or a run that is dropped would have to wait for the collector.
         self.drivers: tuple[weakref.ref[Any], ...] = ()
+        #: True once the thread of the run means to end it: if that is interrupted, a
+        #: generator that stands still is over as well.
+        self.is_left = False
         end = _End(self)
         self._generation = _claim_generation(self.token, end)
         self._ended: Final = end
@@ -155,11 +159,13 @@ class RunClaim(CancelsRun):
 
         A generator that has raised is over, even if its frame lives on in a traceback.
         """
-        for ref in self.drivers:
-            driver = ref()
-            if driver is None or not (driver.gi_running or driver.gi_frame):
-                return False
-        return True
+        drivers = [ref() for ref in self.drivers]
+        if any(driver is not None and driver.gi_running for driver in drivers):
+            return True
+        # Only its own thread knows that it is not about to do what is_left says.
+        if self.is_left and self.is_own_thread:
+            return False
+        return all(driver is not None and driver.gi_frame for driver in drivers)
 
     @property
     def helpers(self) -> set[int]:

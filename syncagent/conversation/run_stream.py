@@ -133,10 +133,16 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
 
     def close(self) -> None:
         """End the run if it has not ended."""
+        self.claim.is_left = True  # before anything that may be interrupted
         self._close(KeyboardInterrupt())
+
+    def __exit__(self, *error: object) -> None:
+        self.claim.is_left = True
+        self.close()
 
     def _close(self, error: BaseException) -> None:
         """Close it, and finish what *error* has interrupted."""
+        self.claim.is_left = True
         live_run = self._live_run
         if live_run is not None and live_run.close_unbegun():
             return
