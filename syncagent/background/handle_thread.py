@@ -41,7 +41,7 @@ from ..asking.questions import OpenQuestions
 from ..cancel import CancelToken, Receipt, RunClaim, Watch
 from ..cancel.claim import check_cancel
 from ..cancel.handler_errors import raised_by_signal_handler
-from ..cancel.once import Once, start_thread
+from ..cancel.once import Once, finish_despite_signals, start_thread
 from ..conversation.conversation import Conversation
 from ..conversation.descendants import (
     add_descendant,
@@ -323,7 +323,7 @@ class HandleThread:
 
         Cancellation: none; the live run is cancelled first, so the wait is short.
         """
-        self.give_up(reason)
+        finish_despite_signals(lambda: self.give_up(reason))
         self.ended.wait()
 
     def _fail(self, error: BaseException) -> None:
