@@ -117,11 +117,15 @@ class Conversation:
     ) -> Generator[RunStream, None, None]:
         # A generator, like driven(): it can be seen whether it has failed. The run
         # keeps it, and it does not keep the run.
-        yield self._open(admitted, can_move, is_driver)
+        yield self.open_stream(admitted, can_move, is_driver)
 
-    def _open(
+    def open_stream(
         self, admitted: AdmittedRun, can_move: bool, is_driver: bool
     ) -> RunStream:
+        """Claim the agent for an admitted run, and make its stream.
+
+        :param is_driver: whether the run ends with the generator that calls this.
+        """
         request, claim, output, registration = admitted
         record = request.record
         since = 0.0 if record is None else clock.now()
