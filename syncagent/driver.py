@@ -181,6 +181,7 @@ class Driver(CancelsRun, Closeable):
             if self._on_event is not None:
                 self._on_event(event)
         except BaseException:
+            stream.claim.is_left = True  # before anything that may be interrupted
             self._end_run()
             raise
         return event
