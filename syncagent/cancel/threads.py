@@ -4,7 +4,8 @@ Guarantees:
 
 - Both threads are made when they are first needed, never at import, and never keep the
   interpreter from exiting.
-- ``submit()`` and ``Bell.ring()``, the only calls on the way of a cancel, take no lock.
+- ``submit()``, ``post()`` and ``Bell.ring()``, the only calls on the way of a cancel,
+  take no lock.
 - The timer thread never blocks and never logs: a log handler that hangs cannot delay a
   deadline.
 - A callback that hangs delays the others by about :data:`PATIENCE` seconds.
@@ -119,10 +120,14 @@ class Timer(ServiceThread):
 
     def call_at(self, when: float, method: Callable[[T], object], owner: T) -> None:
         """Call *method* of *owner* at a monotonic time; it must not block."""
+        self.post(when, method, owner)
+        self.ensure_thread()
+
+    def post(self, when: float, method: Callable[[T], object], owner: T) -> None:
+        """Do the same where no thread may be started: in a cancel. Takes no lock."""
         # No WeakMethod: it has a callback in Python, which would swallow the exception
         # of a signal handler.
         self._inbox.append((when, next(self._numbers), weakref.ref(owner), method))
-        self.ensure_thread()
         if when < self._wakes_at or len(self._inbox) >= _INBOX:
             self.look_again()
 

@@ -21,8 +21,9 @@ from ..messages import AssistantMessage
 from ..models.model import Model
 from ..result import RunResult
 from ..run.output import REPAIRS, Output
+from ..tools.agent_tool import AgentTool
 from ..tools.context import ToolContext
-from ..tools.tool import AnyTool, Tool
+from ..tools.tool import AnyTool
 from .parameters import Parameters, rendered
 from .stand_in import AgentMaker, StandIn
 
@@ -225,7 +226,7 @@ class LlmFunction(StandIn, Generic[_P, _T]):
         call.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[*own, context]
         )
-        return Tool(call)
+        return AgentTool(call)
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> LlmFunction[_P, _T]: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any, Final, Protocol
@@ -26,6 +27,8 @@ __all__ = ["Respondent", "Run", "RunRecorder"]
 
 #: Phases in which the provider has not received the request yet.
 _NOT_SENT: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
+#: The id of a call that is safe wherever a key is used.
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Respondent(Protocol):
@@ -226,9 +229,12 @@ class Run:
         """Take a complete message: charge it, and commit it to the transcript."""
         message = finished.message
         key = f"{self.id}:{self.meter.turns}"  # some models repeat the ids of calls
-        calls = [
-            Invocation(call, f"{key}:{call.call_id}") for call in message.tool_calls
-        ]
+        calls: list[Invocation] = []
+        for number, call in enumerate(message.tool_calls, 1):
+            # The key may go into a header: an odd id is replaced by a number.
+            is_plain = _PLAIN_ID.fullmatch(call.call_id)
+            name = call.call_id if is_plain else f"no.{number}"
+            calls.append(Invocation(call, f"{key}:{name}"))
         self._uncommitted = _Uncommitted(
             message, calls, finished.usage, len(self.transcript)
         )

@@ -30,7 +30,7 @@ _PHASES: Final = {"waiting_for_input": "input", "waiting_for_agent": "agent"}
 class ToolServices:
     """The services of a run for its tools, which may be on any thread.
 
-    Implements :class:`~syncagent.tools.context.RunServices`.
+    Implements :class:`~syncagent.tools.executor.ExecutorServices`.
     """
 
     def __init__(self, run: Run) -> None:
@@ -94,6 +94,10 @@ class ToolServices:
         for call_id, state in reversed(list(self._waits.items())):
             return state, "", call_id
         return None
+
+    def is_waiting(self, call_id: str) -> bool:
+        """True while a call waits for a sub-agent or an answer; asked on any thread."""
+        return call_id in self._waits
 
     def _emit(self, event: RunEvent) -> None:
         executor, observers = self._executor, self._run.on_event

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from ..cancel import CancelToken, Mailbox, clock
 from ..cancel.handler_errors import raised_by_signal_handler
@@ -12,14 +12,22 @@ from ..exceptions import Cancelled
 from .context import RunServices
 from .detachable import DetachableWork
 from .invocation import Ending, Invocation
+from .slow_stop import SlowStop
 
-__all__ = ["Executor", "ShownEvent"]
+__all__ = ["Executor", "ExecutorServices", "ShownEvent"]
 
 #: Seconds that a tool has to stop after its timeout before it is left behind. On a busy
 #: machine the thread needs some of them only to wake up.
 _UNWINDING: Final = 0.25
 #: Seconds to wait for the end of a process that ``force`` has killed.
 _DYING: Final = 2.0
+
+
+class ExecutorServices(RunServices, Protocol):
+    """The services of a run for its executor."""
+
+    def is_waiting(self, call_id: str) -> bool:
+        """True while a call waits for a sub-agent or an answer; asked on any thread."""
 
 
 class ShownEvent:
@@ -56,7 +64,7 @@ class Executor:
 
     def __init__(
         self,
-        services: RunServices,
+        services: ExecutorServices,
         token: CancelToken,
         *,
         width: int,
@@ -74,6 +82,8 @@ class Executor:
         #: Ends a wait: *token*, and *leaving* until its event was yielded.
         self._wake: CancelToken | None = None
         self._running: dict[Invocation, tuple[DetachableWork[Ending], CancelToken]] = {}
+        #: The call on the run's own thread.
+        self._own_call: Invocation | None = None
         self._is_sequential = True
 
     def run(
@@ -86,7 +96,9 @@ class Executor:
         :raises Cancelled: the run was cancelled; every call that started is settled.
         """
         self._is_sequential = self._width == 1 or len(invocations) == 1
+        slow_stop = SlowStop(self._services.run_id, self._waits_for)
         try:
+            slow_stop.watch(self._stop)
             for invocation in invocations:
                 while not self._has_room(invocation):
                     yield from self._receive()
@@ -102,6 +114,22 @@ class Executor:
             finally:
                 del raised  # its traceback has this frame: they would be a cycle
             raise
+        finally:
+            self._stop.detach(slow_stop)
+
+    def _waits_for(self) -> list[str]:
+        """Return the tools that a cancel waits for; called on the timer thread.
+
+        A call that waits for a sub-agent is not among them: that run has tools itself.
+        """
+        own, running = self._own_call, list(self._running)
+        calls = running if own is None else [own, *running]
+        return [
+            call.call.name
+            for call in calls
+            if call.tool is not None and call.tool.on_cancel == "wait"
+            if not self._services.is_waiting(call.call.call_id)
+        ]
 
     def post(self, event: RunEvent | ShownEvent) -> None:
         """Add an event to those of :meth:`run`; called on any thread."""
@@ -128,10 +156,13 @@ class Executor:
         while True:
             token = self._stop.child(tool.timeout)
             try:
+                self._own_call = invocation
                 invocation.end(invocation.perform(self._services, token))
             except BaseException:  # from a signal handler, right before or after
                 invocation.lose()
                 raise
+            finally:
+                self._own_call = None
             while (event := self._mail.take()) is not None:
                 assert not isinstance(event, tuple)
                 yield event

@@ -14,7 +14,14 @@ from ..exceptions import ConfigurationError
 from .context import ToolContext
 from .results import RESULT_LIMIT
 
-__all__ = ["Isolation", "NeedsApproval", "OnCancel", "ToolSettings", "checked_name"]
+__all__ = [
+    "Isolation",
+    "NeedsApproval",
+    "OnCancel",
+    "ToolDefaults",
+    "ToolSettings",
+    "checked_name",
+]
 
 OnCancel = Literal["wait", "abandon", "kill"]
 Isolation = Literal["thread", "process"]
@@ -26,6 +33,29 @@ NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], bool | str]
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
 
+class ToolDefaults(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Settings for those tools of an agent that say nothing themselves.
+
+    They count one by one: a tool with a ``timeout`` of its own may take its
+    ``on_cancel`` from here. A tool with ``on_cancel="kill"`` or ``isolation="process"``
+    has decided both: it runs in a process.
+
+    :raises ConfigurationError: a setting has an invalid value.
+    """
+
+    #: ``wait``, ``abandon`` or ``kill``, as for :func:`syncagent.tool`.
+    on_cancel: OnCancel | None = None
+    #: Seconds between being told to stop and being left behind.
+    grace: float | None = None
+    #: Seconds after which a run continues without a tool.
+    timeout: float | None = None
+    #: ``thread`` or ``process``.
+    isolation: Isolation | None = None
+
+    def __post_init__(self) -> None:
+        _check_stopping(self)
+
+
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a tool; :func:`syncagent.tool` documents them.
 
@@ -35,10 +65,10 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
-    on_cancel: OnCancel | None = None
-    grace: float = 2.0
-    timeout: float | None = None
-    isolation: Isolation | None = None
+    on_cancel: OnCancel | msgspec.UnsetType | None = msgspec.UNSET
+    grace: float | msgspec.UnsetType = msgspec.UNSET
+    timeout: float | msgspec.UnsetType | None = msgspec.UNSET
+    isolation: Isolation | msgspec.UnsetType | None = msgspec.UNSET
     requires_approval: NeedsApproval = False
     requires_auth: str | None = None
     parallel: bool = True
@@ -46,15 +76,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     result_limit: int = RESULT_LIMIT
 
     def __post_init__(self) -> None:
-        if self.on_cancel not in (None, *get_args(OnCancel)):
-            raise _wrong("on_cancel", "one of wait, abandon, kill", self.on_cancel)
-        if self.isolation not in (None, *get_args(Isolation)):
-            raise _wrong("isolation", "None, 'thread' or 'process'", self.isolation)
-        if self.on_cancel == "kill" and self.isolation == "thread":
-            raise ConfigurationError(
-                "on_cancel='kill' cannot stop a thread; use isolation='process', or "
-                "on_cancel='abandon'"
-            )
+        _check_stopping(self)
         for name in ("name", "description", "requires_auth"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
@@ -62,10 +84,6 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("parallel", "idempotent"):
             if not isinstance(getattr(self, name), bool):
                 raise _wrong(name, "True or False", getattr(self, name))
-        check_number("grace", self.grace, unit="seconds")
-        check_number(
-            "timeout", self.timeout, is_positive=True, allow_none=True, unit="seconds"
-        )
         check_number(
             "result_limit", self.result_limit, is_integer=True, unit="characters"
         )
@@ -81,6 +99,46 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise _wrong("requires_approval", kind, policy) from None
         except ValueError:  # a builtin without a signature
             pass
+
+    def with_defaults(self, defaults: ToolDefaults) -> ToolSettings:
+        """Return these settings, with *defaults* where they say nothing.
+
+        :raises ConfigurationError: the two contradict each other.
+        """
+        has_process = self.on_cancel == "kill" or self.isolation == "process"
+        where = ("on_cancel", "isolation")
+        changes = {
+            name: value
+            for name, value in msgspec.structs.asdict(defaults).items()
+            if value is not None and getattr(self, name) is msgspec.UNSET
+            if not (has_process and name in where)
+        }
+        return msgspec.structs.replace(self, **changes) if changes else self
+
+
+def _check_stopping(settings: ToolDefaults | ToolSettings) -> None:
+    """Check the settings that say how a tool is stopped."""
+    on_cancel, isolation = settings.on_cancel, settings.isolation
+    nothing = (None, msgspec.UNSET)
+    if on_cancel not in (*nothing, *get_args(OnCancel)):
+        raise _wrong("on_cancel", "one of wait, abandon, kill", on_cancel)
+    if isolation not in (*nothing, *get_args(Isolation)):
+        raise _wrong("isolation", "None, 'thread' or 'process'", isolation)
+    if on_cancel == "kill" and isolation == "thread":
+        raise ConfigurationError(
+            "on_cancel='kill' cannot stop a thread; use isolation='process', or "
+            "on_cancel='abandon'"
+        )
+    if settings.grace is not msgspec.UNSET:
+        has_none = isinstance(settings, ToolDefaults)
+        check_number("grace", settings.grace, allow_none=has_none, unit="seconds")
+    if settings.timeout is not msgspec.UNSET:
+        check_number(
+            *("timeout", settings.timeout),
+            is_positive=True,
+            allow_none=True,
+            unit="seconds",
+        )
 
 
 def checked_name(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
@@ -13,7 +14,14 @@ from ..schemas.signature import Signature, read_signature
 from .context import ToolContext
 from .raw import RawSignature
 from .results import RESULT_LIMIT
-from .settings import Isolation, NeedsApproval, OnCancel, ToolSettings, checked_name
+from .settings import (
+    Isolation,
+    NeedsApproval,
+    OnCancel,
+    ToolDefaults,
+    ToolSettings,
+    checked_name,
+)
 
 __all__ = ["AnyTool", "Tool", "as_tool", "tool"]
 
@@ -22,6 +30,8 @@ _R = TypeVar("_R")
 
 #: The attribute of a function that holds the tool made of it.
 _ATTRIBUTE: Final = "__syncagent_tool__"
+#: Seconds between being told to stop and being left behind.
+_GRACE: Final = 2.0
 
 
 class Tool(Generic[_P, _R]):
@@ -32,19 +42,14 @@ class Tool(Generic[_P, _R]):
     :param settings: those of :func:`tool`.
     """
 
-    def __init__(self, function: Callable[_P, _R], **settings: Any) -> None:
+    def __init__(self, function: Callable[_P, _R], /, **settings: Any) -> None:
         if not callable(function):
             raise ConfigurationError(
                 f"a tool must be made of a function; got {function!r}"
             )
-        options = self._settings = ToolSettings(**settings)
+        options = ToolSettings(**settings)
+        self._set_stopping(options)
         self.function = function
-        self.isolation = options.isolation
-        self.on_cancel: OnCancel = options.on_cancel or (
-            "kill" if options.isolation == "process" else "wait"
-        )
-        self.grace = options.grace
-        self.timeout = options.timeout
         self.requires_approval = options.requires_approval
         self.requires_auth = options.requires_auth
         self.parallel = options.parallel
@@ -57,6 +62,35 @@ class Tool(Generic[_P, _R]):
         self._spec: ToolSpec | None = None
         if not _is_unbound_method(function):  # that one is read when it is bound
             self.spec  # noqa: B018 - raises errors here rather than at the first run
+
+    def _set_stopping(self, options: ToolSettings) -> None:
+        self._settings = options
+        self.isolation = options.isolation or None
+        self.on_cancel: OnCancel = options.on_cancel or (
+            "kill" if options.isolation == "process" else "wait"
+        )
+        self.grace = _GRACE if options.grace is msgspec.UNSET else options.grace
+        self.timeout = options.timeout or None
+
+    def with_defaults(self, defaults: ToolDefaults) -> AnyTool:
+        """Return this tool, with *defaults* where it says nothing itself.
+
+        :raises ConfigurationError: they do not fit this tool.
+        """
+        name = self.name
+        try:
+            settings = self._settings.with_defaults(defaults)
+            if settings is self._settings:
+                return self
+            other = copy(self)  # the signature is shared: it has been read already
+            other._set_stopping(settings)
+            other._check_process()
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{defaults!r} does not fit the tool {name!r}: {error}; or give this "
+                "tool settings of its own, with @tool(...)"
+            ) from None
+        return other
 
     @property
     def signature(self) -> Signature | RawSignature:
@@ -81,11 +115,14 @@ class Tool(Generic[_P, _R]):
                 options.description or signature.description,
                 signature.parameters,
             )
-            if self.runs_in_process:
-                from .processes.call import find_target
-
-                find_target(self.function)  # raises if a worker cannot import it
+            self._check_process()
         return self._spec
+
+    def _check_process(self) -> None:
+        if self.runs_in_process:
+            from .processes.call import find_target
+
+            find_target(self.function)  # raises if a worker cannot import it
 
     @property
     def name(self) -> str:
@@ -105,7 +142,7 @@ class Tool(Generic[_P, _R]):
         can_be_left = self.on_cancel == "abandon" or self.timeout is not None
         return can_be_left or self.isolation == "thread"
 
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def __call__(self, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""
         return self.function(*args, **kwargs)
 
@@ -173,6 +210,10 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         call that was running when its process ended is made again by
         :meth:`syncagent.Agent.load`.
     :param result_limit: the number of characters of its result that the model gets.
+
+    *on_cancel*, *grace*, *timeout* and *isolation* come from the agent's
+    :class:`~syncagent.ToolDefaults` where they are not given; ``None`` is given.
+
     :raises ConfigurationError: the function or a setting is invalid.
     """
     if function is not None:

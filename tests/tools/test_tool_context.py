@@ -1,6 +1,7 @@
 """What a tool knows about its run, and what ends with it."""
 
 import logging
+import re
 import socket
 import sqlite3
 import time
@@ -382,6 +383,21 @@ def test_idempotency_keys():
     agent.run("Do it.")
     assert keys[::2] == keys[1::2]
     assert len(set(keys)) == 4
+
+
+def test_idempotency_keys_are_safe():
+    """L16: whatever a provider calls its calls, the key fits into a header."""
+    keys = []
+
+    @tool
+    def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        keys.append(ctx.idempotency_key)
+
+    ids = ["a\r\nX-Evil: 1", "\u202e\N{SNOWMAN}", "x" * 100_000, "a/../b?c#d"]
+    Agent(model(*(call("pay", call_id=each) for each in ids)), tools=[pay]).run("Go.")
+    assert len(set(keys)) == len(ids)
+    assert all(re.fullmatch(r"[A-Za-z0-9:._-]{8,100}", key) for key in keys)
 
 
 def test_ids_are_those_of_the_run():
