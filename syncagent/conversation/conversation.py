@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Final, Literal, get_args
 from uuid import uuid4
 
@@ -106,18 +106,13 @@ class Conversation:
         :param can_move: whether it may be sent to the background.
         """
         is_driver = not admitted.claim.drivers
-        opening = self._opening(admitted, can_move, is_driver)
+        # A generator, like driven(): it can be seen whether it has failed. The run
+        # keeps it, and it does not keep the run.
+        opening = (self.open_stream(admitted, can_move, is_driver) for _ in (None,))
         if is_driver:
             admitted.claim.drivers = (weakref.ref(opening),)
         # No variable holds the stream: an exception from here on drops it.
         return next(opening)
-
-    def _opening(
-        self, admitted: AdmittedRun, can_move: bool, is_driver: bool
-    ) -> Generator[RunStream, None, None]:
-        # A generator, like driven(): it can be seen whether it has failed. The run
-        # keeps it, and it does not keep the run.
-        yield self.open_stream(admitted, can_move, is_driver)
 
     def open_stream(
         self, admitted: AdmittedRun, can_move: bool, is_driver: bool
