@@ -100,6 +100,8 @@ class Driver(CancelsRun, Closeable):
         if self._stream is not None and self._stream.is_running:
             raise AgentBusy("next() is already running on another thread")
         while True:
+            if self._stream is not None and self._stream.is_over:
+                self._end_run()  # its end was interrupted
             stream = self._stream or self._begin()
             if stream is None:
                 return self._await_input()
@@ -183,6 +185,7 @@ class Driver(CancelsRun, Closeable):
             if self._on_event is not None:
                 self._on_event(event)
         except BaseException:
+            stream.claim.is_left = True  # before anything that may be interrupted
             self._end_run()
             raise
         return event

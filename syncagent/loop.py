@@ -243,7 +243,7 @@ def make_calls(run: Run, round: ToolRound) -> Steps[None]:
         after=lambda invocation: after_tool(run, invocation),
         leaving=run.token.background if run.can_move else None,
     )
-    run.services.begin_round(executor.post)
+    run.services.begin_round(executor)
     run.enter("tool")
     open_calls = [call for call in round.invocations if call.is_open]
     # A call that is made again with an answer counts once.

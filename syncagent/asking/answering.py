@@ -18,6 +18,7 @@ import msgspec
 
 from .._checks import check_timeout
 from ..cancel import CancelToken
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..exceptions import Cancelled, ConfigurationError, ToolError
 from ..interrupts import (
     TIMED_OUT,
@@ -289,7 +290,9 @@ class Answering:
                 if not call.wait(wake):
                     return NOT_YET
                 answer = call.answer()
-            except TimeoutError:
+            except TimeoutError as error:
+                if raised_by_signal_handler(error):  # a watchdog of the program
+                    raise
                 answer = TIMED_OUT
             self._handler_call = None
             assert run.open_round is not None
@@ -354,7 +357,9 @@ class Answering:
             else:
                 assert self.open_questions is not None
                 answer = self.open_questions.wait(question.id, deadline)
-        except TimeoutError:
+        except TimeoutError as error:
+            if raised_by_signal_handler(error):
+                raise
             answer = TIMED_OUT
         if is_refusal(answer):
             raise ToolError("the user did not answer")

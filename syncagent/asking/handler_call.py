@@ -97,7 +97,12 @@ class HandlerCall:
         assert self._outcome is not None
         answer, error = self._outcome
         if error is not None:
-            raise error
+            # Its traceback has the frames that hold this call: no cycle.
+            self._outcome, self._work.result = (None, None), None
+            try:
+                raise error
+            finally:
+                del error
         return answer
 
 

@@ -52,7 +52,7 @@ class Handle(Closeable):
             raise TimeoutError(f"run {self.run_id} is still busy after {timeout} s")
         outcome = self.thread.outcome
         if isinstance(outcome, BaseException):
-            raise outcome
+            raise _copy_of(outcome)
         if outcome is None:
             raise ConfigurationError(
                 "there is no result, because there was no prompt; give start() a "
@@ -302,3 +302,23 @@ class Handle(Closeable):
 
     def __repr__(self) -> str:
         return f"<Handle of run {self.run_id}: {self.state}>"
+
+
+def _copy_of(error: BaseException) -> BaseException:
+    """Return a copy of *error* to raise; the same one if it cannot be copied.
+
+    An exception that is raised holds the frames of its catcher. The handle must not:
+    those frames hold the handle.
+    """
+    kind = type(error)
+    try:
+        copied = kind.__new__(kind, *error.args)
+        builtin = next(each for each in kind.__mro__ if each.__module__ == "builtins")
+        # The part of it that is not in __dict__, such as the code of a SystemExit.
+        builtin.__init__(copied, *error.args)  # type: ignore[misc]
+        copied.__dict__.update(error.__dict__)
+    except Exception:  # a class of the user's, which may do as it likes
+        return error
+    copied.__cause__, copied.__context__ = error.__cause__, error.__context__
+    copied.__suppress_context__ = error.__suppress_context__
+    return copied.with_traceback(error.__traceback__)

@@ -40,7 +40,8 @@ from ..asking.inbox import Inbox
 from ..asking.questions import OpenQuestions
 from ..cancel import CancelToken, Receipt, RunClaim, Watch
 from ..cancel.claim import check_cancel
-from ..cancel.once import Once, start_thread
+from ..cancel.handler_errors import raised_by_signal_handler
+from ..cancel.once import Once, finish_despite_signals, start_thread
 from ..conversation.conversation import Conversation
 from ..conversation.descendants import (
     add_descendant,
@@ -154,8 +155,8 @@ class HandleThread:
             self._publish(StateChanged("processing"))
         try:
             self._start_thread(self._drive)
-        except RuntimeError:
-            if not may_stay or self._begun:
+        except RuntimeError as error:
+            if not may_stay or self._begun or raised_by_signal_handler(error):
                 raise
             self._drive()
         return first if isinstance(first, RunStream) else None
@@ -261,6 +262,7 @@ class HandleThread:
         except BaseException as error:
             self._fail(error)
         finally:
+            stream.leave_observers()
             self.claim = None
             self.questions.clear()
 
@@ -321,10 +323,13 @@ class HandleThread:
 
         Cancellation: none; the live run is cancelled first, so the wait is short.
         """
-        self.give_up(reason)
+        finish_despite_signals(lambda: self.give_up(reason))
         self.ended.wait()
 
     def _fail(self, error: BaseException) -> None:
+        if error.__traceback__ is not None:
+            # Without the caller's frame, which holds this object: no cycle.
+            error.__traceback__ = error.__traceback__.tb_next
         self.outcome = error
         self._publish(StateChanged("failed", message=repr(error)))
 

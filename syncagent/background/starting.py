@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..cancel import CancelToken
+from ..cancel.once import finish_despite_signals
 from ..conversation.conversation import Conversation
 from ..conversation.live_run import LiveRun
 from ..conversation.queue import OnBusy, check_busy
@@ -44,7 +45,7 @@ def start_handle(
         thread.start(request, begins_here=choice == "raise")
         return handle  # noqa: TRY300, a signal handler may raise at the very end
     except BaseException:
-        thread.give_up("it could not be started")
+        finish_despite_signals(lambda: thread.give_up("it could not be started"))
         conversation.untaken_input = untaken_input  # for the next one
         raise
 

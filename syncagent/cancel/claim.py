@@ -6,8 +6,10 @@ Guarantees:
   run ends as cancelled. A cancel and the end of the run claim the same cell of the
   token, so exactly one of them wins.
 - No cancel reaches the next run: a token's generation belongs to one run for ever.
-- A slot holds at most one live run per process. It is free again after ``end()``, or as
-  soon as the claim is garbage: a signal handler that raises cannot leave it taken.
+- A slot holds at most one live run per process. It is free again after ``end()``, and
+  also without that, as soon as nothing drives the claim: signal handlers that raise, as
+  often as they like, cannot leave it taken. To find out, a claim is looked at; no
+  finalizer does it. What a signal handler raises in a finalizer is lost.
 - A run of the parent process is no run of a forked child.
 """
 
@@ -15,15 +17,20 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Final
+from typing import Any, Final
 
 from ..exceptions import AgentBusy, ConfigurationError, Origin
-from . import threads
+from . import clock, threads
+from .deadlines import absolute, earlier
 from .deferred import CancelMode, DeferredCancel, check_mode
 from .generation import FINISHED, RESET, Generation
-from .once import finish_despite_signals
+from .once import Once, finish_despite_signals
 from .reason import CancelReason, Cause, make_cause
 from .token import CancelToken
+
+#: How often a thread that waits for the end of a run looks whether anything drives it
+#: any more, in seconds.
+LOOK_AGAIN: Final = 0.5
 
 
 class CancelsRun:
@@ -91,7 +98,7 @@ class RunClaim(CancelsRun):
         finally:
             slot.end(claim)
 
-    A claim that is garbage without that counts as ended.
+    A claim that is garbage without that, or that nothing drives, counts as ended.
 
     :param token: the run's token, by default a new one.
     :param run_id: the id of the run.
@@ -105,8 +112,10 @@ class RunClaim(CancelsRun):
         "_generation",
         "ancestors",
         "deferred",
+        "drivers",
         "forced",
         "is_background",
+        "is_left",
         "phase",
         "run_id",
         "token",
@@ -129,7 +138,13 @@ class RunClaim(CancelsRun):
         self.deferred: Final = DeferredCancel()
         #: The current activity of the run, for receipts; only its thread writes it.
         self.phase = ""
-        end = _End()
+        #: The generators that drive the run. It is driven while all of them can go on;
+        #: weak, or a run that is dropped would have to wait for the collector.
+        self.drivers: tuple[weakref.ref[Any], ...] = ()
+        #: True once the thread of the run means to end it: if that is interrupted, a
+        #: generator that stands still is over as well.
+        self.is_left = False
+        end = _End(self)
         self._generation = _claim_generation(self.token, end)
         self._ended: Final = end
 
@@ -137,6 +152,20 @@ class RunClaim(CancelsRun):
     def ended(self) -> CancelToken:
         """Cancelled when nothing of the run is left."""
         return self._ended
+
+    @property
+    def is_driven(self) -> bool:
+        """False once something that drives the run is over, or was dropped.
+
+        A generator that has raised is over, even if its frame lives on in a traceback.
+        """
+        drivers = [ref() for ref in self.drivers]
+        if any(driver is not None and driver.gi_running for driver in drivers):
+            return True
+        # Only its own thread knows that it is not about to do what is_left says.
+        if self.is_left and self.is_own_thread:
+            return False
+        return all(driver is not None and driver.gi_frame for driver in drivers)
 
     @property
     def helpers(self) -> set[int]:
@@ -209,14 +238,8 @@ class RunClaim(CancelsRun):
     def end(self) -> None:
         """Tell all receipts that nothing of the run is left. Safe to repeat."""
         self.finish()
-        threads.current.runs.pop(id(self), None)
+        threads.current.runs.pop(weakref.ref(self), None)
         self._ended.cancel(origin="closed")
-
-    def __del__(self) -> None:
-        # Only if an exception came between the run and its end(): see RunSlot.
-        ended = getattr(self, "_ended", None)
-        if ended is not None and not ended.cancelled:
-            self.end()
 
 
 class _End(CancelToken):
@@ -225,12 +248,15 @@ class _End(CancelToken):
     It makes the end of a run something that receipts can wait for wherever a cancel
     may be called. It also owns the run's generation: unlike the claim it can, without
     a reference cycle.
+
+    A thread that looks at it, or waits for it, notices that nothing drives the run.
     """
 
-    __slots__ = ("helpers", "thread")
+    __slots__ = ("_claim", "helpers", "thread")
 
-    def __init__(self) -> None:
+    def __init__(self, claim: RunClaim) -> None:
         super().__init__()
+        self._claim: Final = weakref.ref(claim)
         self.thread = threading.get_ident()
         #: Other threads that work for the run, which cannot wait for its end either.
         self.helpers: set[int] = set()
@@ -238,6 +264,22 @@ class _End(CancelToken):
     @property
     def has_ended(self) -> bool:
         return self.cancelled
+
+    def _cause(self) -> Cause | None:
+        if not self._generation.stop:
+            claim = self._claim()
+            if claim is None or not claim.is_driven:
+                self.cancel(origin="closed")
+        return super()._cause()
+
+    def _block(self, timeout: float | None) -> Cause | None:
+        until = absolute(timeout, None)
+        while True:
+            look_at = earlier(until, clock.now() + LOOK_AGAIN)
+            assert look_at is not None
+            cause = super()._block(max(0.0, look_at - clock.now()))
+            if cause is not None or (until is not None and until <= clock.now()):
+                return cause
 
 
 def _claim_generation(token: CancelToken, owner: _End) -> Generation:
@@ -324,19 +366,38 @@ class Receipt:
         return f"<Receipt: {state}, first={self.first}, {self.reason!r}>"
 
 
+class _Occupant:
+    """A run's turn in a slot, and the turn after it."""
+
+    __slots__ = ("_claim", "_services", "next")
+
+    def __init__(self, claim: RunClaim | None = None) -> None:
+        self._claim: Final = None if claim is None else weakref.ref(claim)
+        # Of this process: a forked child has others, and so finds no live run here.
+        self._services: Final = threads.current
+        self.next: Final[Once[_Occupant]] = Once()
+
+    @property
+    def live(self) -> RunClaim | None:
+        """The claim, unless its run has ended."""
+        claim = None if self._claim is None else self._claim()
+        if claim is None or self._services is not threads.current:
+            return None
+        return None if claim.ended.cancelled else claim
+
+
 class RunSlot(CancelsRun):
     """The place for one run at a time; every agent has one.
 
-    It holds the claim weakly. If a signal handler raises at the very moment between a
-    run and its :meth:`end`, the slot is free as soon as the claim is garbage.
+    It holds the claim weakly, and is free when that has ended: nothing has to be taken
+    out of it, so nothing can come in between.
     """
 
-    __slots__ = ("__weakref__", "_claims")
+    __slots__ = ("__weakref__", "_last")
 
     def __init__(self) -> None:
-        # Keyed by the services of a process: a forked child has new ones, and so finds
-        # no live run here.
-        self._claims: dict[threads.Services, weakref.ref[RunClaim]] = {}
+        #: The last one known; another thread may have put one after it.
+        self._last = _Occupant()
 
     def begin(self, claim: RunClaim) -> None:
         """Take the slot for a run on this thread.
@@ -351,33 +412,29 @@ class RunSlot(CancelsRun):
 
     def try_begin(self, claim: RunClaim) -> bool:
         """Take the slot for a run on this thread, if it is free."""
-        services = threads.current
-        ref = weakref.ref(claim, self._forget)
-        if self._claims.setdefault(services, ref) is not ref:
+        last, mine = self._find_last(), _Occupant(claim)
+        if last.live is not None or last.next.claim(mine) is not mine:
             return False
-        services.runs[id(claim)] = ref
+        self._last = mine
+        runs = threads.current.runs
+        # A callback in C: one in Python would swallow a signal handler's exception.
+        runs[weakref.ref(claim, runs.__delitem__)] = None
         return True
 
+    def _find_last(self) -> _Occupant:
+        last = self._last
+        while last.next:
+            last = last.next[None]
+        return last
+
     def end(self, claim: RunClaim) -> None:
-        """Free the slot if it is *claim*'s, and end the claim. Safe to repeat."""
-        finish_despite_signals(lambda: self._end(claim))
-
-    def _end(self, claim: RunClaim) -> None:
-        # Free the slot first: when a receipt's wait() returns, the agent can run again.
-        if self.live is claim:
-            self._claims.pop(threads.current, None)
-        claim.end()
-
-    def _forget(self, ref: weakref.ref[RunClaim]) -> None:
-        services = threads.current
-        if self._claims.get(services) is ref:
-            self._claims.pop(services, None)
+        """End the claim, and so free the slot if it is *claim*'s. Safe to repeat."""
+        finish_despite_signals(claim.end)
 
     @property
     def live(self) -> RunClaim | None:
         """The live run, if there is one."""
-        ref = self._claims.get(threads.current)
-        return None if ref is None else ref()
+        return self._find_last().live
 
     def _find_claim(self) -> RunClaim | None:
         return self.live
@@ -393,5 +450,5 @@ def lineage(run_id: str) -> tuple[str, ...]:
 
 def live_runs() -> list[RunClaim]:
     """Return the runs that are live in this process, oldest first."""
-    runs = (ref() for ref in list(threads.current.runs.values()))
-    return [run for run in runs if run is not None]
+    runs = (ref() for ref in list(threads.current.runs))
+    return [run for run in runs if run is not None and not run.ended.cancelled]

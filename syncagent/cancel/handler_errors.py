@@ -9,10 +9,17 @@ that was called *with the frame of its own caller* is a signal handler.
 
 from __future__ import annotations
 
+import signal
 import threading
+from functools import partial
 from types import FrameType, TracebackType
+from typing import Any
 
-__all__ = ["handler_traceback", "raised_by_signal_handler"]
+__all__ = [
+    "handler_traceback",
+    "raised_by_installed_handler",
+    "raised_by_signal_handler",
+]
 
 
 def raised_by_signal_handler(error: BaseException) -> bool:
@@ -21,6 +28,27 @@ def raised_by_signal_handler(error: BaseException) -> bool:
     A handler written in C has no frame and is not recognised.
     """
     return handler_traceback(error) is not None
+
+
+def raised_by_installed_handler(error: BaseException) -> bool:
+    """Return whether a signal handler that is installed now has raised *error*.
+
+    A tool may have a handler of its own for as long as it runs, to limit its time. When
+    it has put the earlier one back, the error is the tool's, and not the program's.
+    """
+    trace = handler_traceback(error)
+    if trace is None:
+        return False
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        while isinstance(handler, partial):
+            handler = handler.func
+        if callable(handler) and not hasattr(handler, "__code__"):
+            # A method is called by its function, and an object by its class.
+            handler = getattr(handler, "__func__", type(handler).__call__)
+        if getattr(handler, "__code__", None) is trace.tb_frame.f_code:
+            return True
+    return False
 
 
 def handler_traceback(error: BaseException) -> TracebackType | None:

@@ -34,9 +34,9 @@ class Once(dict[None, T], Generic[T]):
         return self.get(None)
 
 
-#: How often interrupted work is started again. One Ctrl+C needs two attempts; more
-#: than a few mean that the work cannot succeed (no stack left), and must fail.
-_TRIES: Final = 5
+#: How often interrupted work is started again. One Ctrl+C needs two attempts, and a key
+#: that is held down some more; work that cannot succeed (no stack left) must fail.
+_TRIES: Final = 30
 
 
 def finish_despite_signals(work: Callable[[], T]) -> T:
@@ -53,7 +53,10 @@ def finish_despite_signals(work: Callable[[], T]) -> T:
         except BaseException as error:
             interruption = error
     if interruption is not None:
-        raise interruption
+        try:
+            raise interruption
+        finally:
+            del interruption  # its traceback has this frame: they would be a cycle
     return outcome
 
 

@@ -292,8 +292,8 @@ class Services:
     def __init__(self) -> None:
         self.timer = Timer(self._report)
         self.callbacks = CallbackThread(self.timer)
-        #: Live runs by identity, in the order in which they began.
-        self.runs: dict[int, weakref.ref[RunClaim]] = {}
+        #: Live runs in the order in which they began.
+        self.runs: dict[weakref.ref[RunClaim], None] = {}
         self._tokens: dict[weakref.ref[CancelToken], None] = {}
 
     def start_threads(self) -> None:

@@ -11,7 +11,7 @@ from ..asking.answering import Answering, Handlers
 from ..cancel import CancelMode, Receipt, RunClaim, RunSlot, clock
 from ..cancel.claim import check_cancel
 from ..events import State
-from ..exceptions import ConfigurationError, InterruptPending, Origin
+from ..exceptions import AgentBusy, ConfigurationError, InterruptPending, Origin
 from ..interrupts import AuthRequest, AwaitingInput, Interrupt, RuleBook
 from ..messages import Message, UserMessage
 from ..result import RunResult
@@ -73,7 +73,7 @@ class Conversation:
         self.failure = ""
         self._move_to_background = move_to_background
         #: Weak: a run is live only as long as a thread drives it, or still may.
-        self._run: weakref.ref[Run] | None = None
+        self._live_run: weakref.ref[LiveRun] | None = None
 
     # -- starting ------------------------------------------------------------------
 
@@ -105,6 +105,22 @@ class Conversation:
 
         :param can_move: whether it may be sent to the background.
         """
+        is_driver = not admitted.claim.drivers
+        # A generator, like driven(): it can be seen whether it has failed. The run
+        # keeps it, and it does not keep the run.
+        opening = (self.open_stream(admitted, can_move, is_driver) for _ in (None,))
+        if is_driver:
+            admitted.claim.drivers = (weakref.ref(opening),)
+        # No variable holds the stream: an exception from here on drops it.
+        return next(opening)
+
+    def open_stream(
+        self, admitted: AdmittedRun, can_move: bool, is_driver: bool
+    ) -> RunStream:
+        """Claim the agent for an admitted run, and make its stream.
+
+        :param is_driver: whether the run ends with the generator that calls this.
+        """
         request, claim, output, registration = admitted
         record = request.record
         since = 0.0 if record is None else clock.now()
@@ -132,7 +148,13 @@ class Conversation:
             if record is not None:
                 has_queued = on_busy != "raise"
                 record.begin(run, request.prompt, since, has_queued=has_queued)
-            return RunStream(LiveRun(self, run, answering, registration))
+            live_run = LiveRun(self, run, answering, registration)
+            self._live_run = weakref.ref(live_run)
+            stream = RunStream(live_run)
+            opening = claim.drivers[0]() if is_driver else None
+            if opening is not None:
+                stream.drive_from(opening)
+            return stream  # noqa: TRY300, a signal handler may raise here, too
         except BaseException:
             # Also if it has just begun and this frame does not know: a signal handler's
             # exception may be kept, with this frame, for as long as its catcher likes.
@@ -154,6 +176,10 @@ class Conversation:
     ) -> Run:
         """Make the run. The agent is claimed: the transcript is this thread's."""
         claim.phase = "begin"
+        left = None if self._live_run is None else self._live_run()
+        # An earlier run whose end was interrupted, again and again.
+        if left is not None and not left.settle_left(KeyboardInterrupt()):
+            raise AgentBusy("another thread is ending the last run of this agent")
         pause = request.resumes
         if pause is None:
             self._drop_pause()
@@ -184,7 +210,7 @@ class Conversation:
                 blocks = (block for each in untaken for block in each.content)
                 prompt = UserMessage((*blocks, *prompt.content))
             self.transcript.append(prompt)
-        self._run, self.failure = weakref.ref(run), ""
+        self.failure = ""
         return run
 
     def can_resume(self, pause: Pause) -> bool:
@@ -218,9 +244,9 @@ class Conversation:
         """Free the agent after a run. Safe to repeat."""
         if result is None or result.stop_reason != "interrupt":
             self.pause = None
-        if self._run is not None:  # the first time
+        if self._live_run is not None:  # the first time
             used = Usage() if self.pause is not None else run.meter.usage
-            self._run, self.usage = None, self.usage + used
+            self._live_run, self.usage = None, self.usage + used
         if isinstance(error, Exception) and result is None:
             self.failure = repr(error)
         self.slot.end(run.claim)
@@ -273,8 +299,10 @@ class Conversation:
     @property
     def run(self) -> Run | None:
         """The live run, if there is one."""
-        run = None if self._run is None else self._run()
-        return run if self.slot.live is not None else None
+        live_run = None if self._live_run is None else self._live_run()
+        claim = self.slot.live
+        is_live = live_run is not None and live_run.run.claim is claim
+        return live_run.run if live_run is not None and is_live else None
 
     @property
     def state(self) -> State:

@@ -1,11 +1,12 @@
-"""A live run: three functions around the loop, and who owns it.
+"""A live run: four functions around the loop, and who owns it.
 
 ::
 
-    run_to_end        on the caller's thread, whatever a signal handler raises
-     └ settled        ends well: result, transcript, agent free
-        └ answered    sends the answers of handlers, handles and drivers into the loop
-           └ run_loop   loop.py, the story
+    run_to_end           on the caller's thread
+     └ driven            can be seen to be over, whatever a signal handler raises
+        └ settled        ends well: result, transcript, agent free
+           └ answered    sends in the answers of handlers, handles and drivers
+              └ run_loop   loop.py, the story
 
 One thread owns a run and drives its generator; another may take it over once, when the
 background is requested::
@@ -30,9 +31,15 @@ Guarantees:
   thread, or closed by one, and never by two or none.
 - A caller whose run ends with an error claims KEPT as well: from then on no handle can
   take the run.
-- ``conclude()`` runs once, on the owner's thread, for every end of a run: it settles
-  the transcript, makes the result, and frees the agent, in this order, also if hooks or
-  signal handlers raise in between.
+- ``conclude()`` runs on the owner's thread, for every end of a run: it settles the
+  transcript, makes the result, and frees the agent, in this order, also if hooks raise
+  in between. It is safe to repeat: what a signal handler's exception has cut short is
+  done again.
+- Any number of such exceptions, at any moment, leave a run that can be settled: by
+  ``settled()``, else by the stream when it is closed, else by the next run, which finds
+  that nothing drives this one any more (see ``RunClaim.drivers``).
+- Nothing here keeps the exception that ended a run: its traceback has the frames that
+  hold the run, and the caller's.
 - The agent is freed last. Until then a cancel reaches this run; after that, none does.
 - A run that is moved keeps its loop, its connection and its open questions: nothing is
   sent twice, and no event is lost or repeated.
@@ -40,6 +47,7 @@ Guarantees:
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +56,8 @@ import msgspec
 
 from .._context import run_id
 from ..asking.answering import NOT_YET, Answering
-from ..cancel.once import finish_despite_signals
+from ..cancel.handler_errors import raised_by_signal_handler
+from ..cancel.once import Once, finish_despite_signals
 from ..cancel.signal_event import EventRegistration
 from ..events import RunEvent, RunFinished, StreamEvent
 from ..exceptions import Cancelled
@@ -64,14 +73,15 @@ from .settling import (
     make_result,
     seconds_since,
     settle_cancelled,
+    settle_failed,
     settle_raised,
 )
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .request import RunRequest
+    from .request import AdmittedRun, RunRequest
 
-__all__ = ["CLOSE_REASON", "LiveRun", "answered", "run_to_end", "settled"]
+__all__ = ["CLOSE_REASON", "LiveRun", "answered", "driven", "run_to_end", "settled"]
 
 #: The reason of the cancel when a stream is closed.
 CLOSE_REASON: Final = "the stream was closed"
@@ -105,15 +115,22 @@ class LiveRun:
         #: The questions whose answers the loop waits for.
         self.questions: tuple[Interrupt, ...] = ()
         self.result: RunResult | None = None
-        #: The error of a run without a result.
-        self.error: BaseException | None = None
+        #: The error of a run without a result, as text.
+        self.error = ""
         #: The result for the caller of a run that goes on in the background.
         self.handoff_result: RunResult | None = None
+        #: The generator that has made the stream of this run, kept as long as the run.
+        self.opening: Generator[Any, Any, Any] | None = None
+        #: Drives the run once the handle has taken it.
+        self.handle_driver: weakref.ref[Generator[Any, Any, Any]] | None = None
+        #: True once nothing of the run is left.
+        self.is_released = False
         self._conversation: Final = conversation
         self._registration: Final = registration
         #: The way out of each state that was left.
         self._left: Final[dict[str, str]] = {}
-        self._is_concluded = False
+        #: The thread that settles a run which nothing drives.
+        self._settler: Final[Once[int]] = Once()
 
     # -- who owns it ---------------------------------------------------------------
 
@@ -138,6 +155,8 @@ class LiveRun:
         is_moved = self._leave(_MOVING, _HANDLE)
         if is_moved:  # not before: until then a foreground cancel must hit it
             self.run.claim.is_background = True
+            if self.handle_driver is not None:
+                self.run.claim.drivers = (self.handle_driver,)
         return is_moved
 
     def keep(self) -> bool:
@@ -179,19 +198,33 @@ class LiveRun:
     # -- how it ends ---------------------------------------------------------------
 
     def conclude(self, end: StopReason | BaseException) -> bool:
-        """Settle the run, make its result, and free the agent.
+        """Settle the run, make its result, and free the agent. Safe to repeat.
 
         :param end: why the loop returned, or what it raised.
         :return: true if *end* is dealt with; false if it must be raised.
         """
-        if self._is_concluded:  # and this was raised on the way out
+        if self.is_released:  # and this was raised on the way out
             return False
+        has_outcome = self.result is not None or self.error != ""
         try:
-            self._is_concluded = True  # in the try: once set, the agent is freed
-            return self._conclude(end)
+            return not has_outcome and self._conclude(end)
         finally:
             error = end if isinstance(end, BaseException) else None
             finish_despite_signals(lambda: self._release(error))
+
+    def settle_left(self, error: BaseException) -> bool:
+        """End a run that nothing drives, because its end was interrupted.
+
+        :param error: the exception that did it.
+        :return: false if another thread is doing that.
+        """
+        if self._settler.claim(get_ident()) != get_ident():
+            return self.is_released
+        try:
+            self.close_loop()
+        finally:
+            self.conclude(error)
+        return True
 
     def _conclude(self, end: StopReason | BaseException) -> bool:
         run = self.run
@@ -207,7 +240,7 @@ class LiveRun:
         if isinstance(end, BaseException):
             if not is_cancel(end, cause):
                 finish_despite_signals(lambda: settle_raised(run, end))
-                self.error = end
+                self.error = f"{end!r:.200}"
                 call_error_hooks(run, end)
                 return False
             log_hidden_error(run, end)
@@ -228,12 +261,18 @@ class LiveRun:
 
     def _release(self, error: BaseException | None) -> None:
         """Let go of everything. Safe to repeat."""
+        run = self.run
         if self._registration is not None:
             self._registration.close()
-        run = self.run
+        run.services.end_round()  # it has ended, unless that was interrupted
+        if run.response is not None:
+            run.response.close()
+        if self.result is None:
+            settle_failed(run, run.setup.policy.marker)
         if run.recording is not None:
             run.recording.end(self.result, error, tuple(run.progress.invocations))
         self._conversation.release(run, self.result, error)
+        self.is_released = True
 
     def close_loop(self) -> None:
         """End the loop, and leave a handler that still works on an answer."""
@@ -243,7 +282,7 @@ class LiveRun:
             self.answering.close()
 
 
-# -- the three functions around the loop -----------------------------------------------
+# -- the four functions around the loop ------------------------------------------------
 
 
 def run_to_end(
@@ -257,19 +296,42 @@ def run_to_end(
 
     :param observer: called with every event.
     """
+    admitted = conversation.admit(request)
+    driver = driven(conversation, admitted, observer)
+    admitted.claim.drivers = (weakref.ref(driver),)
+    return next(driver)
+
+
+def driven(
+    conversation: Conversation,
+    admitted: AdmittedRun,
+    observer: Callable[[StreamEvent], object] | None,
+) -> Generator[RunResult, None, None]:
+    """Begin an admitted run, drive it to its end, and yield its result.
+
+    A generator, because other threads, and the next run, can see that one is over: also
+    if it was interrupted while it ended the run.
+
+    Cancellation: ends at once; the result says so.
+    """
     stream = None
     try:
         # Inside the try: a signal handler may raise right after the run has begun.
-        stream = conversation.begin(request)
+        stream = conversation.start(admitted, can_move=True)
         if observer is not None:
             stream.observe(observer)
         for _ in stream:
             pass
-        return stream.result  # noqa: TRY300, a signal handler may raise here, too
-    except BaseException:
+        result = stream.result
+    except BaseException as error:
         if stream is not None:
-            finish_despite_signals(stream.give_up)
+            cause, give_up = error, stream.give_up
+            try:
+                finish_despite_signals(lambda: give_up(cause))
+            finally:
+                del cause
         raise
+    yield result
 
 
 def settled(live_run: LiveRun) -> Generator[StreamEvent, None, None]:
@@ -286,9 +348,10 @@ def settled(live_run: LiveRun) -> Generator[StreamEvent, None, None]:
         while stop == "backgrounded":
             try:
                 handoff = live_run.hand_over()
-            except RuntimeError:  # no thread can be started: the run stays here
-                if not live_run.keep():
+            except RuntimeError as error:
+                if not live_run.keep() or raised_by_signal_handler(error):
                     raise
+                # No thread can be started: the run stays here.
                 run.can_move = False
                 stop = yield from answered(live_run)
             else:
@@ -302,11 +365,10 @@ def settled(live_run: LiveRun) -> Generator[StreamEvent, None, None]:
             if not isinstance(error, GeneratorExit):
                 run.claim.cancel(CLOSE_REASON, "closed")
             raise
-        has_result = live_run.result is not None
         try:
             live_run.close_loop()  # it is still open if the run was about to move
         finally:
-            is_handled = not has_result and live_run.conclude(error)
+            is_handled = live_run.conclude(error)
         if not is_handled:
             raise
     result = live_run.result
@@ -337,6 +399,7 @@ def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
     services, observers = run.services, run.on_event
     generation, can_move = run.token.generation(), run.can_move
     answers: Answers = None
+    observer: Any = None
     is_moving = False
     try:
         while True:
@@ -377,5 +440,7 @@ def answered(live_run: LiveRun) -> Generator[RunEvent, None, StopReason]:
         run.claim.cancel(CLOSE_REASON, "closed")
         raise
     finally:
+        # A handle among them holds the error, and so this frame.
+        observers, observer = (), None
         if not is_moving:
             loop.close()

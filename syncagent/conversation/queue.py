@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from .._context import run_id
 from ..cancel import CancelToken, RunClaim, RunSlot
+from ..cancel.claim import LOOK_AGAIN
 from ..exceptions import AgentBusy, ConfigurationError
 
-__all__ = ["Line", "OnBusy", "check_busy", "wait_for_turn"]
+__all__ = ["Line", "OnBusy", "Place", "check_busy", "wait_for_turn"]
 
 #: How a second run on a busy agent starts: not at all, when the first has ended, or in
 #: its place.
 OnBusy = Literal["raise", "queue", "interrupt"]
-#: The runs that wait for an agent, in order. Each token is cancelled when its run
-#: leaves the line.
-Line = deque[CancelToken]
+
+
+class Place(NamedTuple):
+    """A run that waits for an agent."""
+
+    claim: RunClaim
+    #: Cancelled when the run leaves the line.
+    left: CancelToken
+
+
+#: The runs that wait for an agent, in order.
+Line = deque[Place]
 
 
 def check_busy(on_busy: Any) -> OnBusy:
@@ -46,7 +56,7 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
         return True
     claim.phase = "queue"
     _refuse_own_run(slot)
-    place = CancelToken()
+    place = Place(claim, CancelToken())
     line.append(place)
     try:
         while True:
@@ -57,12 +67,12 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
                 ahead = _end_of_live(slot, on_busy)
             if ahead is not None:
                 either_token = CancelToken.any_of(claim.token, ahead)
-                either_token.wait()
+                either_token.wait(LOOK_AGAIN)  # the other may be over without a word
             if claim.token.cancelled:
                 return False
     finally:
         line.remove(place)
-        place.cancel()
+        place.left.cancel()
 
 
 def _refuse_own_run(slot: RunSlot) -> None:
@@ -78,13 +88,15 @@ def _refuse_own_run(slot: RunSlot) -> None:
         )
 
 
-def _ahead_of(place: CancelToken, line: Line) -> CancelToken | None:
+def _ahead_of(place: Place, line: Line) -> CancelToken | None:
     """Return the token in front of *place*, or None at the head of the line."""
     before = None
     for other in list(line):
         if other is place:
             return before
-        before = other
+        # A signal handler may have raised just before it would have left the line.
+        if not other.claim.ended.cancelled:
+            before = other.left
     return None
 
 

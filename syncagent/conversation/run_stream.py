@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 from .._closeable import Closeable
 from ..cancel import RunClaim
@@ -40,6 +42,8 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         # The generator holds the live run and not this stream: without a cycle, a
         # stream that is dropped is closed at once.
         self._events = settled(live_run)
+        if is_handle:
+            live_run.handle_driver = weakref.ref(self._events)
 
     @classmethod
     def never_begun(cls, claim: RunClaim, messages: tuple[Message, ...]) -> RunStream:
@@ -76,6 +80,11 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
             run = self._live_run.run
             run.on_event = (*run.on_event, observer)
 
+    def leave_observers(self) -> None:
+        """Call no observer any more: they may hold the error of the run."""
+        if self._live_run is not None:
+            self._live_run.run.on_event = ()
+
     @property
     def result(self) -> RunResult:
         """The result of the run.
@@ -90,9 +99,9 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
         result = handoff or live_run.result
         if result is not None:
             return result
-        if live_run.error is not None:
+        if live_run.error:
             raise ConfigurationError(
-                f"the run has no result: it raised {live_run.error!r:.200}"
+                f"the run has no result: it raised {live_run.error}"
             )
         raise ConfigurationError(
             "the run has no result yet; iterate over the stream to its end, or close it"
@@ -111,19 +120,49 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
     def _find_claim(self) -> RunClaim:
         return self.claim  # cancel() reaches this run, and no other
 
+    @property
+    def is_over(self) -> bool:
+        """True once there are no more events."""
+        return getattr(self._events, "gi_frame", None) is None
+
+    def drive_from(self, opening: Generator[Any, Any, Any]) -> None:
+        """Make the run end with these events, or with the generator that opens them."""
+        assert self._live_run is not None
+        self._live_run.opening = opening
+        self.claim.drivers = (weakref.ref(opening), weakref.ref(self._events))
+
     def close(self) -> None:
         """End the run if it has not ended."""
-        if self._live_run is not None and self._live_run.close_unbegun():
+        self.claim.is_left = True  # before anything that may be interrupted
+        self._close(KeyboardInterrupt())
+
+    def __exit__(self, *error: object) -> None:
+        self.claim.is_left = True
+        self.close()
+
+    def _close(self, error: BaseException) -> None:
+        """Close it, and finish what *error* has interrupted."""
+        self.claim.is_left = True
+        live_run = self._live_run
+        if live_run is not None and live_run.close_unbegun():
             return
         try:
             self._events.close()
         except ValueError:  # another thread is in the middle of a step: end that
             self.claim.cancel(CLOSE_REASON, "closed")
+            return
+        if live_run is None or live_run.is_released:
+            return
+        if self._is_handle or not live_run.is_moved:
+            live_run.settle_left(error)
 
-    def give_up(self) -> None:
-        """End the run, also if a handle drives it by now: its caller is gone."""
+    def give_up(self, error: BaseException) -> None:
+        """End the run, also if a handle drives it by now: its caller is gone.
+
+        :param error: the exception that its caller gets.
+        """
         self.claim.cancel(CLOSE_REASON, "closed")
-        self.close()
+        self._close(error)
 
     def __iter__(self) -> Iterator[StreamEvent]:
         return self._events

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from ..cancel import CancelReason, clock
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..exceptions import Cancelled, RunStopped, SyncAgentError
 from ..loop import finish_round
 from ..messages import AssistantMessage, Text
@@ -152,7 +153,9 @@ def is_cancel(error: BaseException, cause: CancelReason | None) -> bool:
     # A closed stream has cancelled its run; any other GeneratorExit goes up, as
     # KeyboardInterrupt and MemoryError do.
     is_usual = isinstance(error, (Exception, Cancelled, GeneratorExit))
-    return cause is not None and is_usual and not isinstance(error, MemoryError)
+    if cause is None or not is_usual or isinstance(error, MemoryError):
+        return False
+    return not raised_by_signal_handler(error)
 
 
 def log_hidden_error(run: Run, error: BaseException) -> None:
@@ -171,5 +174,7 @@ def call_error_hooks(run: Run, error: BaseException) -> None:
     for hook in run.setup.hooks.on_error:
         try:
             hook(error)
-        except Exception:
+        except Exception as raised:
+            if raised_by_signal_handler(raised):
+                raise
             _log.exception("run %s: a hook's on_error() raised", run.id)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from ..cancel import CancelReason, clock
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import (
     RunFinished,
     TextDelta,
@@ -145,7 +146,9 @@ class RunRecording:
             name = f"{model.endpoint.name}:{model.name}"
             line = Begin(name, parent, call_id, prompt, prompt is None)
             self.write(b"begin", line)
-        except Exception:  # a recording must never fail the run
+        except Exception as error:  # a recording must never fail the run
+            if raised_by_signal_handler(error):
+                raise
             _log.exception("run %s: it cannot be recorded", run.id)
 
     def write_event(self, event: Any) -> None:
@@ -158,6 +161,8 @@ class RunRecording:
                 self.writer.hide(_strings(list(self._credentials.values())))
             body = encode_event(event)
         except Exception as error:  # it has no JSON form
+            if raised_by_signal_handler(error):
+                raise
             self.write(b"lost", f"{kind.__name__}: {error!r:.200}")
             return
         self._add(b"event", body, clock.now(), is_urgent=kind not in _FREQUENT)
@@ -209,13 +214,16 @@ class RunRecording:
                 body = encode_event(RunFinished(short))
                 self._add(b"event", body, clock.now(), is_urgent=True)
         except Exception as problem:
+            if raised_by_signal_handler(problem):
+                raise
             self.write(b"lost", f"the end: {problem!r:.200}")
         if self._closes:
             self.writer.close()
         self._is_over = True  # last: an interrupted end() is repeated
 
     def __del__(self) -> None:
-        # Only for a run whose stream was dropped before its first step.
+        # Only for a run whose stream was dropped before its first step; on the thread
+        # that drops it. Like the generator of a dropped stream, which Python closes.
         has_begun = getattr(self, "_credentials", None) is not None
         if has_begun and not self._is_over:
             self.end(None, GeneratorExit("the run was dropped before its first step"))
@@ -227,6 +235,8 @@ class RunRecording:
         try:
             body = _ENCODER.encode(value)
         except Exception as error:
+            if raised_by_signal_handler(error):
+                raise
             field, body = b"lost", _ENCODER.encode(ascii(error))
         self._add(field, body, clock.now() if at is None else at, is_urgent=True)
 

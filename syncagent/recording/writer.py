@@ -16,6 +16,7 @@ import msgspec
 from ..__version__ import __version__
 from .._redaction import MASK, hidden
 from ..cancel import clock
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import StreamEvent
 from .lines import (
     FORMAT,
@@ -37,6 +38,13 @@ _log = logging.getLogger("syncagent.recording")
 _MAX_DELAY: Final = 0.25
 #: Length of the shortest secret that is masked; a shorter one could be any word.
 _MIN_SECRET: Final = 8
+
+
+class _OwnFile(FileIO):
+    """A file that is closed without a warning if an exception kept us from doing it."""
+
+    # In C: what a signal handler raises in a Python __del__ is lost.
+    __del__ = FileIO.close
 
 
 class RecordingWriter:
@@ -70,13 +78,15 @@ class RecordingWriter:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
                 flags |= os.O_TRUNC if is_new else 0
                 # Only the owner may read a conversation, unless they decide otherwise.
-                self._raw = FileIO(
+                self._raw = _OwnFile(
                     target, "ab", opener=lambda path, _: os.open(path, flags, 0o600)
                 )
             else:
                 self._takes_text = takes_text(target)
                 self._file = target
         except Exception as error:
+            if raised_by_signal_handler(error):
+                raise
             self._give_up(error)
         self.add(_ENCODER.encode(_header(since)) + b"\n", since)
 
@@ -114,6 +124,8 @@ class RecordingWriter:
             try:
                 self._write(text)
             except Exception as error:
+                if raised_by_signal_handler(error):
+                    raise
                 self._give_up(error)
 
     def _write(self, text: bytes) -> None:
@@ -142,12 +154,6 @@ class RecordingWriter:
             self._is_open, self._file = False, None
             if self._raw is not None:
                 self._raw.close()
-
-    def __del__(self) -> None:
-        # Needed only if an exception kept the run from closing it.
-        raw = getattr(self, "_raw", None)
-        if raw is not None:
-            raw.close()
 
 
 def encode_other(value: Any) -> str:

@@ -137,6 +137,8 @@ class Run:
         #: The response that is being streamed.
         self.response: ModelResponse | None = None
         self._uncommitted: _Uncommitted | None = None
+        #: The response whose usage was added although it was cut off.
+        self._charged: ModelResponse | None = None
         #: True if the last message has blocks without content: a repair drops them.
         self.has_empty_blocks = False
         self._state: tuple[State, str, str] = ("processing", "", "")
@@ -292,9 +294,13 @@ class Run:
         return True
 
     def charge_partial_response(self) -> None:
-        """Add the usage of a response that was cut off."""
-        if self.response is not None and self.claim.phase not in NOT_SENT:
-            self.meter.spend(self.response.usage)
+        """Add the usage of a response that was cut off. Safe to repeat."""
+        response = self.response
+        if response is None or response is self._charged:
+            return
+        if self.claim.phase not in NOT_SENT:
+            self._charged = response
+            self.meter.spend(response.usage)
 
     def warn_near_limit(self) -> None:
         """Tell the model, once, that the run is near one of its limits."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..exceptions import ConfigurationError, ToolError
 from ..hooks import AfterTool, BeforeTool, Change, Deny, Retry, Skip, invalid_return
 from ..interrupts import (
@@ -90,6 +91,8 @@ def check_call(run: Run, invocation: Invocation) -> None:
     except ShapeError as error:
         invocation.refuse(f"the arguments do not fit: {error}")
     except ValueError as error:
+        if raised_by_signal_handler(error):
+            raise
         invocation.refuse(str(error))
     _show_to_hooks(run, invocation)
 
@@ -383,6 +386,8 @@ def _check_arguments(
     try:
         invocation.tool.signature.bind(arguments)
     except ValueError as error:
+        if raised_by_signal_handler(error):
+            raise
         raise ConfigurationError(
             f"{who} changed the arguments of {invocation.call.name}, and they do not "
             f"fit: {error}"

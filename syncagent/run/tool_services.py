@@ -13,7 +13,7 @@ from ..events import InterruptRaised, RunEvent, StateChanged, ToolProgress
 from ..exceptions import SyncAgentError, ToolError
 from ..interrupts import AwaitingInput
 from ..tools.context import ToolContext
-from ..tools.executor import ShownEvent
+from ..tools.executor import Executor, ShownEvent
 from ..tools.invocation import Invocation
 from ..usage import Usage
 
@@ -46,8 +46,8 @@ class ToolServices:
         #: True if a tool can wait for an answer in place. Fixed for a round: a caller
         #: who is leaving for the background cannot answer before the round has ended.
         self.can_ask = False
-        #: Passes events to the loop while tools run.
-        self._post: Callable[[RunEvent | ShownEvent], object] | None = None
+        #: Runs the tools of the round, and passes their events to the loop.
+        self._executor: Executor | None = None
         #: Events of approval policies, which run before the tools do.
         self._unposted: list[RunEvent | ShownEvent] = []
         #: The states of waiting tools by call id, the newest last.
@@ -55,16 +55,18 @@ class ToolServices:
         #: Numbers the questions of tools on all threads.
         self._numbers = itertools.count(1)
 
-    def begin_round(self, post: Callable[[RunEvent | ShownEvent], object]) -> None:
-        """Pass events of tools to *post* until :meth:`end_round`."""
+    def begin_round(self, executor: Executor) -> None:
+        """Pass events of tools to *executor* until :meth:`end_round`."""
         self.can_ask = self._run.respondent.can_ask
-        self._post = post
+        self._executor = executor
         while self._unposted:
-            post(self._unposted.pop(0))
+            executor.post(self._unposted.pop(0))
 
     def end_round(self) -> None:
-        """Stop passing on events."""
-        self._post = None  # it holds the run, see __init__
+        """Stop passing on events, and leave no tool to itself. Safe to repeat."""
+        if self._executor is not None:
+            self._executor.leave_rest()
+            self._executor = None  # it holds the run, see __init__
 
     @property
     def watch(self) -> Callable[..., object] | None:
@@ -98,10 +100,11 @@ class ToolServices:
         return call_id in self._waits
 
     def _emit(self, event: RunEvent) -> None:
-        post, observers = self._post, self._run.on_event
+        executor, observers = self._executor, self._run.on_event
         is_blocking = bool(observers) and threading.get_ident() == self.thread
         item = ShownEvent(event, len(observers)) if is_blocking else event
-        (self._unposted.append if post is None else post)(item)  # observers may raise
+        post = self._unposted.append if executor is None else executor.post
+        post(item)  # first: observers may raise
         if is_blocking:
             for observer in observers:
                 observer(event)

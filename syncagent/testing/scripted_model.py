@@ -94,7 +94,10 @@ class ScriptedModel(OpenAIChat):
         token.checkpoint()
         entry = self._next_entry(messages, token)
         if isinstance(entry, BaseException):
-            raise entry
+            try:
+                raise entry
+            finally:
+                del entry  # its traceback has this frame: they would be a cycle
         if on_phase is not None:
             on_phase("stream")
         if isinstance(entry, AssistantMessage):

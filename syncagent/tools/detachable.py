@@ -75,9 +75,10 @@ class DetachableWork(Generic[_T]):
     def _run(self) -> None:
         if self._beginning.claim(_BEGUN) is not _BEGUN:
             return
-        result = self.result = self._work()
+        # No variable holds it: an error in it may hold this frame.
+        self.result = self._work()
         if self._end.claim(_ENDED) is _ENDED:
-            self._when_done(result)
+            self._when_done(self.result)
         else:
             remove_abandoned(id(self))
 

@@ -108,8 +108,11 @@ class Executor:
         except BaseException as error:
             self._stop.cancel("the round has ended", "closed")
             raised = self._wind_down()
-            if raised is not None and isinstance(error, Cancelled):
-                raise raised from None
+            try:
+                if raised is not None and isinstance(error, Cancelled):
+                    raise raised from None
+            finally:
+                del raised  # its traceback has this frame: they would be a cycle
             raise
         finally:
             self._stop.detach(slow_stop)
@@ -173,8 +176,12 @@ class Executor:
     def _wants_again(self, invocation: Invocation) -> bool:
         """Show an ended call to the hooks; true to make it again."""
         ending = invocation.ending
-        if ending is not None and ending.raised is not None:
-            raise ending.raised
+        error = None if ending is None else ending.take_error()
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # as in run()
         return self._after(invocation) and not self._token.cancelled
 
     def _begin_again(self, invocation: Invocation) -> Iterator[RunEvent | ShownEvent]:
@@ -285,15 +292,23 @@ class Executor:
                 elif item is None:
                     self._leave_late(since)
         finally:
-            self._collect()
-            for invocation in list(self._running):
-                if not self._leave(invocation):
-                    invocation.lose()
+            self.leave_rest()
         for invocation in ended:
             if not invocation.is_open:
                 self._after(invocation)  # for the hooks; no call is made again
-        endings = [call.ending for call in ended if call.ending is not None]
-        return next((each.raised for each in endings if each.raised is not None), None)
+        errors = [call.ending.take_error() for call in ended if call.ending]
+        return next(filter(None, errors), None)
+
+    def leave_rest(self) -> None:
+        """Leave behind whatever runs. Safe to repeat, if that was interrupted."""
+        if not self._running:
+            return
+        self._stop.cancel("the round has ended", "closed")
+        self._collect()
+        for invocation in list(self._running):
+            if not self._leave(invocation):
+                invocation.lose()
+        self._running.clear()
 
     def _leave_late(self, since: float) -> None:
         for invocation in list(self._running):

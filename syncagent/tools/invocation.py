@@ -10,7 +10,7 @@ import msgspec
 from .._context import call_in_context
 from .._context import run_id as current_run_id
 from ..cancel import CancelToken, clock
-from ..cancel.handler_errors import raised_by_signal_handler
+from ..cancel.handler_errors import raised_by_installed_handler
 from ..events import ToolFinished, ToolStarted
 from ..exceptions import AuthenticationFailed, Cancelled, ToolError
 from ..messages import Outcome, ResultBlock, Text, ToolCall, ToolOutcome, ToolResult
@@ -40,13 +40,20 @@ class Ending(msgspec.Struct, frozen=True):
     #: The error message, or an empty string.
     error: str = ""
     timed_out: bool = False
-    #: The exception that ends the run.
-    raised: BaseException | None = None
+    #: The exception that ends the run, until it is raised.
+    errors: list[BaseException] = []
     #: True if the tool reports that its credentials were rejected.
     is_locked_out: bool = False
     #: The question for the user that the tool stopped at; it is called again with the
     #: answer.
     asked: Asked | None = None
+
+    def take_error(self) -> BaseException | None:
+        """Return the exception that ends the run, once.
+
+        Its traceback has the frames that hold this object: they would be a cycle.
+        """
+        return self.errors.pop() if self.errors else None
 
     @classmethod
     def with_message(cls, outcome: Outcome, message: str, **fields: Any) -> Ending:
@@ -89,6 +96,8 @@ class Invocation:
         self._previous: Ending | None = None
         self.began: float | None = None
         self.seconds = 0.0
+        #: True once the tool itself was called.
+        self.is_started = False
         #: True once its :class:`ToolFinished` event exists.
         self.is_announced = False
 
@@ -162,6 +171,7 @@ class Invocation:
                 # The last check: after this line the tool counts as started.
                 if token.cancelled:
                     return self._unstarted(token)
+                self.is_started = True
                 value = self._call(self.tool, context, services)
             try:
                 return Ending("done", self._content(value))
@@ -215,11 +225,11 @@ class Invocation:
         """Return the ending for an exception: by the token first, never by its type."""
         message = error_text(error)
         if isinstance(error, MemoryError):
-            return Ending.with_message("failed", message, raised=error)
-        is_error = isinstance(error, (Exception, Cancelled))
-        if not is_error or raised_by_signal_handler(error):  # Ctrl+C, an exit, an alarm
+            return Ending.with_message("failed", message, errors=[error])
+        is_usual = isinstance(error, (Exception, Cancelled))
+        if not is_usual or raised_by_installed_handler(error):  # Ctrl+C, or a watchdog
             return Ending.with_message(
-                "interrupted", _INTERRUPTED, error=message, raised=error
+                "interrupted", _INTERRUPTED, error=message, errors=[error]
             )
         if not token.cancelled:
             is_locked_out = isinstance(error, AuthenticationFailed)
@@ -271,7 +281,7 @@ class Invocation:
 
     @property
     def _current_ending(self) -> Ending:
-        has_begun = self.answers or self.question is not None
+        has_begun = self.is_started or self.answers or self.question is not None
         return self.ending or (_STOPPED if has_begun else _NOT_STARTED)
 
     @property

@@ -89,8 +89,10 @@ class HeldUp:
         self.gate = Gate()
 
     def _stop(self, frame, event, arg):
+        # At once, whatever thread it is: one that is about to end is not known to
+        # current_thread() any more, which would make a dummy for it.
+        sys.setprofile(None)
         if threading.current_thread().name.startswith("syncagent-run"):
-            sys.setprofile(None)
             self.gate.stop_here()
 
     def __enter__(self):

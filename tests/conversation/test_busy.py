@@ -390,3 +390,13 @@ def test_cancels_and_answers_at_once():
         together(resume, *[agent.cancel] * 3)
         assert ends[0] in ("end_turn", "cancelled", "let go")
         check_usable(agent)
+
+
+def test_a_run_whose_stream_has_only_an_iterator_left():
+    """Promise 3: it is live all the same."""
+    agent, seen = Agent(ScriptedModel(["ok"])), []
+    for _ in agent.stream("Do it."):
+        gc.collect()
+        seen.append(agent.is_running)
+    assert seen[:2] == [True, True]
+    assert not agent.is_running

@@ -30,11 +30,12 @@ def path_to_the_loop():
     return path
 
 
-def test_five_functions_lead_to_the_loop():
+def test_six_functions_lead_to_the_loop():
     """Each is named by the one concern it adds; the drawing is in live_run.py."""
     assert path_to_the_loop() == [
         ("agent.py", "run"),
         ("live_run.py", "run_to_end"),
+        ("live_run.py", "driven"),
         ("live_run.py", "settled"),
         ("live_run.py", "answered"),
         ("loop.py", "run_loop"),

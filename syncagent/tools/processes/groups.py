@@ -11,11 +11,11 @@ import io
 import os
 import select
 import signal
-from contextlib import suppress
 from itertools import chain, starmap
 from typing import Final
 
 from ...cancel import Bell, CancelToken, Killable, clock
+from ...cancel.handler_errors import raised_by_signal_handler
 from ...exceptions import ConfigurationError
 
 __all__ = [
@@ -89,8 +89,11 @@ def add_pipe(ends: list[io.FileIO]) -> None:
 def add_pidfd(ends: list[io.FileIO], pid: int) -> None:
     """Add a descriptor that is readable once *pid* has ended, if the system has it."""
     if hasattr(os, "pidfd_open"):
-        with suppress(OSError):  # an old kernel: the end must be polled
+        try:
             ends.extend(map(io.FileIO, map(os.pidfd_open, (pid,))))
+        except OSError as error:  # an old kernel: the end must be polled
+            if raised_by_signal_handler(error):
+                raise
 
 
 class ProcessGroup(Killable):

@@ -16,6 +16,7 @@ from typing import IO, Final
 import msgspec
 
 from ...cancel import CancelToken, clock
+from ...cancel.handler_errors import raised_by_signal_handler
 from ...cancel.once import finish_despite_signals
 from ...exceptions import Cancelled, ConfigurationError
 from .groups import (
@@ -334,7 +335,9 @@ class _Running:
                 is_done = len(self._input) == 0
             except BlockingIOError:
                 is_done = False
-            except OSError:  # the program has closed its end
+            except OSError as error:  # the program has closed its end
+                if raised_by_signal_handler(error):
+                    raise
                 is_done = True
         else:
             data = os.read(descriptor, _READ)

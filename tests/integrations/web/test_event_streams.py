@@ -314,7 +314,7 @@ def test_errors_keep_their_secrets(runs, caplog, error, code):
     assert end[2]["error"]["code"] == code
     assert failed[2]["message"] == end[2]["error"]["message"]
     (record,) = caplog.records
-    assert record.exc_info[1] is error
+    assert repr(record.exc_info[1]) == repr(error)
     assert run.handle.run_id in record.getMessage()
     assert run.id not in record.getMessage()
 

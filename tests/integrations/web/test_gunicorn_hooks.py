@@ -114,13 +114,14 @@ def test_a_worker_that_takes_too_long(fake):
 
 def test_a_stream_may_be_longer_than_the_timeout(fake):
     """With threads a worker's --timeout does not apply to a stream."""
-    with Server("gunicorn-gthread", "--timeout", "1", HEARTBEAT="0.2") as server:
+    # Not one second: that is how often the worker tells gunicorn that it is alive.
+    with Server("gunicorn-gthread", "--timeout", "4", HEARTBEAT="0.5") as server:
         before = server.state()["pid"]
         with server.stream("silence", fake) as client:
             beats = 0
             for event in client.events():
                 beats += event is None
-                if beats == 8:
+                if beats == 12:
                     break
         assert server.wait_until_free()["pid"] == before
 
