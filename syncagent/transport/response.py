@@ -22,6 +22,7 @@ from ..exceptions import (
     ResponseTooLarge,
     StreamBroken,
 )
+from .body import Body, ChunkReader
 from .exchange import Exchange
 from .redactor import Redactor, public_url
 from .retries import parse_retry_after
@@ -102,6 +103,11 @@ class StreamedResponse:
         self._max_bytes = max_bytes
         # A hook may have read the body already.
         self._read_before = response.content if response._content_consumed else b""
+        # Also if it claims to be compressed: then the text has to be unpacked.
+        body, is_plain = self._raw._fp, "content-encoding" not in self.headers
+        self._chunks: ChunkReader | None = None
+        if isinstance(body, Body) and body.chunked and is_plain and not body.isclosed():
+            self._chunks = ChunkReader(body)
         #: True if HTTP itself says where the body ends. Without it, a connection that
         #: a cancel or a proxy has cut looks like the end of the body.
         self.is_framed = self._raw.chunked or self._raw.length_remaining is not None
@@ -130,8 +136,11 @@ class StreamedResponse:
 
         :raises ResponseTooLarge: the body is larger than allowed.
         """
-        piece, self._read_before = self._read_before, b""
-        piece = piece or self._raw.read1(_PIECE, decode_content=True) or b""
+        piece = None if self._chunks is None else self._chunks.read()
+        if piece is None:
+            self._chunks = None
+            piece, self._read_before = self._read_before, b""
+            piece = piece or self._raw.read1(_PIECE, decode_content=True) or b""
         self._remaining -= len(piece)
         if self._remaining < 0:
             raise ResponseTooLarge(

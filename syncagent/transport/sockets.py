@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..cancel import CancelToken, Killable, clock
+from ..exceptions import ConfigurationError
 from .user_code import raise_if_from_handler
 
 __all__ = [
@@ -51,8 +52,8 @@ _NAP: Final = 1.0
 #: and waits in ``poll`` between them; a signal handler that cancels ends that wait.
 FOREVER: Final = 2_000_000.0
 
-#: Enough for many small chunks at once, in bytes; each open stream has one.
-_BUFFER: Final = 12 * 1024
+#: How much is read at once, in bytes; each open stream has two such buffers.
+_BUFFER: Final = 4 * 1024
 
 #: True where a shutdown is known to end the wait for a connection that is not made yet.
 #: Elsewhere that wait polls its token, at this interval in seconds.
@@ -145,7 +146,14 @@ def connect(
     :return: the socket, and the same as held by *token*.
     :raises Cancelled: the token was cancelled.
     :raises OSError: no address accepts; it is the last one's error.
+    :raises ConfigurationError: the platform lacks what a cancel needs.
     """
+    if not hasattr(select, "poll") or not hasattr(socket, "AF_UNIX"):
+        raise ConfigurationError(
+            "this Python has no select.poll() or no Unix sockets, so a cancel could "
+            "not end a connection. On Windows, use WSL; with eventlet, which removes "
+            "poll(), use threads or gevent"
+        )
     refusal: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         try:
@@ -269,6 +277,11 @@ class _Reader(io.RawIOBase):
             sock.settimeout(self._nap)
         #: False: do not wait for bytes; only those in the buffer above are read.
         self.is_patient = True
+        #: Bytes that were read too early, for :meth:`readinto`.
+        self.returned = b""
+        # For receive(). One small buffer for all reads: with a new one for each, a
+        # thousand waiting threads would hold much more memory.
+        self._buffer = memoryview(bytearray(_BUFFER))
 
     def readable(self) -> bool:
         return True
@@ -276,24 +289,46 @@ class _Reader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         if not self.is_patient:
             return None
+        if self.returned:
+            size = min(len(buffer), len(self.returned))
+            buffer[:size] = self.returned[:size]
+            self.returned = self.returned[size:]
+            return size
         remaining = self._timeout
         while True:
             try:
                 count = self._sock.recv_into(buffer)
                 break
             except Exception as error:
-                raise_if_from_handler(error)
-                self._token.checkpoint()
-                # Python's own timeout has no number; that of the network is a failure.
-                is_nap = isinstance(error, BlockingIOError) or (
-                    isinstance(error, TimeoutError) and error.errno is None
-                )
-                remaining -= self._nap
-                if not is_nap or remaining <= 0:
-                    raise
+                remaining = self._after(error, remaining)
         if self._cancelled:
             self._token.checkpoint()
         return count
+
+    def receive(self) -> bytes:
+        """Return what has arrived, or some of it; block only if nothing has."""
+        remaining = self._timeout
+        while True:
+            try:
+                count = self._sock.recv_into(self._buffer)
+                break
+            except Exception as error:
+                remaining = self._after(error, remaining)
+        if self._cancelled:
+            self._token.checkpoint()
+        return self._buffer[:count].tobytes()
+
+    def _after(self, error: Exception, remaining: float) -> float:
+        """Return the seconds that remain after a nap; raise any other *error*."""
+        raise_if_from_handler(error)
+        self._token.checkpoint()
+        # Python's own timeout has no number; that of the network is a failure.
+        is_nap = isinstance(error, BlockingIOError) or (
+            isinstance(error, TimeoutError) and error.errno is None
+        )
+        if not is_nap or remaining <= self._nap:
+            raise error
+        return remaining - self._nap
 
     def close(self) -> None:
         if self._keeper is not None:

@@ -31,6 +31,7 @@ COMMANDS = {
     "gunicorn -w 2": [*_GUNICORN, *_THREADS, "-w", "2"],
     # Its default: one worker without threads.
     "gunicorn sync": _GUNICORN,
+    "gunicorn sync -w 2": [*_GUNICORN, "-w", "2"],
 }
 
 

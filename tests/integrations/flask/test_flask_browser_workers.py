@@ -49,9 +49,9 @@ def two_workers():
         yield running
 
 
-@pytest.fixture(scope="module")
-def sync_worker():
-    with Served("gunicorn sync", operator_token=OPERATOR) as running:
+@pytest.fixture(scope="module", params=["gunicorn sync", "gunicorn sync -w 2"])
+def sync_worker(request):
+    with Served(request.param, operator_token=OPERATOR) as running:
         yield running
 
 
@@ -124,11 +124,11 @@ def test_a_reload_with_two_workers(visit, two_workers):
     assert "You stopped this" in stop(page)
 
 
-# -- one worker with one thread ----------------------------------------------------
+# -- workers with one thread ------------------------------------------------------
 
 
 def test_stop_with_a_sync_worker(visit, sync_worker):
-    """B2: Stop frees the only worker, and the page says what became of the tool."""
+    """B2: Stop frees the worker, and the page says what became of the tool."""
     page = visit(sync_worker)
     begin_work(page)
     assert "You stopped this" in stop(page)
@@ -139,7 +139,7 @@ def test_stop_with_a_sync_worker(visit, sync_worker):
 
 
 def test_an_answer_with_a_sync_worker(visit, sync_worker):
-    """B2: an approval reaches the only worker, which the stream keeps busy."""
+    """B2: an approval reaches the worker, which the stream keeps busy."""
     page = visit(sync_worker)
     ask(page, "order 2 pizzas")
     page.wait_for(ASK)
@@ -179,6 +179,25 @@ def test_an_end_that_is_not_known(visit, quick):
     assert page.evaluate(TOOL) == "unknown"
     page.reload()  # and requests arrive
     page.wait_for(f"{TOOL} == 'stopped' && {TURN}.innerText.includes('You stopped')")
+
+
+def test_the_list_of_another_process(visit, quick):
+    """B1: the page's own run is listed, even if another process sends the list."""
+    page = visit(quick)
+    begin_work(page)
+    page.evaluate(
+        "(real => { window.fetch = (path, options) => path == 'runs' "
+        """? Promise.resolve(new Response('{"runs": []}')) : real(path, options) })"""
+        "(window.fetch)"
+    )
+    drawn = "document.querySelector('#live .state').innerText"
+    before = page.evaluate(drawn)
+    page.wait_for(f"{drawn} != {before!r}")
+    assert "work" in page.evaluate(drawn)
+    page.evaluate(ELSEWHERE.format(pattern=r"runs\/"))
+    stop(page)
+    page.wait_for("document.querySelector('#finished .state')?.innerText == 'Unknown'")
+    assert page.evaluate("document.querySelectorAll('#live li').length") == 0
 
 
 def test_a_reload_does_not_undo_a_stop(visit, quick):

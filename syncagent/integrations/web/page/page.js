@@ -236,12 +236,12 @@
 
     close(test, label) {
       for (const part of this.data.parts) {
-        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = label; this.draw(part); }
+        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = typeof label === "string" ? label : label(part); this.draw(part); }
       }
     }
 
     // Close questions, except those that are still open after the events that are replayed.
-    answered(test) { this.close((part) => test(part) && !(this.isOld && this.open.has(part.id)), "Already answered."); }
+    answered(test) { this.close((part) => test(part) && !(this.isOld && this.open.has(part.id)), (part) => part.sent || "Already answered."); }
 
     draw(part) {
       let view = this.views.get(part);
@@ -318,6 +318,7 @@
   const HANDLERS = {
     run(turn, view) {
       turn.data.id = view.id;
+      turn.data.startedAt = view.started_at;
       turn.data.state = view.state; turn.data.tool = view.tool;
       // The current state. The events that follow are older, up to this number.
       turn.known = view.events;
@@ -492,11 +493,14 @@
     complain(message) { this.error.textContent = visible(message); this.error.hidden = false; return null; }
     async answer(answer, label) {
       for (const each of this.root.querySelectorAll("button")) each.disabled = true;
+      this.part.sent = label; // events of the run may be faster than the response
       try {
         const { turn } = this;
-        // A server with a single thread cannot take an answer while it serves the stream.
+        const ask = () => untilFound(() => send(pathOf(turn.data.id, "/answers"), { answers: { [this.part.id]: answer } }));
+        // A process with a single thread takes no answer while it serves the stream, which reconnects.
         const timer = setTimeout(() => turn.stream?.abort(), ANSWER_TIME);
-        const response = await untilFound(() => send(pathOf(turn.data.id, "/answers"), { answers: { [this.part.id]: answer } })).finally(() => clearTimeout(timer));
+        let response = await ask().finally(() => clearTimeout(timer));
+        if (response.status === 404) { turn.stream?.abort(); response = await ask(); }
         const said = response.ok || response.status === 409 || response.status === 422 ? await response.clone().json() : {};
         const status = said.answers?.[this.part.id];
         if (status === "taken") return this.close(label);
@@ -504,6 +508,7 @@
         const isElsewhere = response.status === 404 ? " The question is still open: answer again to try once more." : "";
         this.complain(status === "refused" ? said.messages?.[this.part.id] || "This is not a valid answer." : (await errorOf(response)) + isElsewhere);
       } catch { this.complain("The server could not be reached."); }
+      this.part.sent = "";
       for (const each of this.root.querySelectorAll("button")) each.disabled = false;
       return null;
     }
@@ -601,7 +606,7 @@
 
   // Follow a run to its end, and reconnect if the connection breaks.
   async function follow(turn, response) {
-    let tries = 0;
+    let tries = 0, problem = "Lost the connection to the server.";
     const me = (turn.follower = {}); // leave() and a new follower take its place
     while (turn.data.live) {
       try {
@@ -613,7 +618,7 @@
         }
         if (response.status === 404) { fail(turn, `${await errorOf(response)} How the run ended is not known.`); return; }
         if (response.status === 204) { turn.finish(await (await untilFound(() => request(pathOf(turn.data.id)))).json()); break; }
-        if (!response.ok) throw new Error(String(response.status));
+        if (!response.ok) { problem = await errorOf(response); throw new Error(problem); }
         turn.data.id = response.headers.get("X-Run-Id") || turn.data.id;
         turn.note = "";
         save(); // a reload can now resume it
@@ -628,7 +633,7 @@
       response = null;
       if (turn.follower !== me) return;
       if (!turn.data.live) break;
-      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, "Lost the connection to the server. How the run ended is not known."); return; }
+      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, `${problem} How the run ended is not known.`); return; }
       if (tries) { turn.note = "Connection lost; reconnecting"; turn.drawState(); }
       await pause(RECONNECT_DELAYS[tries++]);
       if (turn.follower !== me) return;
@@ -649,7 +654,7 @@
     save();
     if (!turn.data.id) { // as soon as the run has an id; a server that never responds is left
       await pause(STOP_TIME);
-      if (!turn.data.id) turn.stream.abort();
+      if (!turn.data.id) turn.stream?.abort();
       return;
     }
     if (turn.isStopSent) return;
@@ -711,6 +716,11 @@
 
   const rows = new Map(); // id -> row; rows are reused, so that they keep the focus
   function drawRuns(runs) {
+    // The process that has sent the list may not be the one that has a run of this page.
+    for (const { data } of turns) {
+      if (!data.id || !(data.live || data.isUnknown) || runs.some((run) => run.id === data.id)) continue;
+      runs = [{ id: data.id, prompt: data.prompt, state: data.state, tool: data.tool, is_live: data.live, isUnknown: data.isUnknown, started_at: data.startedAt || Date.now() / 1000 }, ...runs];
+    }
     const live = runs.filter((run) => run.is_live);
     const ended = runs.filter((run) => !run.is_live).slice(0, 20);
     for (const [list, these] of [[$("live"), live], [$("finished"), ended]]) {
@@ -720,7 +730,7 @@
       });
       while (list.children.length > these.length) list.lastChild.remove();
     }
-    for (const turn of turns) if (turn.data.isUnknown && ended.some((run) => run.id === turn.data.id)) learn(turn);
+    for (const turn of turns) if (turn.data.isUnknown && ended.some((run) => run.id === turn.data.id && !run.isUnknown)) learn(turn);
     for (const id of rows.keys()) if (!runs.some((run) => run.id === id)) rows.delete(id);
     $("no-live").hidden = live.length > 0;
     $("no-finished").hidden = ended.length > 0;
@@ -748,7 +758,7 @@
     }
     const seconds = Math.max(0, (run.ended_at || Date.now() / 1000) - run.started_at);
     const label = run.is_live ? stateText(run.state, run.tool) : run.error ? "Failed" : run.cancellation ? "Stopped" : "Done";
-    row.state.textContent = `${label}, ${ago(seconds)}`;
+    row.state.textContent = run.isUnknown ? "Unknown" : `${label}, ${ago(seconds)}`;
     row.state.className = "state" + (run.is_live && isWaiting(run.state) ? " waits" : !run.is_live && label !== "Done" ? " stopped" : "");
     return row;
   }
