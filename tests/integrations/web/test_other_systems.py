@@ -54,7 +54,7 @@ def run_code(code):
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        timeout=LONG,
+        timeout=3 * LONG,  # an interpreter that imports a lot
         check=False,
         env=script_environment(),
     )

@@ -6,12 +6,21 @@ from contextlib import ExitStack
 
 import pytest
 from support.threads import LONG
-from support.web.runs import ANNA, finished, how_it_ended, make_runs, silent, until
+from support.web.runs import (
+    ANNA,
+    agent_of,
+    finished,
+    how_it_ended,
+    make_runs,
+    silent,
+    until,
+)
 from support.web.servers import SERVERS, Deaf, Server, moments
 
+from syncagent import tool
 from syncagent.integrations.web.errors import Refused
 from syncagent.integrations.web.watcher import Connection, StallCheck, watch
-from syncagent.testing import FakeClock
+from syncagent.testing import FakeClock, call, say
 
 #: The seconds that a client has in these tests.
 SLOW = "0.5"
@@ -126,10 +135,18 @@ def test_closing_a_kept_alive_connection():
 # -- which streams are slow --------------------------------------------------------
 
 
+@tool(requires_approval=True)
+def launch() -> str:
+    """Launch it."""
+    return "launched"
+
+
 def test_when_a_stream_has_stalled():
-    """M2: waiting for the model is not slow; not taking a chunk is."""
+    """M2: waiting for the run is not slow; not taking a chunk is."""
     with FakeClock() as clock, make_runs(slow_seconds=60) as runs:
-        run = silent(runs)
+        agent = agent_of(say(call("launch")), tools=[launch])
+        run = runs.start(agent, "Go.", owner=ANNA)
+        until(lambda: run.handle.interrupts)
         stream = runs.follow(run)
         clock.advance(59)
         assert not stream.has_stalled()

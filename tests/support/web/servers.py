@@ -124,7 +124,11 @@ class Server:
                 stdout=self._log,
                 stderr=self._log,
             )
-        self.state()  # answers when it serves
+        try:
+            self.state()  # answers when it serves
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *raised):
