@@ -253,8 +253,8 @@ class Attempt:
         self._http_response = None  # it holds the request, and with it the key
         # Before the frames are freed, by which a handler is known.
         raised = find_handler_error(error, self.before)
+        free_frames(error, self.before)
         error = error if raised is None else UserCodeError(raised)
-        free_frames(raised or error, self.before)
         is_about_call = isinstance(error, (Exception, Cancelled, UserCodeError))
         # Not one that propagates: it refers to frames that refer to this attempt.
         self.error = error if is_about_call else None

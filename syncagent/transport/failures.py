@@ -14,7 +14,6 @@ import http.client
 import re
 import socket
 import ssl
-import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
@@ -198,19 +197,16 @@ def free_frames(error: BaseException | None, before: BaseException | None) -> No
     :param before: the exception that the caller was handling when the call began: it
         stays intact.
     """
-    if error is None:
+    is_below = isinstance(error, (*_LIBRARY, *_SYSTEM))
+    if error is None or not (is_below or find_handler_error(error, before)):
         return
-    handler = handler_traceback(error)
-    if handler is not None:
+    for link in _chain(error, before):
+        trace, handler = link.__traceback__, handler_traceback(link)
         # Not the handler's own frames: they show that it is one, to others, too.
-        trace = error.__traceback__
         while trace is not None and trace is not handler:
             with suppress(RuntimeError):  # it is still running
                 trace.tb_frame.clear()
             trace = trace.tb_next
-    elif isinstance(error, (*_LIBRARY, *_SYSTEM)):
-        for link in _chain(error, before):
-            traceback.clear_frames(link.__traceback__)
 
 
 def _why_never_sent(error: BaseException, phase: str) -> str | None:

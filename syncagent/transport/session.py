@@ -116,6 +116,7 @@ class _Cancelling(BaseAdapter):
             exchange.close()
             raised = find_handler_error(error, before)
             if raised is not None:
+                free_frames(error, before)
                 raise raised from None
             # By the token, not by the type: a cancel may surface as any exception.
             if isinstance(error, (Exception, Cancelled)) and self._token.cancelled:
