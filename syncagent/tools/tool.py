@@ -13,7 +13,14 @@ from ..schemas.signature import Signature, read_signature
 from .context import ToolContext
 from .raw import RawSignature
 from .results import RESULT_LIMIT
-from .settings import Isolation, NeedsApproval, OnCancel, ToolSettings, checked_name
+from .settings import (
+    MAX_RESULT_BYTES,
+    Isolation,
+    NeedsApproval,
+    OnCancel,
+    ToolSettings,
+    checked_name,
+)
 
 __all__ = ["AnyTool", "Tool", "as_tool", "tool"]
 
@@ -50,6 +57,7 @@ class Tool(Generic[_P, _R]):
         self.parallel = options.parallel
         self.idempotent = options.idempotent
         self.result_limit = options.result_limit
+        self.max_result_bytes = options.max_result_bytes
         self.__doc__ = getattr(function, "__doc__", None)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__wrapped__ = function
@@ -142,6 +150,7 @@ def tool(
     parallel: bool = True,
     idempotent: bool = False,
     result_limit: int = RESULT_LIMIT,
+    max_result_bytes: int = MAX_RESULT_BYTES,
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 
 
@@ -173,6 +182,8 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         call that was running when its process ended is made again by
         :meth:`syncagent.Agent.load`.
     :param result_limit: the number of characters of its result that the model gets.
+    :param max_result_bytes: the largest result, pickled, that a worker process may send
+        back; a larger one is an error of the tool.
     :raises ConfigurationError: the function or a setting is invalid.
     """
     if function is not None:
