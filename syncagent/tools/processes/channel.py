@@ -56,7 +56,9 @@ _NUMBER: Final = 16
 _HEADER: Final = struct.Struct(f"!c{_NUMBER}sQ")
 #: Payloads below this size, in bytes, are cheaper to copy than to write separately.
 _SMALL: Final = 65536
-#: The bytes to read at once. More than a socket holds would only cost memory.
+#: The bytes to read at once: of a frame whose length is unknown, and of a large one.
+#: The memory is taken before they arrive, so more than there can be only costs time.
+_FIRST: Final = 4096
 _LARGE: Final = 4 * _SMALL
 
 
@@ -87,14 +89,11 @@ class FrameReader:
     def __init__(self, number: bytes, limit: int) -> None:
         self._number = number
         self._limit = limit
-        self._buffer = bytearray()
+        self._buffer: bytes | bytearray = b""
         #: The length of the frame that begins the buffer; 0 if it is not known yet.
         self._length = 0
-
-    @property
-    def wanted(self) -> int:
-        """The number of bytes to read next, at most."""
-        return _SMALL if self._length <= _SMALL else _LARGE
+        #: The number of bytes to read next, at most.
+        self.wanted = _FIRST
 
     @property
     def is_empty(self) -> bool:
@@ -103,7 +102,12 @@ class FrameReader:
 
     def feed(self, data: bytes) -> None:
         """Add bytes that have arrived."""
-        self._buffer += data
+        if not self._buffer:
+            self._buffer = data
+        elif isinstance(self._buffer, bytes):
+            self._buffer = bytearray(self._buffer) + data
+        else:
+            self._buffer += data
 
     def next(self) -> tuple[bytes, memoryview] | None:
         """Return the kind and the payload of the next frame, if all of it is here.
@@ -111,37 +115,34 @@ class FrameReader:
         :raises OutOfStep: these bytes do not belong to the call.
         """
         buffer = self._buffer
-        if not self._length and not self._read_header():
+        if not buffer:
             return None
+        if not self._length:
+            self._read_header(buffer)
         length = self._length
-        if len(buffer) < length:
+        if not length or len(buffer) < length:
             return None
-        # What follows goes to a new buffer: the payload is a part of this one.
-        self._buffer, self._length = buffer[length:], 0
-        frame = memoryview(buffer)
-        end = length - _NUMBER
+        # The payload stays where it is; what follows it goes to a new buffer.
+        self._buffer, self._length, self.wanted = buffer[length:], 0, _FIRST
+        frame, end = memoryview(buffer), length - _NUMBER
         if frame[end:length] != self._number:
             raise OutOfStep("other bytes were sent in the middle of a frame")
         return bytes(frame[:1]), frame[_HEADER.size : end]
 
-    def _read_header(self) -> bool:
-        """Check what is here of the header; true if all of it is."""
-        buffer = self._buffer
+    def _read_header(self, buffer: bytes | bytearray) -> None:
+        """Find the length of the next frame, if all of its header is here."""
+        # What is here is checked at once: the rest may never come.
         known = bytes(buffer[1 : 1 + _NUMBER])
-        # At once, and not when the header is complete: the rest may never come.
-        if buffer and not (
-            buffer[0] in _FROM_WORKER and self._number.startswith(known)
-        ):
+        if buffer[0] not in _FROM_WORKER or not self._number.startswith(known):
             raise OutOfStep(f"it sent {bytes(buffer[:40])!r}, which is not a frame")
-        if len(buffer) < _HEADER.size:
-            return False
-        size = _HEADER.unpack_from(buffer)[2]
-        if size > self._limit:
-            raise OutOfStep(
-                f"it announced {size:,} bytes, and the limit is {self._limit:,}"
-            )
-        self._length = _HEADER.size + size + _NUMBER
-        return True
+        if len(buffer) >= _HEADER.size:
+            size = _HEADER.unpack_from(buffer)[2]
+            if size > self._limit:
+                raise OutOfStep(
+                    f"it announced {size:,} bytes, and the limit is {self._limit:,}"
+                )
+            self._length = _HEADER.size + size + _NUMBER
+            self.wanted = _FIRST if size < _FIRST else _LARGE
 
 
 class Channel:
@@ -152,6 +153,8 @@ class Channel:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        #: The pid of the worker; a forked child of it has another one.
+        self.process = os.getpid()
         #: The number of the call that was received last.
         self._number = bytes(_NUMBER)
 
@@ -163,11 +166,11 @@ class Channel:
         :raises OSError: the other side is gone.
         """
         for part in frame_parts(kind, self._number, payload):
-            rest = memoryview(part)
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+            rest: bytes | memoryview = part
+            while (sent := os.write(self._descriptor, rest)) < len(rest):
+                rest = memoryview(rest)[sent:]
 
-    def receive(self) -> bytearray:
+    def receive(self) -> memoryview:
         """Wait for the next frame and return its payload.
 
         Cancellation: ends when the other side is killed.
@@ -175,15 +178,24 @@ class Channel:
         :raises EOFError: the other side is gone.
         :raises OSError: the same.
         """
-        _, self._number, size = _HEADER.unpack(self._read(_HEADER.size))
-        payload = self._read(size + _NUMBER)
-        del payload[size:]
-        return payload
+        # The parent sends one frame, and the next after an answer: there is no more to
+        # read than this one.
+        data: bytes | bytearray = os.read(self._descriptor, _FIRST)
+        while len(data) < _HEADER.size:
+            if not data:
+                raise EOFError("the other side is gone")
+            more = os.read(self._descriptor, _FIRST)
+            data = data + more if more else b""
+        _, self._number, size = _HEADER.unpack_from(data)
+        if len(data) < _HEADER.size + size + _NUMBER:
+            data = self._read_rest(data, _HEADER.size + size + _NUMBER)
+        return memoryview(data)[_HEADER.size : _HEADER.size + size]
 
-    def _read(self, size: int) -> bytearray:
+    def _read_rest(self, begin: bytes | bytearray, size: int) -> bytearray:
         data = bytearray(size)
+        data[: len(begin)] = begin
         with memoryview(data) as view:
-            got = 0
+            got = len(begin)
             while got < size:
                 part = os.readv(self._descriptor, [view[got:]])
                 if part == 0:

@@ -84,6 +84,8 @@ class WorkerProcess(ChildProcess):
         super().__init__()
         self._sockets: list[socket.socket] = []
         self._poll = select.poll()
+        #: The descriptor of the socket, and the longest poll in milliseconds.
+        self._number = self._nap = -1
         self._path: list[str] | None = None
         #: The bytes still to be read, at most, once it has ended.
         self._rest: int | None = None
@@ -112,7 +114,9 @@ class WorkerProcess(ChildProcess):
         )
         remote.close()
         ours.setblocking(False)
-        self._poll.register(ours, select.POLLIN)
+        self._number = ours.fileno()
+        self._nap = int(1000 * (NAP if self._pidfds else LOOK))
+        self._poll.register(ours, select.POLLIN)  # first: poll() keeps the order
         for pidfd in self._pidfds:
             self._poll.register(pidfd, select.POLLIN)
 
@@ -172,21 +176,25 @@ class WorkerProcess(ChildProcess):
     def _send(self, kind: bytes, number: bytes, payload: bytes) -> bool:
         """Send a frame; false if the worker is gone."""
         for part in frame_parts(kind, number, payload):
-            rest = memoryview(part)
+            rest: bytes | memoryview = part
             while rest:
                 try:
-                    rest = rest[self._sockets[0].send(rest, _NO_SIGNAL) :]
+                    sent = self._sockets[0].send(rest, _NO_SIGNAL)
                 except BlockingIOError:
-                    if not self._wait(select.POLLOUT):
+                    self._poll.modify(self._number, select.POLLOUT)
+                    if not self._wait() or self._rest is not None:
                         return False
+                    self._poll.modify(self._number, select.POLLIN)
                 except OSError:  # it is gone
                     return False
+                else:
+                    rest = b"" if sent == len(rest) else memoryview(rest)[sent:]
         return True
 
     def _receive(self, reader: FrameReader) -> tuple[bytes, memoryview] | None:
         """Return the next frame, ``None`` if the worker is gone."""
         while (frame := reader.next()) is None:
-            if not self._wait(select.POLLIN):
+            if not self._wait():
                 return None
             try:
                 data = self._sockets[0].recv(reader.wanted)
@@ -204,28 +212,22 @@ class WorkerProcess(ChildProcess):
                 self._rest -= len(data)
         return frame
 
-    def _wait(self, event: int) -> bool:
+    def _wait(self) -> bool:
         """Wait until the socket is ready; false if the worker has ended."""
-        if self.is_forgotten:
-            return False
-        ours = self._sockets[0]
-        nap = int(1000 * (NAP if self._pidfds else LOOK))
-        self._poll.modify(ours, event)
         while not self.is_forgotten:
             rest = self._rest
-            ready = {each for each, _ in self._poll.poll(nap if rest is None else 0)}
-            is_ready = ours.fileno() in ready
+            ready = self._poll.poll(self._nap if rest is None else 0)
+            is_ready = len(ready) > 0 and ready[0][0] == self._number
             if rest is not None:
-                return is_ready and event == select.POLLIN and rest > 0
-            if len(ready) > is_ready or not (
-                ready or self._pidfds or not self.has_ended
-            ):
+                return is_ready and rest > 0
+            if is_ready and len(ready) == 1:
+                return True
+            if ready or (not self._pidfds and self.has_ended):
                 # All that it has sent is in the socket. There may be more, of a process
                 # that it has left behind; and poll() may have looked at the socket a
                 # moment before the last bytes came.
-                self._rest = 2 * ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-            elif is_ready:
-                return True
+                size = self._sockets[0].getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+                self._rest = 2 * size
         return False
 
     # -- its end -------------------------------------------------------------------

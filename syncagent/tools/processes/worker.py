@@ -19,8 +19,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from .channel import (
@@ -69,22 +68,26 @@ def main(descriptor: int) -> None:
             return
 
 
-def _make_call(packed: bytearray, channel: Channel) -> tuple[bytes, bytes]:
+def _make_call(packed: memoryview, channel: Channel) -> tuple[bytes, bytes]:
     """Make one call, and return the frame for its end."""
     services = _RemoteServices(channel)
     try:
-        with _one_process():
+        try:
             name, call = _prepare_call(packed, services)
+        finally:
+            services.end_forked_child()
     except _CannotCall as error:
         return NOT_CALLED, _encode(str(error))
     try:
-        with _one_process():
+        try:
             result = call()
+        finally:
+            services.end_forked_child()
     except BaseException as error:  # SystemExit too: the caller handles it
         return RAISED, _pack_error(error, services.limit)
     finally:
         services.close()
-        signal.setitimer(signal.ITIMER_REAL, 0)  # it would hit the next call
+        signal.alarm(0)  # it would hit the next call; setitimer() sets the same timer
         _flush()
     try:
         payload = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
@@ -99,24 +102,6 @@ def _make_call(packed: bytearray, channel: Channel) -> tuple[bytes, bytes]:
             f"{services.limit:,}; return less, or write a file and return its path"
         )
     return RETURNED, payload
-
-
-@contextmanager
-def _one_process() -> Iterator[None]:
-    """End a child that is forked in the block, where it leaves the block."""
-    worker = os.getpid()
-    try:
-        yield
-    finally:
-        if os.getpid() != worker:
-            error, status = sys.exc_info()[1], 0
-            if isinstance(error, SystemExit) and isinstance(error.code, int | None):
-                status = error.code or 0
-            elif error is not None:
-                traceback.print_exception(error)
-                status = 1
-            _flush()
-            os._exit(status & 0xFF)
 
 
 def _flush() -> None:
@@ -173,7 +158,7 @@ def is_preparing() -> bool:
 
 
 def _prepare_call(
-    packed: bytearray, services: _RemoteServices
+    packed: memoryview, services: _RemoteServices
 ) -> tuple[str, Callable[[], Any]]:
     """Return the name of the function, and the call without its arguments.
 
@@ -268,7 +253,7 @@ class _RemoteServices:
         self.helpers: set[int] = set()
         #: The bytes of the largest frame that the parent accepts.
         self.limit = 0
-        self._process = os.getpid()
+        self._process = channel.process
         self._channel = channel
         self._sending = threading.Lock()
         self._asking = threading.Lock()
@@ -330,6 +315,22 @@ class _RemoteServices:
             if not self._is_open:
                 raise RuntimeError("the call of this context is over")
             self._channel.send(kind, payload)
+
+    def end_forked_child(self) -> None:
+        """End a forked child of the worker, which comes back from the function, too.
+
+        It ends as a program does that raises the exception in flight, if there is one.
+        """
+        if os.getpid() == self._process:
+            return
+        error, status = sys.exc_info()[1], 0
+        if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+            status = error.code or 0
+        elif error is not None:
+            traceback.print_exception(error)
+            status = 1
+        _flush()
+        os._exit(status & 0xFF)
 
     def _check_process(self) -> None:
         # Before any lock: it may have been taken when the process forked.
