@@ -135,7 +135,8 @@ class ChildProcess:
         #: True in a forked child of the process that started it.
         self.is_forgotten = False
         #: True while it starts by running Python code in a forked child, which needs
-        #: everything that other forked children must close.
+        #: everything that other forked children must close: in a worker, see _spawn();
+        #: and under gevent, whose Popen always does so.
         self._is_forking = False
         _alive[weakref.ref(self, _alive.__delitem__)] = None
 
@@ -160,7 +161,8 @@ class ChildProcess:
     ) -> None:
         """Start a program with these options of :class:`subprocess.Popen`."""
         self._lifeline = lifeline = Lifeline()
-        self._is_forking = _is_lone_worker()
+        is_lone = _is_lone_worker()
+        self._is_forking = is_lone or subprocess.Popen.__module__ != "subprocess"
         self._process.__init__(  # type: ignore[misc]
             arguments,
             start_new_session=True,
@@ -168,7 +170,7 @@ class ChildProcess:
             # Otherwise a kill of this process between the start and the hold would miss
             # the program, and workers are killed often. It runs Python in a forked
             # child, which is only safe in a process without threads.
-            preexec_fn=lifeline.hold_here if self._is_forking else None,
+            preexec_fn=lifeline.hold_here if is_lone else None,
             **options,
         )
         self._is_forking = False

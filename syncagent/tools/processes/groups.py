@@ -6,6 +6,7 @@ import io
 import os
 import select
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain, starmap
@@ -34,6 +35,12 @@ def check_system() -> None:
 
     :raises ConfigurationError: this is such a system.
     """
+    if not hasattr(select, "poll") and "eventlet" in sys.modules:
+        raise ConfigurationError(
+            "programs and worker processes need select.poll(), which "
+            "eventlet.monkey_patch() removes; use threads or gevent in place of "
+            "eventlet"
+        )
     if not (
         hasattr(os, "killpg") and hasattr(os, "waitid") and hasattr(select, "poll")
     ):

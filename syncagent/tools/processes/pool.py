@@ -107,6 +107,7 @@ class WorkerProcess(ChildProcess):
         python = (os.fsdecode(executable), *flags)
         self._sockets.extend(socket.socketpair())
         ours, remote = self._sockets
+        os.set_blocking(remote.fileno(), True)  # it is not under gevent
         self._spawn(
             [*python, "-c", _PROGRAM, str(remote.fileno()), *_absolute(sys.path)],
             stdin=subprocess.DEVNULL,
@@ -116,7 +117,7 @@ class WorkerProcess(ChildProcess):
         ours.setblocking(False)
         self._number = ours.fileno()
         self._nap = int(1000 * (NAP if self._pidfds else LOOK))
-        self._poll.register(ours, select.POLLIN)  # first: poll() keeps the order
+        self._poll.register(ours, select.POLLIN)
         for pidfd in self._pidfds:
             self._poll.register(pidfd, select.POLLIN)
 
@@ -217,7 +218,7 @@ class WorkerProcess(ChildProcess):
         while not self.is_forgotten:
             rest = self._rest
             ready = self._poll.poll(self._nap if rest is None else 0)
-            is_ready = len(ready) > 0 and ready[0][0] == self._number
+            is_ready = any(each == self._number for each, _ in ready)
             if rest is not None:
                 return is_ready and rest > 0
             if is_ready and len(ready) == 1:
