@@ -60,6 +60,8 @@ _SMALL: Final = 65536
 #: The memory is taken before they arrive, so more than there can be only costs time.
 _FIRST: Final = 4096
 _LARGE: Final = 4 * _SMALL
+#: The bytes that a frame may always have: messages of errors are shorter.
+_MESSAGE: Final = 1 << 20
 
 
 class OutOfStep(Exception):
@@ -83,12 +85,12 @@ class FrameReader:
     """Makes frames of the bytes that a worker sends in the course of one call.
 
     :param number: of the call.
-    :param limit: the bytes of the largest payload.
+    :param limit: the bytes of the largest payload, or a megabyte if it is less.
     """
 
     def __init__(self, number: bytes, limit: int) -> None:
         self._number = number
-        self._limit = limit
+        self._limit = max(limit, _MESSAGE)
         self._buffer: bytes | bytearray = b""
         #: The length of the frame that begins the buffer; 0 if it is not known yet.
         self._length = 0

@@ -52,15 +52,20 @@ class _Undisturbed:
     If a handler raises while the main thread waits, the work still runs to its end.
     """
 
-    def __init__(self, work: Callable[[], object]) -> None:
-        self._work = work
+    def __init__(self) -> None:
         self._bell = Bell()
         #: The thread, or the caller of withdraw(), that decides over the work.
         self._claimant: Once[object] = Once()
         self._error: BaseException | None = None
         self._is_over = False
 
-    def do(self, *, is_direct: bool = False, seconds: float = math.inf) -> None:
+    def do(
+        self,
+        work: Callable[[], object],
+        *,
+        is_direct: bool = False,
+        seconds: float = math.inf,
+    ) -> None:
         """Do the work and raise what it raises; called again, wait for its end.
 
         Cancellation: not needed; the work is short.
@@ -69,14 +74,14 @@ class _Undisturbed:
         :param seconds: the longest wait for another thread.
         """
         if is_direct or threading.get_ident() != threading.main_thread().ident:
-            self._run()
+            self._run(work)
         else:
             # A thread of the module threading cannot be started safely here: start()
             # waits in Python code, which a handler may interrupt.
             try:
-                start_new_thread(self._run, ())
+                start_new_thread(self._run, (work,))
             except RuntimeError:  # the system, or the end of the program, refuses it
-                self._run()
+                self._run(work)
         self.wait_over(clock.now() + seconds)
         if self._error is not None:
             try:
@@ -84,11 +89,11 @@ class _Undisturbed:
             finally:
                 self._error = None  # or it would keep itself alive
 
-    def _run(self) -> None:
+    def _run(self, work: Callable[[], object]) -> None:
         if self._claimant.claim(me := object()) is not me:
             return  # another thread does it, or it was withdrawn
         try:
-            self._work()
+            work()
         except BaseException as error:
             self._error = error
         finally:
@@ -130,8 +135,8 @@ class ChildProcess:
         )
         self._lifeline: Lifeline | None = None
         self._pidfds: list[io.FileIO] = []
-        self._opening = _Undisturbed(self._open)
-        self._ending = _Undisturbed(self.end)
+        self._opening = _Undisturbed()
+        self._ending = _Undisturbed()
         #: True in a forked child of the process that started it.
         self.is_forgotten = False
         #: True while it starts by running Python code in a forked child, which needs
@@ -147,7 +152,7 @@ class ChildProcess:
 
         :raises OSError: the system refuses it.
         """
-        self._opening.do(is_direct=_is_lone_worker())
+        self._opening.do(self._open, is_direct=_is_lone_worker())
 
     def _open(self) -> None:
         raise NotImplementedError
@@ -163,17 +168,19 @@ class ChildProcess:
         self._lifeline = lifeline = Lifeline()
         is_lone = _is_lone_worker()
         self._is_forking = is_lone or subprocess.Popen.__module__ != "subprocess"
-        self._process.__init__(  # type: ignore[misc]
-            arguments,
-            start_new_session=True,
-            pass_fds=(*pass_fds, lifeline.inherited),
-            # Otherwise a kill of this process between the start and the hold would miss
-            # the program, and workers are killed often. It runs Python in a forked
-            # child, which is only safe in a process without threads.
-            preexec_fn=lifeline.hold_here if is_lone else None,
-            **options,
-        )
-        self._is_forking = False
+        try:
+            self._process.__init__(  # type: ignore[misc]
+                arguments,
+                start_new_session=True,
+                pass_fds=(*pass_fds, lifeline.inherited),
+                # Otherwise a kill of this process between the start and the hold would
+                # miss the program, and workers are killed often. It runs Python in a
+                # forked child, which is only safe in a process without threads.
+                preexec_fn=lifeline.hold_here if is_lone else None,
+                **options,
+            )
+        finally:
+            self._is_forking = False
         lifeline.hold(self.pid)
         add_pidfd(self._pidfds, self.pid)
 
@@ -208,7 +215,8 @@ class ChildProcess:
 
     def kill(self) -> None:
         """Kill its group."""
-        self.signal(signal.SIGKILL)
+        if getattr(self._process, "pid", None) is not None:
+            self.signal(signal.SIGKILL)
         # On an older kernel, and after other code has waited for the child, only this
         # reaches the rest of the group.
         if self._lifeline is not None:
@@ -263,18 +271,18 @@ class ChildProcess:
         if not self._opening.withdraw():
             self._opening.wait_over()
         process = self._process
-        if getattr(process, "pid", None) is None:
-            is_gone = True
-        elif not (is_gone := process.returncode is not None):
+        is_known = getattr(process, "pid", None) is not None
+        if not is_known or process.returncode is None:
             self.kill()
+        if is_known and process.returncode is None:
             process.kill()  # it may not have got as far as having a group
-            is_gone = self.reap(seconds)
+            self.reap(seconds)
         self._close()
-        return is_gone
+        return not is_known or process.returncode is not None
 
     def end_despite_signals(self) -> None:
         """Do the same where a signal handler may have raised, and may raise again."""
-        finish_despite_signals(partial(self._ending.do, seconds=2 * _END))
+        finish_despite_signals(partial(self._ending.do, self.end, seconds=2 * _END))
 
     def forget(self) -> None:
         """Leave it to the parent, in a forked child."""
@@ -290,8 +298,8 @@ class ChildProcess:
         """Close every descriptor."""
         if self._lifeline is not None:
             self._lifeline.release(is_forked=self.is_forgotten)
-        for pidfd in self._pidfds:
-            pidfd.close()
+        while self._pidfds:
+            self._pidfds.pop().close()
 
 
 def _is_lone_worker() -> bool:

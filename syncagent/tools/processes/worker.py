@@ -113,7 +113,7 @@ def _flush() -> None:
 
 
 def _encode(text: str) -> bytes:
-    return text.encode(errors="backslashreplace")
+    return text[: 10 * _TEXT].encode(errors="backslashreplace")
 
 
 def _pack_error(error: BaseException, limit: int) -> bytes:
