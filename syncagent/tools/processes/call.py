@@ -235,21 +235,24 @@ def call(
     owned: list[pool.WorkerProcess] = []
     while True:
         try:
-            is_new = pool.current.lease(owned)
-            leased = owned[0]
-            packed = _pack_call(target, leased.path_update(sys.path), limit, body)
-            end = leased.call(packed, kill_on, _serving(target, serve), limit)
-            result = None if end.frame is None else _read_result(target, *end.frame)
-            if result is None or end.was_killed or not end.is_clean:
-                leased.end()
-                owned.clear()
-            else:
-                pool.current.give_back(owned)
-        except BaseException as error:
-            for each in owned:
-                each.end_despite_signals()
-            if isinstance(error, OutOfStep):
-                raise WorkerOutOfStep(target.name, str(error)) from None
+            try:
+                is_new = pool.current.lease(owned)
+                leased = owned[0]
+                packed = _pack_call(target, leased.path_update(sys.path), limit, body)
+                end = leased.call(packed, kill_on, _serving(target, serve), limit)
+                result = None if end.frame is None else _read_result(target, *end.frame)
+                if result is None or end.was_killed or not end.is_clean:
+                    leased.end()
+                    owned.clear()
+                else:
+                    pool.current.give_back(owned)
+            except BaseException:
+                pool.end_despite_signals(owned)
+                raise
+        except OutOfStep as error:
+            raise WorkerOutOfStep(target.name, str(error)) from None
+        except BaseException:  # a signal handler may have raised before that
+            pool.end_despite_signals(owned)
             raise
         if result is not None:  # the call ended before the kill
             if result.error is not None:

@@ -281,7 +281,11 @@ class ChildProcess:
         return not is_known or process.returncode is not None
 
     def end_despite_signals(self) -> None:
-        """Do the same where a signal handler may have raised, and may raise again."""
+        """Do the same where a signal handler may have raised, and may raise again.
+
+        Once it has begun, it is done by another thread, even if this one is interrupted
+        so often that it waits no longer.
+        """
         finish_despite_signals(partial(self._ending.do, self.end, seconds=2 * _END))
 
     def forget(self) -> None:

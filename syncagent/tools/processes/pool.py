@@ -39,6 +39,7 @@ __all__ = [
     "WorkerProcess",
     "close_idle",
     "current",
+    "end_despite_signals",
 ]
 
 #: Idle workers that are kept.
@@ -342,6 +343,13 @@ class Pool:
 
 #: The pool of this process. Always read it through the module: a fork replaces it.
 current = Pool()
+
+
+def end_despite_signals(owned: list[WorkerProcess]) -> None:
+    """End the worker in *owned*, if there is one; see :class:`ChildProcess`."""
+    while owned:
+        owned[0].end_despite_signals()
+        owned.clear()
 
 
 def close_idle() -> None:

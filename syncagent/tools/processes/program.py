@@ -103,15 +103,19 @@ def run_process(
     end = math.inf if timeout is None else clock.now() + timeout
     running = _Running(arguments, token, limit, input)
     try:
-        running.run(cwd, env, signal.SIGTERM if grace else signal.SIGKILL)
-        running.watch(end)
-        was_cancelled = not running.take_back()
-        timed_out = not (was_cancelled or running.has_exited)
-        if was_cancelled or timed_out:
-            running.stop(forced, grace, is_signalled=was_cancelled)
-        result = running.collect(timed_out=timed_out)
-        running.end()
-    except BaseException:  # a signal handler may raise at any point
+        try:
+            running.run(cwd, env, signal.SIGTERM if grace else signal.SIGKILL)
+            running.watch(end)
+            was_cancelled = not running.take_back()
+            timed_out = not (was_cancelled or running.has_exited)
+            if was_cancelled or timed_out:
+                running.stop(forced, grace, is_signalled=was_cancelled)
+            result = running.collect(timed_out=timed_out)
+            running.end()
+        except BaseException:
+            running.end_despite_signals()
+            raise
+    except BaseException:  # a signal handler may have raised before that
         running.end_despite_signals()
         raise
     if was_cancelled:
