@@ -22,9 +22,10 @@ import msgspec
 from ...cancel import CancelToken
 from ...exceptions import Cancelled, ConfigurationError, ToolError
 from ..settings import MAX_RESULT_BYTES
-from . import channel, pool, worker
+from . import channel, pool
 from .channel import OutOfStep
 from .groups import check_system, describe_end
+from .worker import check_not_preparing
 
 if TYPE_CHECKING:
     from ..context import ToolContext
@@ -210,7 +211,6 @@ def call(
 
     :param context: the data of a :class:`~syncagent.tools.context.ToolContext` in the
         worker, which is passed as the argument ``context["parameter"]``.
-    :param kill_on: tokens whose cancel kills the worker.
     :param serve: called on this thread with ``"progress"`` and a value, or with
         ``"ask"`` and a question; then it returns the answer.
     :param limit: the bytes of the largest result, pickled.
@@ -222,12 +222,7 @@ def call(
     :raises WorkerOutOfStep: something else than the result has arrived.
     """
     check_system()
-    if worker.is_preparing():
-        raise ConfigurationError(
-            f"{target.name} was called while a worker process imports its module; put "
-            "the code that starts the program under "
-            'if __name__ == "__main__"'
-        )
+    check_not_preparing(target.name)
     body = _pack(target, "the arguments", (args, kwargs, context))
     if any(token.cancelled for token in kill_on):
         raise WorkerKilled(target.name, started=False)
@@ -241,11 +236,8 @@ def call(
                 packed = _pack_call(target, leased.path_update(sys.path), limit, body)
                 end = leased.call(packed, kill_on, _serving(target, serve), limit)
                 result = None if end.frame is None else _read_result(target, *end.frame)
-                if result is None or end.was_killed or not end.is_clean:
-                    leased.end()
-                    owned.clear()
-                else:
-                    pool.current.give_back(owned)
+                is_spent = result is None or end.was_killed or not end.is_clean
+                pool.current.give_back(owned, is_spent=is_spent)
             except BaseException:
                 pool.end_despite_signals(owned)
                 raise
@@ -255,9 +247,7 @@ def call(
             pool.end_despite_signals(owned)
             raise
         if result is not None:  # the call ended before the kill
-            if result.error is not None:
-                raise result.error
-            return result.value
+            return result.get()
         if end.was_killed:
             raise WorkerKilled(target.name, started=end.was_sent)
         if end.was_sent or is_new:
@@ -313,6 +303,12 @@ def _load(payload: memoryview) -> Any:
 class _RemoteResult(NamedTuple):
     value: Any = None
     error: BaseException | None = None
+
+    def get(self) -> Any:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 def _read_result(target: Target, kind: bytes, payload: memoryview) -> _RemoteResult:

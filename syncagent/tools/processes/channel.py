@@ -186,21 +186,18 @@ class Channel:
         while len(data) < _HEADER.size:
             if not data:
                 raise EOFError("the other side is gone")
-            more = os.read(self._descriptor, _FIRST)
-            data = data + more if more else b""
+            part = os.read(self._descriptor, _FIRST)
+            data = data + part if part else b""
         _, self._number, size = _HEADER.unpack_from(data)
-        if len(data) < _HEADER.size + size + _NUMBER:
-            data = self._read_rest(data, _HEADER.size + size + _NUMBER)
-        return memoryview(data)[_HEADER.size : _HEADER.size + size]
-
-    def _read_rest(self, begin: bytes | bytearray, size: int) -> bytearray:
-        data = bytearray(size)
-        data[: len(begin)] = begin
-        with memoryview(data) as view:
-            got = len(begin)
-            while got < size:
-                part = os.readv(self._descriptor, [view[got:]])
-                if part == 0:
-                    raise EOFError("the other side is gone")
-                got += part
-        return data
+        length = _HEADER.size + size + _NUMBER
+        if len(data) < length:
+            begin, data = data, bytearray(length)
+            data[: len(begin)] = begin
+            with memoryview(data) as view:
+                got = len(begin)
+                while got < length:
+                    more = os.readv(self._descriptor, [view[got:]])
+                    if more == 0:
+                        raise EOFError("the other side is gone")
+                    got += more
+        return memoryview(data)[_HEADER.size : length - _NUMBER]

@@ -286,8 +286,12 @@ class Pool:
         owned[0].start()
         return True
 
-    def give_back(self, owned: list[WorkerProcess]) -> None:
-        """Keep the worker in *owned* for the next call."""
+    def give_back(self, owned: list[WorkerProcess], *, is_spent: bool) -> None:
+        """Keep the worker in *owned* for the next call, or end it if it is spent."""
+        if is_spent:
+            owned[0].end()
+            owned.clear()
+            return
         owned[0].idle_since = clock.now()
         self._idle.extend(starmap(owned.pop, ((),)))
         while len(self._idle) > MAX_IDLE:

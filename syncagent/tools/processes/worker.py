@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ...cancel import CancelToken
     from ..context import ToolContext
 
-__all__ = ["is_preparing", "main"]
+__all__ = ["check_not_preparing", "main"]
 
 #: Characters of the message, and of the traceback, of an exception that is too large.
 _TEXT: Final = 10_000
@@ -152,9 +152,19 @@ _is_main_here = False
 _is_preparing = False
 
 
-def is_preparing() -> bool:
-    """True while a worker imports the function that it is about to call."""
-    return _is_preparing
+def check_not_preparing(name: str) -> None:
+    """Refuse calls while a worker imports the function that it is about to call.
+
+    :param name: the function that is called in the meantime.
+    :raises ConfigurationError: this is such a worker.
+    """
+    if _is_preparing:
+        from ...exceptions import ConfigurationError
+
+        raise ConfigurationError(
+            f"{name} was called while a worker process imports its module; put the "
+            'code that starts the program under if __name__ == "__main__"'
+        )
 
 
 def _prepare_call(
