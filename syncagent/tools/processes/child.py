@@ -4,6 +4,8 @@ Guarantees:
 
 - A signal handler that raises, at any moment, loses no process and no descriptor.
   Handlers run on the main thread only, so there the start is left to another thread.
+  Even if they raise so often that no clean-up is begun, closing the lifeline with the
+  last reference to the child ends it.
 - The child and its group end with this process, however it ends (:class:`Lifeline`).
 - No signal reaches a stranger. A child that was not waited for keeps its pid, even
   after its end, so the wait comes last. Other code may wait for any child
