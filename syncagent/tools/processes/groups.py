@@ -35,19 +35,18 @@ def check_system() -> None:
 
     :raises ConfigurationError: this is such a system.
     """
-    if not hasattr(select, "poll") and "eventlet" in sys.modules:
+    if hasattr(os, "killpg") and hasattr(os, "waitid") and hasattr(select, "poll"):
+        return
+    if "eventlet" in sys.modules:
         raise ConfigurationError(
             "programs and worker processes need select.poll(), which "
             "eventlet.monkey_patch() removes; use threads or gevent in place of "
             "eventlet"
         )
-    if not (
-        hasattr(os, "killpg") and hasattr(os, "waitid") and hasattr(select, "poll")
-    ):
-        raise ConfigurationError(
-            "programs and worker processes need process groups, poll() and waitid(): "
-            "use Linux, or macOS with Python 3.13; elsewhere use isolation='thread'"
-        )
+    raise ConfigurationError(
+        "programs and worker processes need process groups, poll() and waitid(): use "
+        "Linux, or macOS with Python 3.13; elsewhere use isolation='thread'"
+    )
 
 
 def describe_end(returncode: int) -> str:

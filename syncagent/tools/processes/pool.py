@@ -219,7 +219,8 @@ class WorkerProcess(ChildProcess):
         while not self.is_forgotten:
             rest = self._rest
             ready = self._poll.poll(self._nap if rest is None else 0)
-            is_ready = any(each == self._number for each, _ in ready)
+            # There are two at most, and gevent does not keep their order.
+            is_ready = self._number in (ready[0][0], ready[-1][0]) if ready else False
             if rest is not None:
                 return is_ready and rest > 0
             if is_ready and len(ready) == 1:

@@ -194,7 +194,8 @@ def _prepare_call(
             module, qualname = place
             if module == "__main__":
                 _import_main()
-            function: Any = importlib.import_module(module)
+            loaded = sys.modules.get(module)
+            function: Any = loaded or importlib.import_module(module)
             for part in qualname.split("."):
                 function = getattr(function, part)
         else:
