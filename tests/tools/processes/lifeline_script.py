@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 
-from support.tools import agent_for
+from support.tools import agent_for, until
 
 from syncagent import ToolContext, tool
 
@@ -20,9 +21,20 @@ def serve(ctx: ToolContext) -> str:
     return ctx.run_process(["sh", "-c", text.format(sys.argv[2])]).stdout
 
 
+def is_held():
+    """True once the system was told to end a group with this process."""
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError), open(f"/proc/self/fdinfo/{number}") as info:
+            flags = next(line for line in info if line.startswith("flags:"))
+            if int(flags.split()[1], 8) & os.O_ASYNC:
+                return True
+    return False
+
+
 def main(way):
     handle = agent_for(serve).start("Do it.")
     input()  # the test has read the numbers
+    until(is_held)
     if way == "exit":
         sys.exit(0)
     elif way == "raise":

@@ -28,7 +28,7 @@ def test_programs_end_with_the_interpreter(mail, way):
     pids = mail.line().split()
     assert len(pids) == 2
     script.communicate(b"go on\n", LONG)
-    assert all(is_gone(pid, 5) for pid in pids)
+    assert all(is_gone(pid) for pid in pids)
 
 
 def test_no_lifeline_after_a_normal_end(mail):
