@@ -247,7 +247,7 @@ def call(
             pool.end_despite_signals(owned)
             raise
         if result is not None:  # the call ended before the kill
-            return result.get()
+            return result.unwrap()
         if end.was_killed:
             raise WorkerKilled(target.name, started=end.was_sent)
         if end.was_sent or is_new:
@@ -304,7 +304,7 @@ class _RemoteResult(NamedTuple):
     value: Any = None
     error: BaseException | None = None
 
-    def get(self) -> Any:
+    def unwrap(self) -> Any:
         """Return the value, or raise the error."""
         if self.error is not None:
             raise self.error
