@@ -48,11 +48,13 @@ class HandWritten:
         base_url: str,
         tools: list[dict[str, Any]] = TOOLS,
         functions: Mapping[str, Callable[..., Any]] = {"add": add},
+        timeout: float | None = 60.0,
     ) -> None:
         self._session = session
         self._url = f"{base_url}/chat/completions"
         self._tools = tools
         self._functions = functions
+        self._timeout = timeout
         self.messages: list[dict[str, Any]] = []
 
     def run(self, prompt: str) -> str:
@@ -88,7 +90,7 @@ class HandWritten:
             data=json.dumps(payload),
             headers=HEADERS,
             stream=True,
-            timeout=60,
+            timeout=self._timeout,
         ) as response:
             response.raise_for_status()
             return self._read(response)

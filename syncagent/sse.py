@@ -37,6 +37,8 @@ _COLON: Final = ord(":")
 # The form of nearly every event: a line of data, perhaps a name before it. A test shows
 # that this shortcut and the full reader give the same event.
 _COMMON: Final = re.compile(rb"(?:event: ?([^\n]*)\n)?data: ?([^\n]*)")
+# A chunk that is exactly one such event, as a model sends it.
+_WHOLE: Final = re.compile(rb"(?:event: ?([^\r\n]*)\n)?data: ?([^\r\n]*)\n\n")
 
 
 class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
@@ -85,11 +87,19 @@ class EventDecoder:
         lines = b"".join(self._pieces).split(b"\n")
         return any(line and line[0] != _COLON for line in lines)
 
-    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Yield the events that end in *chunk*; exhaust it before the next call.
+    def feed(self, chunk: bytes) -> Iterable[ServerSentEvent]:
+        """Return the events that end in *chunk*; exhaust them before the next call.
 
         :raises ResponseTooLarge: the next event is larger than allowed.
         """
+        is_between = not (self._pieces or self._has_newline or self._is_after_cr)
+        if is_between and self._start is None and len(chunk) <= self._max_bytes:
+            whole = _WHOLE.fullmatch(chunk)
+            if whole is not None:
+                return (self._event(*whole.groups()),)
+        return self._feed(chunk)
+
+    def _feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
         if self._start is not None:
             chunk = self._without_bom(chunk)
         if self._is_after_cr or b"\r" in chunk:
@@ -107,12 +117,7 @@ class EventDecoder:
                     raise self._too_large(f"{self._max_bytes} bytes")
                 common = _COMMON.fullmatch(block)
                 if common is not None:
-                    name, data = common.groups()
-                    yield ServerSentEvent(
-                        data.decode("utf-8", "replace"),
-                        (name and name.decode("utf-8", "replace")) or "message",
-                        self._last_id,
-                    )
+                    yield self._event(*common.groups())
                 else:
                     yield from self._read(block)
         # The rest is the beginning of an event whose end is still to come.
@@ -127,6 +132,13 @@ class EventDecoder:
                 raise self._too_large(f"{self._max_bytes} bytes")
             if self._lines >= self._max_lines:
                 raise self._too_large(f"{self._max_lines} lines")
+
+    def _event(self, name: bytes | None, data: bytes) -> ServerSentEvent:
+        return ServerSentEvent(
+            data.decode("utf-8", "replace"),
+            (name and name.decode("utf-8", "replace")) or "message",
+            self._last_id,
+        )
 
     def _without_bom(self, chunk: bytes) -> bytes:
         assert self._start is not None

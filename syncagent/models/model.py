@@ -13,6 +13,7 @@ from requests import PreparedRequest
 from requests.auth import AuthBase
 
 from ..cancel import CancelToken
+from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import MessageFinished
 from ..exceptions import AuthenticationFailed, ConfigurationError, ProviderError
 from ..messages import Message
@@ -219,6 +220,8 @@ class Model(ABC):
             except ProviderError as error:
                 # An error with a URL was the transport's to retry.
                 is_ours = error.url == "" and not has_begun
+                if raised_by_signal_handler(error):
+                    raise
                 delay = self._retries.delay(failures, error) if is_ours else None
                 if delay is None:
                     explained = self.dialect.explain(error)

@@ -95,7 +95,12 @@ class ModelResponse(Closeable, Iterator[Event]):
         try:
             with closing(events):
                 for event in events:
-                    if isinstance(event, (TextDelta, ThinkingDelta)):
+                    # Thousands of events: this is faster than isinstance().
+                    if event.__class__ is TextDelta:
+                        self._received += len(event.text)
+                        yield event
+                        continue
+                    if isinstance(event, ThinkingDelta):
                         self._received += len(event.text)
                     elif isinstance(event, UsageUpdated):
                         self._usage = event.usage

@@ -29,14 +29,15 @@ from .._context import run_id
 from ..cancel import CancelToken
 from ..exceptions import Cancelled, ProviderError, SyncAgentError, TransportError
 from .adapter import CancellableAdapter
-from .exchange import Exchange, UserCodeError
-from .failures import Failures, free_frames
+from .exchange import Exchange
+from .failures import Failures, find_handler_error, free_frames
 from .prepared import Request
 from .redactor import Redactor
 from .resolver import Resolver
 from .response import StreamedResponse
 from .retries import Retries
 from .timeouts import Timeouts
+from .user_code import UserCodeError
 
 _log = logging.getLogger("syncagent.transport")
 
@@ -98,6 +99,8 @@ class RetriedRequest:
             # Before and after: an exception that a cancel caused may look like any
             # failure, and a cancel may come while we look at it.
             self._raise_if_cancelled()
+            if isinstance(attempt.error, UserCodeError):
+                raise attempt.error.error
             failure = self._failure(attempt)
             self._raise_if_cancelled()
             if failure is None:
@@ -128,8 +131,6 @@ class RetriedRequest:
     def _failure(self, attempt: Attempt) -> BaseException | None:
         """Return how *attempt* failed, as an error of this package where possible."""
         error, phase = attempt.error, attempt.exchange.phase
-        if isinstance(error, UserCodeError):
-            return error.error
         if attempt.is_complete:
             return None
         if self._is_timed_out:
@@ -246,6 +247,8 @@ class Attempt:
         finally:
             self.exchange.close()
         self._http_response = None  # it holds the request, and with it the key
-        self.error = error
-        free_frames(error, self.before)
+        # Before the frames are freed, by which a handler is known.
+        raised = find_handler_error(error, self.before)
+        self.error = error = error if raised is None else UserCodeError(raised)
+        free_frames(raised or error, self.before)
         return isinstance(error, (Exception, Cancelled, UserCodeError))

@@ -36,10 +36,11 @@ from urllib3.exceptions import (
 from urllib3.util.connection import allowed_gai_family
 
 from .body import Body, Response
-from .exchange import Exchange, UserCodeError, current
+from .exchange import Exchange, current
 from .resolver import resolve
-from .sockets import FOREVER, HeldConnection, connect
+from .sockets import FOREVER, HeldConnection, connect, wait_in_one_call
 from .tls import use_shared_context
+from .user_code import UserCodeError, raise_if_from_handler
 
 if TYPE_CHECKING:
     from urllib3.response import HTTPResponse
@@ -73,12 +74,13 @@ class _Armed(_Connection):
             return super()._new_conn()
         try:
             sock = self._connect_for(exchange)
-        except socket.gaierror as error:
-            raise NameResolutionError(self.host, self, error) from error
-        except TimeoutError as error:
-            message = f"Connection to {self.host} timed out."
-            raise ConnectTimeoutError(self, message) from error
         except OSError as error:
+            raise_if_from_handler(error)
+            if isinstance(error, socket.gaierror):
+                raise NameResolutionError(self.host, self, error) from error
+            if isinstance(error, TimeoutError):
+                message = f"Connection to {self.host} timed out."
+                raise ConnectTimeoutError(self, message) from error
             message = f"Failed to establish a new connection: {error}"
             raise NewConnectionError(self, message) from error
         sys.audit("http.client.connect", self, self.host, self.port)
@@ -116,12 +118,24 @@ class _Armed(_Connection):
         exchange.adopt(held)
         self._exchange, self._held = exchange, held
         sock.settimeout(self.timeout)
+        wait_in_one_call(sock, exchange.nap)  # in the TLS handshake
         return sock
 
     def connect(self) -> None:
-        super().connect()
+        try:
+            super().connect()
+        except Exception as error:
+            raise_if_from_handler(error)
+            raise
         if self._exchange is not None:
             self._exchange.enter("send")
+
+    def send(self, data: Any) -> None:
+        try:
+            super().send(data)
+        except Exception as error:
+            raise_if_from_handler(error)
+            raise
 
     def request(self, *args: Any, **kwargs: Any) -> None:
         exchange = current()
@@ -141,7 +155,7 @@ class _Armed(_Connection):
             return super().getresponse()
         exchange.enter("headers")
         response = super().getresponse()
-        Response.adopt(response, exchange.token)
+        Response.adopt(response, exchange.token, is_session=exchange.timeouts is None)
         return response
 
     # http.client expects a class here. A method serves as well, and knows the exchange.

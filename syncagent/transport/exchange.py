@@ -16,14 +16,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from ..cancel import Alarm, CancelToken
 from .resolver import Resolver
 from .sockets import HeldConnection, ReadableSocket, nap_of_this_thread
 from .timeouts import Timeouts
-
-T = TypeVar("T")
+from .user_code import call_user_code
 
 _bound = threading.local()
 
@@ -38,29 +37,6 @@ TIMEOUT_OF: Final = {
     "stream": "stall",
     "body": "stall",
 }
-
-
-class UserCodeError(BaseException):
-    """Carries an exception of a user's callback out to the caller.
-
-    A :class:`BaseException`, so that neither the libraries that it passes nor we take
-    it for a failure of the call.
-    """
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-def call_user_code(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a user's *function*.
-
-    :raises UserCodeError: it raised an exception.
-    """
-    try:
-        return function(*args, **kwargs)
-    except Exception as error:
-        raise UserCodeError(error) from None
 
 
 def current() -> Exchange | None:
@@ -99,7 +75,8 @@ class Exchange:
         self._on_phase = on_phase
         self._alarm = Alarm(self.token)
         self._timeout = ""
-        self._nap = nap_of_this_thread()
+        #: How long its thread may block before it looks for signals, in seconds.
+        self.nap: Final = nap_of_this_thread()
         #: Connections under the token; those released already may be among them.
         self._held: list[HeldConnection] = []
 
@@ -186,7 +163,7 @@ class Exchange:
 
     def readable(self, sock: socket.socket) -> ReadableSocket:
         """Return *sock* for reading under the token."""
-        return ReadableSocket(sock, self.token, self._nap)
+        return ReadableSocket(sock, self.token, self.nap)
 
     def close(self) -> None:
         """Release every connection that is still held. Safe to repeat."""

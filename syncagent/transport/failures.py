@@ -16,11 +16,13 @@ import socket
 import ssl
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import requests
 import urllib3.exceptions as urllib3_errors
 
+from ..cancel.handler_errors import handler_traceback, raised_by_signal_handler
 from ..exceptions import (
     ConfigurationError,
     ConnectionFailed,
@@ -37,6 +39,7 @@ from ..exceptions import (
 from .exchange import TIMEOUT_OF
 from .redactor import Redactor
 from .timeouts import Timeouts
+from .user_code import UserCodeError
 
 _TIMEOUTS: Final[dict[str, type[RequestTimeout]]] = {
     "connect": ConnectTimeout,
@@ -170,8 +173,24 @@ class Failures:
         )
 
 
+def find_handler_error(
+    error: BaseException | None, before: BaseException | None
+) -> Exception | None:
+    """Return the exception of a signal handler behind *error*, if there is one.
+
+    A handler may have raised it inside a library, which has wrapped it since, and gave
+    the wrapping the traceback of the original: the innermost one is the handler's.
+    """
+    found: Exception | None = None
+    if isinstance(error, (Exception, UserCodeError)):
+        for link in _chain(error, before):
+            if isinstance(link, Exception) and raised_by_signal_handler(link):
+                found = link
+    return found
+
+
 def free_frames(error: BaseException | None, before: BaseException | None) -> None:
-    """Clear the frames below *error*, if a library raised it.
+    """Clear the frames below *error*, if a library or a signal handler raised it.
 
     The libraries' exceptions refer to frames that refer to the exceptions: only the
     garbage collector would ever close a socket, or forget a key, in there.
@@ -179,7 +198,17 @@ def free_frames(error: BaseException | None, before: BaseException | None) -> No
     :param before: the exception that the caller was handling when the call began: it
         stays intact.
     """
-    if isinstance(error, (*_LIBRARY, *_SYSTEM)):
+    if error is None:
+        return
+    handler = handler_traceback(error)
+    if handler is not None:
+        # Not the handler's own frames: they show that it is one, to others, too.
+        trace = error.__traceback__
+        while trace is not None and trace is not handler:
+            with suppress(RuntimeError):  # it is still running
+                trace.tb_frame.clear()
+            trace = trace.tb_next
+    elif isinstance(error, (*_LIBRARY, *_SYSTEM)):
         for link in _chain(error, before):
             traceback.clear_frames(link.__traceback__)
 

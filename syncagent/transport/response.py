@@ -22,9 +22,11 @@ from ..exceptions import (
     ResponseTooLarge,
     StreamBroken,
 )
+from .body import Body, ChunkReader
 from .exchange import Exchange
 from .redactor import Redactor, public_url
 from .retries import parse_retry_after
+from .user_code import raise_if_from_handler
 
 #: How much of a body is requested at once, in bytes; a read returns what has arrived.
 _PIECE: Final = 64 * 1024
@@ -101,6 +103,11 @@ class StreamedResponse:
         self._max_bytes = max_bytes
         # A hook may have read the body already.
         self._read_before = response.content if response._content_consumed else b""
+        # Also if it claims to be compressed: then the text has to be unpacked.
+        body, is_plain = self._raw._fp, "content-encoding" not in self.headers
+        self._chunks: ChunkReader | None = None
+        if isinstance(body, Body) and body.chunked and is_plain and not body.isclosed():
+            self._chunks = ChunkReader(body)
         #: True if HTTP itself says where the body ends. Without it, a connection that
         #: a cancel or a proxy has cut looks like the end of the body.
         self.is_framed = self._raw.chunked or self._raw.length_remaining is not None
@@ -129,8 +136,11 @@ class StreamedResponse:
 
         :raises ResponseTooLarge: the body is larger than allowed.
         """
-        piece, self._read_before = self._read_before, b""
-        piece = piece or self._raw.read1(_PIECE, decode_content=True) or b""
+        piece = None if self._chunks is None else self._chunks.read()
+        if piece is None:
+            self._chunks = None
+            piece, self._read_before = self._read_before, b""
+            piece = piece or self._raw.read1(_PIECE, decode_content=True) or b""
         self._remaining -= len(piece)
         if self._remaining < 0:
             raise ResponseTooLarge(
@@ -248,10 +258,10 @@ class StreamedResponse:
                 piece = self.read()
                 text += piece
                 is_whole = not piece
-        except (Exception, Cancelled):
+        except (Exception, Cancelled) as error:
             # A cancel is not lost: attempts() asks the token. After any other trouble
             # the part that has arrived will do.
-            pass
+            raise_if_from_handler(error)
         decoded = text[: 4 * _EXCERPT].decode("utf-8", "replace")
         clean = self._redactor.clean if is_whole else self._redactor.clean_cut
         return clean(decoded)[:_EXCERPT]
@@ -267,8 +277,8 @@ class StreamedResponse:
                 for _ in range(4):
                     if not self.read():
                         break
-            except (Exception, Cancelled):
-                pass  # the connection is closed instead
+            except (Exception, Cancelled) as error:
+                raise_if_from_handler(error)  # else the connection is closed instead
         self._raw.close()
         self._raw.release_conn()
 

@@ -13,6 +13,7 @@ from ..exceptions import Cancelled
 from .adapter import CancellableAdapter, cancellable, shared_adapter
 from .exchange import Exchange
 from .failures import free_frames
+from .user_code import UserCodeError
 
 
 class CancellableSession(requests.Session):
@@ -82,6 +83,9 @@ class _Cancelling(BaseAdapter):
                 response = self._adapter.send(
                     request, stream, timeout, verify, cert, proxies
                 )
+        except UserCodeError as carrier:
+            exchange.close()
+            raise carrier.error from None
         except BaseException as error:
             exchange.close()
             # By the token, not by the type: a cancel may surface as any exception.

@@ -11,11 +11,11 @@ from requests.auth import AuthBase
 from ..__version__ import __version__
 from ..exceptions import ConfigurationError
 from .adapter import CancellableAdapter, cancellable
-from .exchange import call_user_code
 from .prepared import Request
 from .redactor import public_url
 from .routes import Routes
 from .session import CancellableSession
+from .user_code import call_user_code
 
 #: Credentials as :mod:`requests` takes them.
 Auth = AuthBase | tuple[str, str] | Callable[..., Any] | None

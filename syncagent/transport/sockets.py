@@ -20,7 +20,6 @@ import math
 import os
 import select
 import socket
-import ssl
 import struct
 import sys
 import threading
@@ -28,6 +27,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..cancel import CancelToken, Killable, clock
+from ..exceptions import ConfigurationError
+from .user_code import raise_if_from_handler
 
 __all__ = [
     "Address",
@@ -36,6 +37,7 @@ __all__ = [
     "ReadableSocket",
     "connect",
     "nap_of_this_thread",
+    "wait_in_one_call",
 ]
 
 #: One item of the list that :func:`socket.getaddrinfo` returns.
@@ -46,13 +48,12 @@ Address = tuple[Any, Any, Any, str, Any]
 #: Ctrl+C is late then, but not lost.
 _NAP: Final = 1.0
 
-#: A timeout that means none, in seconds. A socket with a timeout waits in ``poll``,
-#: which a signal ends. One without may wait in a call that OpenSSL simply repeats, and
-#: the signal handler that would cancel it never runs.
+#: A timeout that means none, in seconds. A socket with a timeout sends in small steps,
+#: and waits in ``poll`` between them; a signal handler that cancels ends that wait.
 FOREVER: Final = 2_000_000.0
 
-#: Enough for many small chunks at once, in bytes; each open stream has one.
-_BUFFER: Final = 12 * 1024
+#: How much is read at once, in bytes; each open stream has two such buffers.
+_BUFFER: Final = 4 * 1024
 
 #: True where a shutdown is known to end the wait for a connection that is not made yet.
 #: Elsewhere that wait polls its token, at this interval in seconds.
@@ -61,6 +62,8 @@ _POLL_INTERVAL: Final = 0.05
 
 #: ``struct linger`` for closing at once: on, zero seconds.
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
+#: ``struct timeval`` for the nap.
+_NAP_TIMEVAL: Final = struct.pack("ll", int(_NAP), 0)
 
 
 def nap_of_this_thread() -> float | None:
@@ -73,7 +76,8 @@ class _QuietSocket(socket.socket):
     """A socket that the garbage collector closes without a warning.
 
     A caller who drops a response without closing it should see no more warnings than
-    from :mod:`requests`, and none about our duplicate.
+    from :mod:`requests`, and none about our duplicate. And a signal handler may raise
+    before a new socket has an owner.
     """
 
     # The method in C: a signal handler that raises cannot interrupt it.
@@ -142,11 +146,18 @@ def connect(
     :return: the socket, and the same as held by *token*.
     :raises Cancelled: the token was cancelled.
     :raises OSError: no address accepts; it is the last one's error.
+    :raises ConfigurationError: the platform lacks what a cancel needs.
     """
+    if not hasattr(select, "poll") or not hasattr(socket, "AF_UNIX"):
+        raise ConfigurationError(
+            "this Python has no select.poll() or no Unix sockets, so a cancel could "
+            "not end a connection. On Windows, use WSL; with eventlet, which removes "
+            "poll(), use threads or gevent"
+        )
     refusal: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         try:
-            sock = socket.socket(family, kind, protocol)
+            sock = _QuietSocket(family, kind, protocol)
         except OSError as error:  # no IPv6 here, or no descriptor left
             refusal = error
             continue
@@ -158,6 +169,7 @@ def connect(
             return sock, _connect_one(sock, address, token, seconds_each)
         except BaseException as error:
             sock.close()
+            raise_if_from_handler(error)
             if not isinstance(error, OSError):
                 raise
             refusal = error
@@ -207,6 +219,24 @@ def _wait_connected(
         raise OSError(status, os.strerror(status))
 
 
+def wait_in_one_call(sock: Any, nap: float | None) -> bool:
+    """Let reads of *sock* wait in the system call itself, without a timeout.
+
+    With a timeout Python asks ``poll()`` first, and each call hands the interpreter
+    lock over. A cancel ends the wait by shutting the connection down.
+
+    :param nap: how long a read may block before it looks for signals, in seconds.
+    :return: false if that cannot be done, or *sock* has a timeout.
+    """
+    # TLS within TLS is no socket.socket, and has no options.
+    if not isinstance(sock, socket.socket) or (sock.gettimeout() or FOREVER) < FOREVER:
+        return False
+    if nap is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _NAP_TIMEVAL)
+    sock.settimeout(None)
+    return True
+
+
 class ReadableSocket:
     """A socket as :mod:`http.client` reads from it, with every read under a token.
 
@@ -237,12 +267,21 @@ class _Reader(io.RawIOBase):
         self._cancelled = token.flag()
         # A file counts as a user of the socket, which closes after its last user.
         self._keeper = sock.makefile("rb", buffering=0)
-        self._timeout = sock.gettimeout() or math.inf
-        self._wait = min(self._timeout, nap or FOREVER)
-        self._poller = select.poll()
-        self._poller.register(sock, select.POLLIN)
+        self._timeout = sock.gettimeout() or FOREVER
+        #: After how many seconds a read looks for signals.
+        self._nap = min(nap or math.inf, self._timeout)
+        # urllib3 sets the timeout again before it sends the next request.
+        if wait_in_one_call(sock, nap):
+            self._nap = _NAP  # for this thread, or left by the one before it
+        elif nap is not None:
+            sock.settimeout(self._nap)
         #: False: do not wait for bytes; only those in the buffer above are read.
         self.is_patient = True
+        #: Bytes that were read too early, for :meth:`readinto`.
+        self.returned = b""
+        # For receive(). One small buffer for all reads: with a new one for each, a
+        # thousand waiting threads would hold much more memory.
+        self._buffer = memoryview(bytearray(_BUFFER))
 
     def readable(self) -> bool:
         return True
@@ -250,31 +289,46 @@ class _Reader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         if not self.is_patient:
             return None
-        # TLS may have decoded bytes already, for which poll() would wait in vain. With
-        # TLS within TLS (no socket.socket) there is no way to know: do not wait here.
-        if isinstance(self._sock, ssl.SSLSocket):
-            has_bytes = self._sock.pending() > 0
-        else:
-            has_bytes = not isinstance(self._sock, socket.socket)
-        if not has_bytes:
-            # Not in recv: when a cancel ends the connection, the token is asked at
-            # once, and OpenSSL does not have to find out what has happened.
-            remaining = self._timeout
-            while not self._poller.poll(min(self._wait, remaining) * 1000):
-                remaining -= self._wait
-                self._token.checkpoint()
-                if remaining <= 0:
-                    raise TimeoutError("timed out")
-            if self._cancelled:
-                self._token.checkpoint()
-        try:
-            count = self._sock.recv_into(buffer)
-        except OSError:
-            self._token.checkpoint()
-            raise
+        if self.returned:
+            size = min(len(buffer), len(self.returned))
+            buffer[:size] = self.returned[:size]
+            self.returned = self.returned[size:]
+            return size
+        remaining = self._timeout
+        while True:
+            try:
+                count = self._sock.recv_into(buffer)
+                break
+            except Exception as error:
+                remaining = self._after(error, remaining)
         if self._cancelled:
             self._token.checkpoint()
         return count
+
+    def receive(self) -> bytes:
+        """Return what has arrived, or some of it; block only if nothing has."""
+        remaining = self._timeout
+        while True:
+            try:
+                count = self._sock.recv_into(self._buffer)
+                break
+            except Exception as error:
+                remaining = self._after(error, remaining)
+        if self._cancelled:
+            self._token.checkpoint()
+        return self._buffer[:count].tobytes()
+
+    def _after(self, error: Exception, remaining: float) -> float:
+        """Return the seconds that remain after a nap; raise any other *error*."""
+        raise_if_from_handler(error)
+        self._token.checkpoint()
+        # Python's own timeout has no number; that of the network is a failure.
+        is_nap = isinstance(error, BlockingIOError) or (
+            isinstance(error, TimeoutError) and error.errno is None
+        )
+        if not is_nap or remaining <= self._nap:
+            raise error
+        return remaining - self._nap
 
     def close(self) -> None:
         if self._keeper is not None:

@@ -9,8 +9,8 @@ from typing import Final
 from .._closeable import Closeable
 from ..sse import EventDecoder, ServerSentEvent
 from .calls import Attempt, RetriedRequest
-from .exchange import call_user_code
 from .response import StreamedResponse
+from .user_code import UserCodeError
 
 #: Tells whether an event is the last one of its protocol, such as ``[DONE]``.
 IsEnd = Callable[[ServerSentEvent], bool]
@@ -105,8 +105,11 @@ def _deliver(
                     beginning = b""
                 has_events = attempt.has_delivered = True
                 exchange.stop_clock()  # the caller's time is not the server's
-            if is_end is not None and call_user_code(is_end, event):
-                attempt.is_complete = True
+            if is_end is not None:
+                try:
+                    attempt.is_complete = is_end(event) or attempt.is_complete
+                except Exception as error:
+                    raise UserCodeError(error) from None
             # Before every event, not only after a read: one piece may hold many, and
             # none of them is delivered after a cancel.
             if cancelled:

@@ -32,6 +32,8 @@ from ..exceptions import ConfigurationError
 _FILES: Final = ("ca_certs", "ca_cert_dir", "cert_file", "key_file")
 _VALUES: Final = (
     *("ca_cert_data", "key_password", "cert_reqs"),
+    # With one of them urllib3 switches the check of the name off, in the context.
+    *("assert_hostname", "assert_fingerprint"),
     *("ssl_version", "ssl_minimum_version", "ssl_maximum_version"),
 )
 #: How many contexts are cached; a program has one or two.

@@ -83,7 +83,7 @@ def advance_until(clock, is_done, step=1.0):
     while not is_done():
         assert time.monotonic() < end, "it never happened"
         clock.advance(step)
-        pause.wait(0.001)
+        pause.wait(0.005)
 
 
 def send_again(response, **options):

@@ -90,6 +90,11 @@ class Call:
             self._id = "silent"
         self._transport = make_transport(retries=3, proxies=self._proxies())
         self.events = []
+        #: How often the request was sent, or was about to be.
+        self.attempts = 0
+        self.phase = place.phase
+        #: The phase in which an attempt begins.
+        self._first = "send" if place.is_warm else "connect"
         if place.is_warm:
             self._transport.post(server.url("ok", scheme), data=b"{}")
 
@@ -112,6 +117,7 @@ class Call:
                 self.events.append(event)
 
     def _note(self, phase):
+        self.attempts += phase == self._first
         if phase in self._phases:
             self._is_there.set()
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from syncagent import CancelToken
-from syncagent.transport.body import Body
+from syncagent.transport.body import Body, ChunkReader
 from syncagent.transport.sockets import ReadableSocket
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -59,8 +59,24 @@ def read(make, data, seed, sizes):
     return bytes(read), ended
 
 
-def ours(sock):
-    return Body(ReadableSocket(sock, CancelToken(), None))
+class Ours(Body):
+    """A body whose every piece is read in the fast way, as long as that is possible."""
+
+    chunks = None
+
+    def __init__(self, sock):
+        super().__init__(ReadableSocket(sock, CancelToken(), None))
+
+    def begin(self):
+        super().begin()
+        self.chunks = ChunkReader(self)
+
+    def read1(self, size):
+        piece = self.chunks and self.chunks.read()
+        if piece is None:
+            self.chunks = None
+            piece = super().read1(size)
+        return piece
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -78,7 +94,7 @@ def test_it_reads_what_http_client_reads(seed):
     expected = read(http.client.HTTPResponse, data, seed, sizes)
     if seed % 3:
         assert expected == (b"".join(parts), True)
-    assert read(ours, data, seed, sizes) == expected
+    assert read(Ours, data, seed, sizes) == expected
 
 
 def test_many_chunks_are_one_read():
@@ -86,7 +102,7 @@ def test_many_chunks_are_one_read():
     here, there = socket.socketpair()
     with here, there:
         there.sendall(HEAD + b"5\r\nhello\r\n" * 100)
-        body = ours(here)
+        body = Ours(here)
         body.begin()
         assert body.read1(65536) == b"hello" * 100
         there.sendall(b"0\r\n\r\n")
@@ -101,18 +117,62 @@ def test_odd_chunk_sizes_are_left_to_http_client(size):
     """The short cut takes plain numbers only."""
     data = HEAD + b"5\r\nhello\r\n" * 3 + size + b"\r\nhello\r\n0\r\n\r\n"
     expected = read(http.client.HTTPResponse, data, 1, [65536])
-    assert read(ours, data, 1, [65536]) == expected
+    assert read(Ours, data, 1, [65536]) == expected
 
 
-def test_it_can_be_read_in_other_ways():
-    """What read1 has left is there for read and readline."""
+def test_the_end_is_left_to_http_client():
+    """So the connection is known to be free for the next request."""
     here, there = socket.socketpair()
     with here, there:
         there.sendall(HEAD + b"5\r\nhello\r\n" * 9 + b"0\r\n\r\n")
-        body = ours(here)
+        body = Ours(here)
         body.begin()
-        assert body.read1(12) == b"hellohello"
-        assert body.read(3) == b"hel"
-        assert body.read() == b"lo" + b"hello" * 6
+        assert body.read1(12) == b"hello" * 9
+        assert body.read1(12) == b""
         assert body.isclosed()
+        body.close()
+
+
+def test_every_cut():
+    """In two parts, and cut off after one, at every byte: as http.client has it."""
+    data = HEAD + b"5\r\nhello\r\n" + b"00A\r\n0123456789\r\n" + b"0\r\n\r\n"
+    for at in range(len(HEAD), len(data) + 1):
+        for rest in (data[at:], b""):
+            expected = read_in_two(http.client.HTTPResponse, data[:at], rest)
+            assert read_in_two(Ours, data[:at], rest) == expected, (at, rest)
+
+
+def read_in_two(make, first, second):
+    """Return what is read of a body that comes in two parts; None if it is cut off."""
+    here, there = socket.socketpair()
+
+    def send_and_end():
+        there.sendall(second)
+        there.shutdown(socket.SHUT_WR)
+
+    with here, there:
+        there.sendall(first)
+        response = make(here)
+        response.begin()
+        later = threading.Thread(target=send_and_end)
+        later.start()
+        try:
+            return b"".join(iter(lambda: response.read1(65536), b""))
+        except http.client.IncompleteRead:
+            return None
+        finally:
+            later.join()
+            response.close()
+
+
+def test_a_huge_size_is_only_a_number():
+    """No memory is taken for bytes that have not come."""
+    here, there = socket.socketpair()
+    with here, there:
+        there.sendall(HEAD + b"FFFFFFFF\r\nhello")
+        body = Ours(here)
+        body.begin()
+        assert body.read1(9) == b"hello"
+        there.sendall(b"again")
+        assert body.read1(9) == b"again"
         body.close()

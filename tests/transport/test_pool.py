@@ -13,7 +13,7 @@ from hostile import one_shot
 from support.threads import LONG
 
 from syncagent import Cancelled, CancelToken
-from syncagent.exceptions import ConnectionFailed
+from syncagent.exceptions import ConfigurationError, ConnectionFailed
 from syncagent.testing import no_leaks
 from syncagent.transport import CancellableAdapter, Transport, close_idle, tls
 from syncagent.transport.adapter import _adapters, shared_adapter
@@ -187,6 +187,39 @@ def test_contexts_are_shared_and_left_alone(server, transport):
         shared_adapter().close()
     [context] = tls._contexts.values()
     assert "set_alpn_protocols" in vars(context)  # ours, which changes nothing
+
+
+class Trusting(CancellableAdapter):
+    """An adapter of a user who checks no names."""
+
+    def init_poolmanager(self, *args, **kwargs):
+        super().init_poolmanager(*args, **kwargs, assert_hostname=False)
+
+
+def test_an_adapter_that_checks_no_names_is_alone(server, certificates, transport):
+    """L9: it has a context of its own; that of everybody else still checks them."""
+    tls._contexts.clear()
+    session = requests.Session()
+    session.verify = certificates.authority
+    session.mount("https://", Trusting())
+    assert (
+        Transport(session=session).post(server.url("ok", "https"), json={}).status
+        == 200
+    )
+    transport.post(server.url("ok", "https"), json={})
+    checks = sorted(context.check_hostname for context in tls._contexts.values())
+    assert checks == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("select", "poll"), ("socket", "AF_UNIX")]
+)
+def test_a_platform_that_lacks_something(monkeypatch, server, module, name):
+    """L13: on Windows, and with eventlet, the error says what to do."""
+    shared_adapter().close()
+    monkeypatch.delattr(f"{module}.{name}")
+    with pytest.raises(ConfigurationError, match="use WSL"):
+        Transport().post(server.url("ok"), json={})
 
 
 def test_contexts_of_a_proxy_with_tls_are_shared_too(server, certificates):

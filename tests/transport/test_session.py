@@ -2,6 +2,8 @@
 
 import copy
 import gc
+import os
+import signal
 import threading
 
 import pytest
@@ -232,3 +234,47 @@ def test_what_a_session_is_made_of():
     """It is said at once."""
     with pytest.raises(TypeError, match="token must be"):
         CancellableSession(threading.Event())
+
+
+@pytest.mark.parametrize("timeout", [None, 30])
+@pytest.mark.parametrize("watchdog", [TimeoutError("dog"), ValueError("dog")])
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("path", ["silent", "chunked/e/stall", "gzip-close/e/stall"])
+def test_a_signal_handler_raises(server, session, path, streams, watchdog, timeout):
+    """S1: its exception comes out as it is, and the request is not sent again."""
+    identity = new_id()
+
+    def handler(number, frame):
+        raise watchdog
+
+    def call():
+        response = session.get(
+            server.url(path, id=identity), stream=streams, timeout=timeout
+        )
+        with response:
+            list(response.iter_content(1))
+
+    def alarm():
+        server.wait_for(reached=identity)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    thread = threading.Thread(target=alarm, daemon=True)
+    thread.start()
+    try:
+        with pytest.raises(type(watchdog)) as raised:
+            call()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        thread.join(LONG)
+    assert raised.value is watchdog
+    watchdog.__traceback__ = raised = None
+    server.wait_for(gone=identity)
+
+
+def test_a_timeout_of_ones_own_counts(server, session):
+    """A short timeout ends a read, also on the main thread, which looks for signals."""
+    with pytest.raises(requests.ReadTimeout):
+        session.get(server.url("silent", id=new_id()), timeout=0.2)
+    with pytest.raises(requests.ConnectionError, match="timed out"):
+        session.get(server.url("chunked/e/stall", id=new_id()), timeout=1.2)

@@ -254,8 +254,16 @@ def _index(value: Any) -> int | None:
 # -- text ------------------------------------------------------------------------------
 
 
-def _add_delta(draft: Draft, calls: _Calls, delta: ChoiceDelta) -> Iterator[Event]:
+def _add_delta(draft: Draft, calls: _Calls, delta: ChoiceDelta) -> Iterable[Event]:
     """Add the content of a delta."""
+    # Nearly every delta is a string and nothing else, as this comparison sees.
+    content = delta.content
+    if content.__class__ is str and delta == ChoiceDelta(content):
+        return (draft.text(content),) if content else ()
+    return _add_parts(draft, calls, delta)
+
+
+def _add_parts(draft: Draft, calls: _Calls, delta: ChoiceDelta) -> Iterator[Event]:
     thinking = delta.reasoning_content or delta.reasoning
     if thinking:
         text = _text_in(delta.reasoning_content) or _text_in(delta.reasoning)
