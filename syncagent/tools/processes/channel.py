@@ -1,14 +1,15 @@
 """Frames between a worker process and its parent.
 
-A frame is its kind, the number of its call, the length of its payload, the payload, and
-the number again. The parent makes up the number, a new random one for each call.
+A frame is its kind, the number of its call, the length of its payload, twice, the
+payload, and the number again. The parent makes up the number, a new random one for each
+call.
 
 Guarantees, whatever arrives at the parent:
 
 - A result belongs to the call that waits for it. Only the worker knows the number of
   the current call; a process that was forked in an earlier one knows an older number.
-- Foreign bytes are noticed: before a frame by its number, within a frame because the
-  number does not follow the payload.
+- Foreign bytes are noticed: before a frame by its number, in its header because the
+  two lengths differ, and in its payload because the number does not follow.
 - A length is not believed: memory grows with the bytes that have arrived, up to a
   limit.
 """
@@ -53,7 +54,7 @@ NOT_CALLED: Final = b"n"
 _AT_THE_END: Final = RETURNED + UNPICKLABLE + TOO_LARGE + RAISED + NOT_CALLED
 _FROM_WORKER: Final = frozenset(PROGRESS + QUESTION + _AT_THE_END)
 _NUMBER: Final = 16
-_HEADER: Final = struct.Struct(f"!c{_NUMBER}sQ")
+_HEADER: Final = struct.Struct(f"!c{_NUMBER}sQQ")
 #: Payloads below this size, in bytes, are cheaper to copy than to write separately.
 _SMALL: Final = 65536
 #: The bytes to read at once: of a frame whose length is unknown, and of a large one.
@@ -75,7 +76,7 @@ def new_number() -> bytes:
 
 def frame_parts(kind: bytes, number: bytes, payload: bytes) -> tuple[bytes, ...]:
     """Return the bytes of a frame, in as many parts as are to be written."""
-    header = _HEADER.pack(kind, number, len(payload))
+    header = _HEADER.pack(kind, number, len(payload), len(payload))
     if len(payload) < _SMALL:
         return (header + payload + number,)
     return header, payload, number
@@ -138,7 +139,9 @@ class FrameReader:
         if buffer[0] not in _FROM_WORKER or not self._number.startswith(known):
             raise OutOfStep(f"it sent {bytes(buffer[:40])!r}, which is not a frame")
         if len(buffer) >= _HEADER.size:
-            size = _HEADER.unpack_from(buffer)[2]
+            _, _, size, again = _HEADER.unpack_from(buffer)
+            if size != again:
+                raise OutOfStep("other bytes were sent in the middle of a frame")
             if size > self._limit:
                 raise OutOfStep(
                     f"it announced {size:,} bytes, and the limit is {self._limit:,}"
@@ -188,7 +191,7 @@ class Channel:
                 raise EOFError("the other side is gone")
             part = os.read(self._descriptor, _FIRST)
             data = data + part if part else b""
-        _, self._number, size = _HEADER.unpack_from(data)
+        _, self._number, size, _ = _HEADER.unpack_from(data)
         length = _HEADER.size + size + _NUMBER
         if len(data) < length:
             begin, data = data, bytearray(length)
