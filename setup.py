@@ -10,12 +10,14 @@ VERSION = re.search(
     r'__version__ = "(.+)"', (HERE / "syncagent/__version__.py").read_text()
 ).group(1)
 
+# The floors of Django and Flask are past their known serious security issues:
+# CVE-2025-64459 and CVE-2026-15307, CVE-2025-47278 and CVE-2026-27205.
 EXTRAS = {
-    "django": ["django>=5.2"],
-    "flask": ["flask>=3.1"],
+    "django": ["django>=5.2.17"],
+    "flask": ["flask>=3.1.3"],
     "test": [
-        "django>=5.2",
-        "flask>=3.1",
+        "django>=5.2.17",
+        "flask>=3.1.3",
         "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a fake provider written by others
@@ -39,8 +41,8 @@ EXTRAS = {
         "xllamacpp==2026.10.11549",  # llama.cpp's server, built
     ],
     "lint": ["ruff>=0.17,<0.18"],
-    "typing": ["flask>=3.1", "mypy>=2.4,<3", "prompt-toolkit>=3.0.43", "rich>=13"],
-    "docs": ["django>=5.2", "flask>=3.1", "furo>=2024.8", "sphinx>=8"],
+    "typing": ["flask>=3.1.3", "mypy>=2.4,<3", "prompt-toolkit>=3.0.43", "rich>=13"],
+    "docs": ["django>=5.2.17", "flask>=3.1.3", "furo>=2024.8", "sphinx>=8"],
 }
 
 setup(

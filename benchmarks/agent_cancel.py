@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from benchmarks.agent_floor import Stoppable
 from benchmarks.agent_server import agent_server
 from benchmarks.agent_stuck import Place, Stuck, places
 from benchmarks.latency import delay, percentile_99
 from benchmarks.measure import Row
-from syncagent import Agent, Cancelled, CancelToken
+from syncagent import Agent, CancelToken
 from syncagent.models import OpenAIChat
 from syncagent.tools.processes import pool
-from syncagent.transport import Transport, close_idle
+from syncagent.transport import close_idle
 
 #: How often a run is cancelled in each place, and where a process is killed.
 TIMES: Final = 120
@@ -29,8 +30,10 @@ KILLS: Final = 40
 #: How many runs are cancelled at once, and how often.
 MANY: Final = 200
 CROWDS: Final = 5
-#: How many times the transport's own figure a median may be, and how many microseconds.
-LIMIT: Final = 3.0
+#: How many times the floor a median may be, and all runs of a crowd; and how many
+#: microseconds a median may be.
+LIMIT: Final = 2.0
+LIMIT_OF_CROWD: Final = 1.3
 MOST: Final = 1000.0
 
 #: Returns the seconds from a cancel, or a kill, until a thread has returned.
@@ -59,14 +62,13 @@ def one_place(place: Place, floor: Floor, randomly: random.Random) -> Row:
         stuck = Stuck(place)
         times.append(delay(stuck.run, stuck.wait_until_there, stuck.cancel, randomly))
         stuck.check()
-    is_transport = place.floor in ("transport", "sub-agent")
     return Row(
         f"cancel in: {place.name}",
         FLOORS[place.floor][0],
         statistics.median(times) * 1e6,
         statistics.median(floors) * 1e6,
         "us",
-        limit=LIMIT if is_transport else None,
+        limit=LIMIT if place.floor == "by hand" else None,
         most=None if place.is_process else MOST,
         note=f"p99 {percentile_99(times) * 1e3:.2f} ms, of the floor "
         f"{percentile_99(floors) * 1e3:.2f} ms",
@@ -76,34 +78,21 @@ def one_place(place: Place, floor: Floor, randomly: random.Random) -> Row:
 # -- what it is compared with ------------------------------------------------------
 
 
-def transport_floor(server: str, place: Place) -> Floor:
-    """The transport alone, at the same place of the same server."""
-    path, phase = (place.path, place.phase) if place.path else ("stall-3", "stream")
-    url, transport = f"{server}/{path}/v1/chat/completions", Transport()
+def hand_floor(server: str, place: Place) -> Floor:
+    """A loop by hand, at the same place of the same server."""
+    path = place.path or "stall-3"
 
     def measure(randomly: random.Random) -> float:
-        token, there = CancelToken(), threading.Event()
+        hand = Stoppable(f"{server}/{path}/v1")
 
-        def note(at: str) -> None:
-            if at == phase:
-                there.set()
-
-        def block() -> None:
-            read(transport, url, token, note)
-
-        return delay(block, there.wait, token.cancel, randomly)
+        return delay(
+            lambda: hand.run("go") and None,
+            hand.wait_until_connected,
+            hand.stop,
+            randomly,
+        )
 
     return measure
-
-
-def read(
-    transport: Transport, url: str, token: CancelToken, note: Callable[[str], None]
-) -> None:
-    try:
-        for _ in transport.stream(url, token=token, json={}, on_phase=note):
-            pass
-    except Cancelled:
-        pass
 
 
 def token_floor(*_: Any) -> Floor:
@@ -152,8 +141,7 @@ def end_of(
 
 
 FLOORS: Final[dict[str, tuple[str, Callable[[str, Place], Floor]]]] = {
-    "transport": ("the transport's own", transport_floor),
-    "sub-agent": ("the transport's own", transport_floor),
+    "by hand": ("by hand: shutdown()", hand_floor),
     "token": ("token.cancel() -> token.wait()", token_floor),
     "program": ("killpg() -> Popen.wait(), sleep", program_floor),
     "python": ("killpg() -> Popen.wait(), Python", python_floor),
@@ -165,11 +153,19 @@ FLOORS: Final[dict[str, tuple[str, Callable[[str, Place], Floor]]]] = {
 
 def all_at_once(server: str) -> Iterator[Row]:
     """Many runs, each on its thread: until the last has returned, per run."""
-    model = OpenAIChat("fake", base_url=f"{server}/stall-3/v1", api_key="none")
-    url, transport = model._url(), Transport()
+    base_url = f"{server}/stall-3/v1"
+    model = OpenAIChat("fake", base_url=base_url, api_key="none")
+    hands: list[Stoppable] = []
 
-    def streams(token: CancelToken, there: Callable[[str], None]) -> None:
-        read(transport, url, token.child(), there)
+    def by_hand(token: CancelToken, there: Callable[[str], None]) -> None:
+        hand = Stoppable(base_url)
+        hands.append(hand)
+        there("stream")
+        hand.run("go")
+
+    def stop_each(token: CancelToken) -> None:
+        while hands:
+            hands.pop().stop()
 
     def shared(token: CancelToken, there: Callable[[str], None]) -> None:
         run(Agent(model), token, there)
@@ -186,7 +182,7 @@ def all_at_once(server: str) -> Iterator[Row]:
             agents.pop().cancel()
 
     sides: list[tuple[Any, Any]] = [
-        (streams, CancelToken.cancel),
+        (by_hand, stop_each),
         (shared, CancelToken.cancel),
         (alone, cancel_each),
     ]
@@ -195,11 +191,11 @@ def all_at_once(server: str) -> Iterator[Row]:
     for name, value in zip(("one token", "agent.cancel()"), values, strict=True):
         yield Row(
             f"cancel {MANY} runs at once by {name}, each",
-            "the transport's own, one token",
+            "by hand: shutdown(), one after the other",
             value / MANY * 1e6,
             floor / MANY * 1e6,
             "us",
-            limit=LIMIT,
+            limit=LIMIT_OF_CROWD,
             note=f"all of them: {value * 1e3:.0f} ms",
         )
 
@@ -227,7 +223,7 @@ def crowd(
         thread.start()
     for _ in threads:
         there.acquire()
-    threading.Event().wait(0.3)
+    threading.Event().wait(1.0)  # those by hand do not say when they are there
     begin = time.perf_counter()
     cancel(token)
     for thread in threads:

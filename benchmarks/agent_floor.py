@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import requests
 import sseclient
+import urllib3
+from requests.adapters import HTTPAdapter
 
 NAME: Final = "by hand: requests, sseclient-py, json"
 HEADERS: Final = {"Content-Type": "application/json", "Authorization": "Bearer none"}
@@ -112,6 +117,61 @@ class HandWritten:
         if calls:
             message["tool_calls"] = list(calls.values())
         return message
+
+
+class Stoppable(HandWritten):
+    """The same, and another thread can end it, as a careful person writes that.
+
+    ``response.close()`` would block until data comes, and ``close()`` of a socket does
+    not wake a thread: the connection has to be shut down.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        super().__init__(requests.Session(), base_url, [], {}, timeout=None)
+        self._adapter = _Noting()
+        self._session.mount("http://", self._adapter)
+        self._stopped = threading.Event()
+
+    def run(self, prompt: str) -> str:
+        try:
+            return super().run(prompt)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+            if not self._stopped.is_set():
+                self._stopped.wait(60)  # before it would try again
+            return ""
+        finally:
+            self._session.close()
+
+    def wait_until_connected(self) -> None:
+        """Block until there is a connection, and a little longer."""
+        while not self._adapter.sockets:
+            self._stopped.wait(0.001)
+        self._stopped.wait(0.02)
+
+    def stop(self) -> None:
+        """End the run."""
+        self._stopped.set()
+        with suppress(OSError):
+            self._adapter.sockets[-1].shutdown(socket.SHUT_RDWR)
+
+
+class _Noting(HTTPAdapter):
+    """Remembers the sockets of its connections."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        self.sockets: list[socket.socket] = []
+        super().init_poolmanager(*args, **kwargs)
+        sockets = self.sockets
+
+        class Connection(urllib3.connection.HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                sockets.append(self.sock)
+
+        class Pool(urllib3.HTTPConnectionPool):
+            ConnectionCls = Connection
+
+        self.poolmanager.pool_classes_by_scheme = {"http": Pool}
 
 
 def _add_call(calls: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:

@@ -127,7 +127,7 @@ def places(server: str) -> Iterator[Place]:
         return OpenAIChat("fake", base_url=f"{server}/{path}/v1", api_key="none")
 
     for name, (path, phase) in STREAMS.items():
-        yield Place(name, phase, "transport", _agent_of(model(path)), path)
+        yield Place(name, phase, "by hand", _agent_of(model(path)), path)
     yield from persons(model)
     yield from tools(model)
 
@@ -188,7 +188,7 @@ def tools(model: MakeModel) -> Iterator[Place]:
 
         return Agent(asked, tools=[act])
 
-    yield Place("a sub-agent, silent stream", "agent", "sub-agent", delegates)
+    yield Place("a sub-agent, silent stream", "agent", "by hand", delegates)
 
     with TemporaryDirectory() as folder:
         yield program(asked, Path(folder))

@@ -30,7 +30,14 @@ def _is_anybody(environ: dict[str, Any], run: object) -> bool:
     return True
 
 
-runs = Runs(_is_anybody, buffer=2 * EVENTS, max_live=1000, max_per_owner=1000)
+runs = Runs(
+    _is_anybody,
+    buffer=2 * EVENTS,
+    max_live=1000,
+    max_per_owner=1000,
+    max_followers=1000,
+    max_followers_per_owner=1000,
+)
 
 
 @cache

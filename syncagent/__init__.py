@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .result import RunResult as RunResult
     from .tools.abandoned import abandoned as abandoned
     from .tools.context import ToolContext as ToolContext
+    from .tools.settings import ToolDefaults as ToolDefaults
     from .tools.tool import tool as tool
     from .transport import Retries as Retries
     from .transport import Timeouts as Timeouts
@@ -92,6 +93,7 @@ _MODULE_OF = {
     "ThinkingDelta": "events",
     "Timeouts": "transport",
     "ToolContext": "tools.context",
+    "ToolDefaults": "tools.settings",
     "ToolError": "exceptions",
     "ToolFinished": "events",
     "ToolProgress": "events",

@@ -53,7 +53,7 @@ def within_context(make: ContextFactory) -> Iterator[None]:
 
 
 def call_in_context(
-    function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs
+    function: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs
 ) -> _R:
     """Call *function* inside its context, if there is one."""
     make = _factory.get(None)

@@ -29,7 +29,7 @@ from .recording import Record, Recorder, SubAgentRecorder
 from .result import RunResult
 from .run.setup import Setup
 from .tools.agent_tool import agent_as_tool
-from .tools.settings import NeedsApproval
+from .tools.settings import NeedsApproval, ToolDefaults
 from .tools.tool import AnyTool
 from .transcript.transcript import Transcript
 from .usage import Usage
@@ -38,6 +38,7 @@ __all__ = ["Agent"]
 
 _NO_POLICY: Final = CancelPolicy()
 _NO_LIMITS: Final = Limits()
+_NO_DEFAULTS: Final = ToolDefaults()
 
 
 class Agent:
@@ -56,6 +57,7 @@ class Agent:
     :param cancel_policy: what a cancelled run leaves in the conversation.
     :param hooks: objects that watch and may change a run; see :mod:`syncagent.hooks`.
     :param parallel_tools: how many tools may run at once.
+    :param tool_defaults: settings for those tools that say nothing themselves.
     :param approve: answers whether a tool may be called.
     :param authenticate: returns the credentials that a tool needs.
     :param ask: answers the questions of a tool. All three are called on a thread of
@@ -81,6 +83,7 @@ class Agent:
         cancel_policy: CancelPolicy = _NO_POLICY,
         hooks: Sequence[object] = (),
         parallel_tools: int = 1,
+        tool_defaults: ToolDefaults = _NO_DEFAULTS,
         approve: Approve | None = None,
         authenticate: Authenticate | None = None,
         ask: Ask | None = None,
@@ -97,6 +100,7 @@ class Agent:
             cancel_policy=cancel_policy,
             hooks=hooks,
             parallel_tools=parallel_tools,
+            tool_defaults=tool_defaults,
             requires_approval=requires_approval,
         )
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
@@ -272,10 +276,6 @@ class Agent:
         request = RunRequest.first(
             self._conversation.pause, prompt, timeout, cancel, output, record
         )
-        if on_event is not None and not callable(on_event):
-            raise ConfigurationError(
-                f"on_event must be a function; got {on_event!r:.80}"
-            )
         return Driver(self._conversation, request, on_event)
 
     def start(
@@ -483,15 +483,15 @@ class Agent:
         return other
 
     def as_tool(
-        self, name: str | None = None, description: str | None = None
+        self, name: str | None = None, description: str | None = None, **settings: Any
     ) -> AnyTool:
         """Return a tool that runs this agent, for another agent.
 
         Each call starts from the conversation as it is then. It is cancelled with the
         run that calls it, its usage counts there, and questions without a handler here
-        are asked there.
+        are asked there. *settings* are those of :func:`~syncagent.tool`.
         """
-        return agent_as_tool(self, name, description)
+        return agent_as_tool(self, name, description, settings)
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""

@@ -19,7 +19,7 @@ from .conversation.request import RunRequest
 from .conversation.run_stream import RunStream
 from .conversation.saved import save
 from .events import InterruptRaised, RunFinished, StreamEvent
-from .exceptions import AgentBusy, InterruptPending
+from .exceptions import AgentBusy, ConfigurationError, InterruptPending
 from .interrupts import AwaitingInput, Interrupt
 from .messages import Message, Prompt, UserMessage, user_message
 from .result import RunResult
@@ -67,6 +67,10 @@ class Driver(CancelsRun, Closeable):
         request: RunRequest,
         on_event: Callable[[StreamEvent], object] | None = None,
     ) -> None:
+        if on_event is not None and not callable(on_event):
+            raise ConfigurationError(
+                f"on_event must be a function; got {on_event!r:.80}"
+            )
         self._conversation = conversation
         #: The request of the next run; without a prompt, its settings.
         self._request = request

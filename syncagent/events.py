@@ -265,5 +265,8 @@ def decode_event(line: bytes | str) -> StreamEvent | Lagged:
 
     :raises ValueError: *line* does not hold an event.
     """
-    event: StreamEvent | Lagged = _DECODER.decode(line)
+    try:
+        event: StreamEvent | Lagged = _DECODER.decode(line)
+    except RecursionError as error:
+        raise ValueError(f"the event is nested too deeply: {error}") from None
     return event

@@ -53,8 +53,9 @@ class AfterModel(msgspec.Struct, frozen=True):
 class BeforeTool(msgspec.Struct, frozen=True):
     """A tool is about to be called; approval has not been asked for yet.
 
-    Hooks see all calls of a round before the first one runs. Return
-    :class:`Deny`, :class:`Change`, :class:`Skip`, or nothing.
+    Hooks see all calls of a round before the first one runs. They see a call again if
+    an approval has changed its arguments; then :class:`Change` asks the approver again.
+    Return :class:`Deny`, :class:`Change`, :class:`Skip`, or nothing.
     """
 
     run_id: str

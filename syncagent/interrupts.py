@@ -26,6 +26,7 @@ __all__ = [
     "Rule",
     "RuleBook",
     "TIMED_OUT",
+    "arguments_key",
     "is_refusal",
 ]
 
@@ -82,7 +83,7 @@ class ApprovalRequest(_Interrupt, frozen=True, tag="approval"):
     ) -> None:
         """Allow the call.
 
-        :param arguments: replace those of the model.
+        :param arguments: replace those of the model, if hooks and rules allow them.
         :param remember: answer later calls in the same way, see :class:`Approval`.
         :raises InterruptOver: the question was already answered, or its run has ended.
         """
@@ -184,7 +185,7 @@ class Approval(msgspec.Struct, frozen=True):
     """
 
     allow: bool
-    #: Replace those of the model.
+    #: Replace those of the model, if hooks and rules allow them.
     arguments: dict[str, Any] | None = None
     #: Given to the model if the call is not allowed.
     reason: str = ""
@@ -284,7 +285,7 @@ class RuleBook:
                 "a rule must be Rule(tool, allow, arguments=None, reason='') with a "
                 f"name, a boolean, a dict and a string; got {rule!r:.80}"
             )
-        key = _arguments_key(rule.arguments)
+        key = arguments_key(rule.arguments)
         if key is None and rule.arguments is not None:
             raise ConfigurationError(
                 f"the arguments of a rule must be JSON values; got {rule!r:.80}"
@@ -295,7 +296,7 @@ class RuleBook:
         """Return the rule for a call, or ``None``."""
         if not self._rules:
             return None
-        key = _arguments_key(arguments)
+        key = arguments_key(arguments)
         return self._rules.get((tool, key)) or self._rules.get((tool, None))
 
     def clear(self) -> None:
@@ -306,7 +307,8 @@ class RuleBook:
         return iter(list(self._rules.values()))
 
 
-def _arguments_key(arguments: dict[str, Any] | None) -> bytes | None:
+def arguments_key(arguments: dict[str, Any] | None) -> bytes | None:
+    """Return arguments in a form that can be compared; ``None`` if they are no JSON."""
     # JSON keeps 1, 1.0 and true apart; in Python they are equal.
     if arguments is None:
         return None

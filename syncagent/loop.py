@@ -218,7 +218,6 @@ def ask_questions(run: Run, round: ToolRound) -> Steps[bool]:
         run.raise_if_cancel_due("after_tools")
         round.is_waiting = False
         apply_answers(run, questions, answers)
-        round.questions = ()
     return True
 
 

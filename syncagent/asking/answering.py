@@ -295,10 +295,9 @@ class Answering:
             assert run.open_round is not None
             answer = check_answer(run.open_round, question, answer)
             self._collected[question.id] = answer
-            if isinstance(question, ApprovalRequest):
-                is_same = answer.arguments is None
-                arguments = question.arguments if is_same else answer.arguments
-                remember(new_rules, question.tool, arguments, answer)
+            if isinstance(question, ApprovalRequest) and answer.arguments is None:
+                # Changed arguments have to pass hooks and rules first.
+                remember(new_rules, question.tool, question.arguments, answer)
         answers, self._collected = self._collected, {}
         return answers
 

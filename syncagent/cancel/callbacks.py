@@ -5,8 +5,9 @@ Guarantees:
 - A callback runs at most once: running it and taking it back claim the same cell.
 - It runs on the SDK's callback thread, never on the canceller's, with the context
   variables of the code that registered it.
-- Leaving a ``with`` block waits for a callback that has begun, for at most
-  :data:`~.threads.PATIENCE` seconds, and never on the callback's own thread.
+- A cancel that comes before ``finish()``, or before the end of a ``with`` block, is not
+  lost: both wait until the callback is over, for about :data:`~.threads.PATIENCE`
+  seconds, and never on the callback's own thread.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _CLOSED: Final = object()
 class Registration:
     """A callback on a token, as returned by :meth:`CancelToken.on_cancel`.
 
-    It keeps its token alive. As a context manager it is closed at the end of the
-    block, which waits up to a second for a callback that has begun: afterwards the
-    resource that the callback closes or interrupts can be reused.
+    It keeps its token alive. As a context manager it is finished and closed at the end
+    of the block: afterwards the resource that the callback closes or interrupts can be
+    reused.
     """
 
     __slots__ = ("_callback", "_token")
@@ -52,6 +53,20 @@ class Registration:
         self._token._unlink(self._callback)
         return self._callback.is_closed
 
+    def finish(self) -> None:
+        """Take the callback back, unless a cancel has come: then let it run.
+
+        Wait until it is over, for a second, or two if it has to wait for others.
+        """
+        callback = self._callback
+        if callback.is_closed:
+            return
+        # Publish first, then look: a canceller marks its token before the callback.
+        if callback.is_due or self._token.cancelled or not self.close():
+            callback.wait_over(threads.PATIENCE)
+            if not callback.is_spent:
+                callback.wait_over(threads.PATIENCE)
+
     def __enter__(self) -> Registration:
         return self
 
@@ -61,8 +76,8 @@ class Registration:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self.close():
-            self._callback.wait_over(threads.PATIENCE)
+        self.finish()
+        self.close()
 
     def __repr__(self) -> str:
         return f"<Registration of {self._callback.describe()}>"
@@ -71,7 +86,7 @@ class Registration:
 class CallbackLink(Link):
     """A callback on a token, and a job of the callback thread."""
 
-    __slots__ = ("_callback", "_context", "_fate", "_over", "_thread")
+    __slots__ = ("_callback", "_context", "_fate", "_over", "_thread", "is_due")
 
     survives_reset = False
 
@@ -82,6 +97,8 @@ class CallbackLink(Link):
         self._context = contextvars.copy_context()
         #: _CLOSED if it was taken back, another object once it has begun.
         self._fate: Once[object] = Once()
+        #: True once a cancel has reached it.
+        self.is_due = False
         self._over: Once[threading.Event] = Once()
         self._thread: int | None = None
 
@@ -115,6 +132,7 @@ class CallbackLink(Link):
         return self._fate.value is _CLOSED
 
     def cancel(self, cause: Cause, claimant: object) -> None:
+        self.is_due = True
         threads.current.callbacks.submit(self)
 
     def drop(self) -> None:

@@ -65,6 +65,7 @@ class _SavedCall(_Record, frozen=True):
     #: As they will be passed; None for a call that was not checked yet.
     arguments: dict[str, Any] | None = None
     is_approved: bool = False
+    changes: int = 0
     has_begun: bool = False
     question: str | None = None
     said: tuple[tuple[str, str | None], ...] = ()
@@ -186,6 +187,7 @@ def _saved_call(call: Invocation, is_open: bool) -> _SavedCall:
         # A call that has ended is not made again.
         arguments=call.arguments if call.is_seen and call.is_open else None,
         is_approved=call.is_approved,
+        changes=call.changes,
         has_begun=call.is_open and call.began is not None,
         question=call.question,
         said=tuple(call.answers),
@@ -338,7 +340,7 @@ def _invocation(
     invocation = Invocation(saved.call, saved.key)
     invocation.is_approved, invocation.question = saved.is_approved, saved.question
     invocation.answers, invocation.seconds = list(saved.said), saved.seconds
-    invocation.times_asked = saved.times_asked
+    invocation.times_asked, invocation.changes = saved.times_asked, saved.changes
     invocation.is_announced = not is_open
     if saved.ending is not None:
         invocation.ending = Ending(

@@ -33,8 +33,13 @@ __all__ = ["post_fork", "post_worker_init", "worker_abort", "worker_exit"]
 
 _log = logging.getLogger("syncagent.web")
 
-#: The signals that end a worker, gracefully or at once.
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
+#: The signals that end a worker, gracefully or at once. Not every system has SIGQUIT,
+#: and this module is imported for other servers than gunicorn, too.
+_SIGNALS: Final = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGQUIT", "SIGINT")
+    if hasattr(signal, name)
+)
 #: Seconds that runs have to end when their worker exits.
 _GRACE: Final = 2.0
 
@@ -81,7 +86,7 @@ def _chain(signum: int, previous: Any) -> None:
         previous(number, frame)
 
     signal.signal(signum, handle)
-    if signum == signal.SIGTERM:
+    if signum == signal.SIGTERM and hasattr(signal, "siginterrupt"):
         # As gunicorn does: system calls of requests are not interrupted.
         signal.siginterrupt(signum, False)
 

@@ -16,7 +16,7 @@ from ..hooks import HookSet
 from ..models.model import Model
 from ..options import ToolSpec
 from ..policies import CancelPolicy, Limits
-from ..tools.settings import NeedsApproval, ToolSettings
+from ..tools.settings import NeedsApproval, ToolDefaults, ToolSettings
 from ..tools.tool import AnyTool, Tool, as_tool
 from ..transport.timeouts import Timeouts
 from ..usage import Usage
@@ -40,12 +40,16 @@ class Setup:
         cancel_policy: CancelPolicy,
         hooks: Sequence[object],
         parallel_tools: int,
+        tool_defaults: ToolDefaults,
         requires_approval: NeedsApproval,
     ) -> None:
-        _check(model, system, limits, cancel_policy, parallel_tools)
+        _check(model, system, limits, cancel_policy, parallel_tools, tool_defaults)
         ToolSettings(requires_approval=requires_approval)  # checks it, as for a tool
         self.model = model
-        self.tools = tools_by_name(tools)
+        self.tools = {
+            name: tool.with_defaults(tool_defaults)
+            for name, tool in tools_by_name(tools).items()
+        }
         self.specs: tuple[ToolSpec, ...] = tuple(
             tool.spec for tool in self.tools.values()
         )
@@ -91,7 +95,12 @@ def _timeouts(model: Model, limits: Limits) -> Timeouts | None:
 
 
 def _check(
-    model: Any, system: Any, limits: Any, cancel_policy: Any, parallel_tools: Any
+    model: Any,
+    system: Any,
+    limits: Any,
+    cancel_policy: Any,
+    parallel_tools: Any,
+    tool_defaults: Any,
 ) -> None:
     if not isinstance(model, Model):
         raise ConfigurationError(
@@ -105,6 +114,10 @@ def _check(
     if not isinstance(cancel_policy, CancelPolicy):
         raise ConfigurationError(
             f"cancel_policy takes CancelPolicy(...); got {cancel_policy!r:.80}"
+        )
+    if not isinstance(tool_defaults, ToolDefaults):
+        raise ConfigurationError(
+            f"tool_defaults takes ToolDefaults(...); got {tool_defaults!r:.80}"
         )
     check_number("parallel_tools", parallel_tools, minimum=1, is_integer=True)
     if limits.cost is not None and model.cost(Usage()) is None:

@@ -7,7 +7,7 @@ person have to approve the call, log in or answer? After: what do the hooks say?
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ..exceptions import ConfigurationError, ToolError
 from ..hooks import AfterTool, BeforeTool, Change, Deny, Retry, Skip, invalid_return
@@ -20,6 +20,7 @@ from ..interrupts import (
     Interrupt,
     Rule,
     RuleBook,
+    arguments_key,
     is_refusal,
 )
 from ..schemas import ShapeError
@@ -35,6 +36,10 @@ __all__ = [
     "find_questions",
     "remember",
 ]
+
+#: How often approvals may change the arguments of one call. A handler and a hook that
+#: never agree would ask for ever.
+_MAX_CHANGES: Final = 10
 
 
 # -- before the tools run --------------------------------------------------------------
@@ -86,31 +91,47 @@ def check_call(run: Run, invocation: Invocation) -> None:
         invocation.refuse(f"the arguments do not fit: {error}")
     except ValueError as error:
         invocation.refuse(str(error))
+    _show_to_hooks(run, invocation)
+
+
+def _show_to_hooks(run: Run, invocation: Invocation) -> bool:
+    """Let the hooks see a call; return whether they have changed its arguments."""
+    has_changed = False
     for hook in run.setup.hooks.before_tool:
         if not invocation.is_open:
-            return
-        decision = hook(BeforeTool(run.id, call, _arguments_of(invocation)))
+            break
+        seen = BeforeTool(run.id, invocation.call, _arguments_of(invocation))
+        decision = hook(seen)
         run.token.checkpoint()
         if isinstance(decision, Deny):
             _deny(invocation, decision.reason)
         elif isinstance(decision, Skip):
             _replace_result(invocation, decision.result)
         elif isinstance(decision, Change):
+            before = arguments_key(invocation.arguments)
             _rebind(invocation, decision.arguments, "a hook")
+            is_same = before == arguments_key(invocation.arguments) is not None
+            has_changed = has_changed or not is_same
         elif decision is not None:
             raise invalid_return("before_tool", decision)
+    return has_changed
 
 
 def _questions_about(run: Run, invocation: Invocation) -> list[Interrupt]:
     """Return the questions to ask before a call is made, or made again."""
     tool, call = invocation.tool, invocation.call
     assert tool is not None
-    needs_approval = not invocation.is_approved and _needs_approval(run, invocation)
+    needs_approval: bool | str = False
+    if not invocation.is_approved:
+        # An approval that does not count any more must be followed by one that does.
+        needs_approval = _needs_approval(run, invocation) or invocation.changes > 0
     if needs_approval:
         arguments = _arguments_of(invocation)
         rule = run.rules.find(call.name, arguments)
         if rule is None:
-            names = (f"approval:{invocation.key}", call.call_id, call.name)
+            # Numbered: an answer to the first question must not count for the next.
+            number = f":{invocation.changes}" if invocation.changes else ""
+            names = (f"approval:{invocation.key}{number}", call.call_id, call.name)
             why = needs_approval if isinstance(needs_approval, str) else ""
             return [ApprovalRequest(*names, arguments, why)]
         if not rule.allow:
@@ -192,21 +213,28 @@ def apply_answers(
     round = run.open_round
     assert round is not None
     calls = _calls_by_id(round)
+    checked: dict[str, Any] = {}
     for question in questions:
-        assert not isinstance(question, AfterToolResult)
         if question.id not in answers:
             raise ConfigurationError(f"no answer to {question.id!r}")
-        invocation = calls[question.call_id]
-        answer = check_answer(round, question, answers[question.id])
+        checked[question.id] = check_answer(round, question, answers[question.id])
+    # Before hooks see anything: one of them may save the run, and its state must not
+    # ask about arguments that have been changed since.
+    round.questions = ()
+    for question in questions:
+        assert not isinstance(question, AfterToolResult)
+        invocation, answer = calls[question.call_id], checked[question.id]
         if isinstance(question, ApprovalRequest):
-            _apply_approval(run, invocation, answer)
+            _apply_approval(run, invocation, question, answer)
         elif isinstance(question, AuthRequest):
             _apply_credentials(run, invocation, question, answer)
         else:
             invocation.add_answer(None if is_refusal(answer) else answer)
 
 
-def _apply_approval(run: Run, invocation: Invocation, approval: Approval) -> None:
+def _apply_approval(
+    run: Run, invocation: Invocation, question: ApprovalRequest, approval: Approval
+) -> None:
     if approval.timed_out:
         _refuse_late(invocation, "no approval came in time")
         return
@@ -214,8 +242,34 @@ def _apply_approval(run: Run, invocation: Invocation, approval: Approval) -> Non
         _deny(invocation, approval.reason)
     elif approval.arguments is not None:
         _rebind(invocation, approval.arguments, "the approval")
+        invocation.changes += 1
+        if not _passes_again(run, invocation, question.reason):
+            return  # without a rule: it would be about another call
     invocation.is_approved = approval.allow
     remember(run.rules, invocation.call.name, _arguments_of(invocation), approval)
+
+
+def _passes_again(run: Run, invocation: Invocation, shown_reason: str) -> bool:
+    """Check arguments that an approval has changed, as if they were the model's.
+
+    :param shown_reason: of the question that was answered.
+    :return: whether the approval counts. If not, the call is refused, or the approver
+        is asked again.
+    """
+    has_changed = _show_to_hooks(run, invocation)
+    if not invocation.is_open:
+        return False
+    rule = run.rules.find(invocation.call.name, invocation.arguments)
+    if rule is not None and not rule.allow:
+        _deny(invocation, rule.reason)
+        return False
+    reason = _needs_approval(run, invocation)
+    is_shown = not isinstance(reason, str) or reason in ("", shown_reason)
+    if is_shown and not has_changed:
+        return True
+    if invocation.changes >= _MAX_CHANGES:
+        _deny(invocation, "its arguments were changed again after every approval")
+    return False
 
 
 def _apply_credentials(

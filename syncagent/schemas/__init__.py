@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from .problems import ShapeError
+from .problems import ShapeError, check_depth
 from .shape import Shape
 
-__all__ = ["Shape", "ShapeError"]
+__all__ = ["Shape", "ShapeError", "check_depth"]

@@ -11,7 +11,9 @@ from .schema import REFERENCE
 
 __all__ = [
     "ABSENT",
+    "MAX_DEPTH",
     "PathStep",
+    "is_too_deep",
     "read_path",
     "replaced",
     "schemas_at",
@@ -25,8 +27,13 @@ PathStep = Union[str, int, None]  # noqa: UP007 - read at run time by 3.10
 #: Stands for a value that is not there.
 ABSENT: Final = object()
 
+#: How many levels of lists and objects a value may have. Much of what looks at values,
+#: in here, in hooks and in C, needs some of Python's stack for each level.
+MAX_DEPTH: Final = 100
+
 _STEP: Final = re.compile(r"\.([^.\[]*)|\[(\d+)\]|\[\.\.\.\]")
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
+_CONTAINERS: Final = (dict, list, tuple)
 
 
 def read_path(text: str) -> tuple[PathStep, ...]:
@@ -112,3 +119,19 @@ def _alternatives(
         yield schema
     for each in (one for alternatives in lists for one in alternatives):
         yield from _alternatives(each, root, seen)
+
+
+def is_too_deep(value: Any) -> bool:
+    """True if *value* has more than :data:`MAX_DEPTH` levels of lists and dicts."""
+    # By their ids: a value may be there many times, or contain itself.
+    level = {0: value} if isinstance(value, _CONTAINERS) else {}
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return False
+        level = {
+            id(each): each
+            for outer in level.values()
+            for each in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(each, _CONTAINERS)
+        }
+    return bool(level)

@@ -13,9 +13,25 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .paths import ABSENT, PathStep, read_path, schemas_at, value_at, write_path
+from .paths import (
+    ABSENT,
+    MAX_DEPTH,
+    PathStep,
+    is_too_deep,
+    read_path,
+    schemas_at,
+    value_at,
+    write_path,
+)
 
-__all__ = ["Problem", "ShapeError", "UNKNOWN_KEY", "describe", "read_problems"]
+__all__ = [
+    "Problem",
+    "ShapeError",
+    "UNKNOWN_KEY",
+    "check_depth",
+    "describe",
+    "read_problems",
+]
 
 #: How msgspec and pydantic begin a sentence that names the expected type.
 _EXPECTED: Final = ("Expected ", "Input should be ")
@@ -58,6 +74,17 @@ class ShapeError(ValueError):
 
     def __str__(self) -> str:
         return self.message
+
+
+def check_depth(arguments: Any) -> None:
+    """Check that arguments are not nested too deeply.
+
+    :raises ShapeError: they are.
+    """
+    if is_too_deep(arguments):
+        raise ShapeError(
+            "$", f"at most {MAX_DEPTH} levels of lists and objects", "more"
+        )
 
 
 def read_problems(error: Exception) -> list[Problem]:

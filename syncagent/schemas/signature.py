@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NoReturn
 import msgspec
 
 from ..exceptions import ConfigurationError
-from . import Shape
+from . import Shape, check_depth
 from .docstrings import read_docstring
 from .hints import description_of, readable
 
@@ -64,6 +64,7 @@ class Signature:
         :param arguments: the model's arguments, decoded from JSON.
         :raises ShapeError: one is missing, unknown, or of the wrong type.
         """
+        check_depth(arguments)
         values = msgspec.structs.astuple(self._shape.convert(arguments))
         args: list[Any] = []
         kwargs: dict[str, Any] = {}

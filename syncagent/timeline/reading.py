@@ -75,7 +75,7 @@ def parse_recording(
             continue
         try:
             line = _LINE.decode(last)
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             try:
                 header = _header(last, name)
             except RecordingInvalid:
@@ -103,7 +103,7 @@ def parse_recording(
 def _header(line: bytes, name: str) -> Header:
     try:
         header = _HEADER.decode(line)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         header = None
     if header is None or header.syncagent != FORMAT:
         raise RecordingInvalid(

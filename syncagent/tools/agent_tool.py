@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ..exceptions import ConfigurationError, ToolError
 from .context import ToolContext
+from .settings import ToolDefaults
 from .tool import AnyTool, Tool
 
 if TYPE_CHECKING:
@@ -15,10 +18,25 @@ if TYPE_CHECKING:
 __all__ = ["agent_as_tool"]
 
 
-def agent_as_tool(agent: Agent, name: str | None, description: str | None) -> AnyTool:
+class _AgentTool(Tool[..., str]):
+    """A tool that runs an agent, which ends with the run by itself."""
+
+    def with_defaults(self, defaults: ToolDefaults) -> AnyTool:
+        # An agent cannot run in a worker process.
+        if defaults.on_cancel == "kill":
+            defaults = msgspec.structs.replace(defaults, on_cancel=None)
+        if defaults.isolation == "process":
+            defaults = msgspec.structs.replace(defaults, isolation=None)
+        return super().with_defaults(defaults)
+
+
+def agent_as_tool(
+    agent: Agent, name: str | None, description: str | None, settings: dict[str, Any]
+) -> AnyTool:
     """Return a tool that runs a fork of *agent* for each call.
 
-    :raises ConfigurationError: the agent has no name.
+    :param settings: those of :func:`syncagent.tool`.
+    :raises ConfigurationError: the agent has no name, or a setting is invalid.
     """
     tool_name = name or agent.name
     if tool_name is None:
@@ -47,4 +65,5 @@ def agent_as_tool(agent: Agent, name: str | None, description: str | None) -> An
             )
         return result.text
 
-    return Tool(ask_agent, name=tool_name, description=description or agent.system)
+    description = description or agent.system
+    return _AgentTool(ask_agent, name=tool_name, description=description, **settings)

@@ -142,10 +142,10 @@ class ToolContext(Closeable):
         return self.token.wait(timeout)
 
     def on_cancel(self, callback: Callable[[], object]) -> Registration:
-        """Call *callback* if the run is cancelled while the tool runs.
+        """Call *callback*, once, if the run is cancelled while the tool runs.
 
         The callback runs on another thread; it is meant for ``connection.interrupt``
-        and the like.
+        and the like. A tool that ends because of the cancel waits for it.
         """
         registration = self.token.on_cancel(callback)
         self._registrations.append(registration)
@@ -250,8 +250,7 @@ class ToolContext(Closeable):
         """Release everything; called when the tool has ended."""
         self._answers = None
         while self._registrations:
-            registration = self._registrations.pop()
-            registration.__exit__(None, None, None)
+            self._registrations.pop().finish()
         if self._session is not None:
             self._session.close()
 

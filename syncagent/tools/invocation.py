@@ -74,6 +74,8 @@ class Invocation:
         #: True once the hooks have seen it, and once it is approved.
         self.is_seen = False
         self.is_approved = False
+        #: How often an approval has changed the arguments.
+        self.changes = 0
         self.credentials: Any = None
         #: The open question to the user; the earlier ones, with their answers.
         self.question: str | None = None
@@ -202,7 +204,9 @@ class Invocation:
 
             return call_in_process(tool, args, kwargs, context, services.forced)
         name = tool.signature.context_name
-        if name is not None:
+        if name == "":
+            args = [context, *args]
+        elif name is not None:
             kwargs = {**kwargs, name: context}
         return call_in_context(tool.function, *args, **kwargs)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from ..exceptions import ConfigurationError
-from ..schemas import ShapeError
+from ..schemas import ShapeError, check_depth
 from ..schemas.docstrings import read_docstring
 
 __all__ = ["RawSignature"]
@@ -24,6 +24,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+_NAMELESS: Final = inspect.Parameter.POSITIONAL_ONLY
 
 
 class RawSignature:
@@ -31,7 +32,8 @@ class RawSignature:
 
     Names and top-level types are checked; nested values are left to the function.
 
-    :raises ConfigurationError: it is not the schema of an object.
+    :raises ConfigurationError: it is not the schema of an object, or the function
+        cannot take all that it lists.
     """
 
     def __init__(
@@ -49,18 +51,25 @@ class RawSignature:
         }
         self.name: str = getattr(function, "__name__", type(function).__name__)
         self.description = read_docstring(getattr(function, "__doc__", None)).summary
-        self.context_name = _find_context(function, context_type)
+        #: The name of the parameter that gets the context; empty if it has no name, is
+        #: positional-only, and so comes first.
+        self.context_name = _find_context(
+            function, context_type, self.parameters["properties"]
+        )
 
     def bind(self, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional and keyword arguments for the function.
 
         :raises ShapeError: an argument is missing, unknown or of the wrong type.
         """
+        check_depth(arguments)
         properties: dict[str, Any] = self.parameters["properties"]
         for name in self.parameters.get("required", ()):
             if name not in arguments:
                 raise ShapeError("$", f"an argument {name!r}", "none")
         for name, value in arguments.items():
+            if name == self.context_name:  # it cannot have two values
+                raise ShapeError("$", f"no argument {name!r}", "one")
             if name not in properties:
                 if self.parameters.get("additionalProperties") is False:
                     known = ", ".join(properties) or "none"
@@ -108,17 +117,38 @@ def _refusal(why: str) -> ConfigurationError:
     )
 
 
-def _find_context(function: Callable[..., Any], context_type: type) -> str | None:
+def _find_context(
+    function: Callable[..., Any], context_type: type, properties: dict[str, Any]
+) -> str | None:
+    bound = getattr(getattr(function, "__func__", None), "__code__", None)
+    if bound is not None and not bound.co_posonlyargcount:
+        _check_free(function, bound.co_varnames[0], properties)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
     for parameter in parameters:
-        hint = parameter.annotation
+        hint, is_nameless = parameter.annotation, parameter.kind is _NAMELESS
         if hint is parameter.empty:
-            is_context = parameter.name == "ctx"
+            is_free = is_nameless or "ctx" not in properties
+            is_context = is_free and parameter.name == "ctx"
         else:  # it may be a string, or part of a union
             is_context = bool(re.search(rf"\b{context_type.__name__}\b", str(hint)))
+        if is_context and is_nameless:
+            return ""
         if is_context:
+            _check_free(function, parameter.name, properties)
             return parameter.name
     return None
+
+
+def _check_free(
+    function: Callable[..., Any], name: str, properties: dict[str, Any]
+) -> None:
+    """Check that no argument has the name of a parameter that is filled already."""
+    if name in properties:
+        own = getattr(function, "__name__", "f")
+        raise ConfigurationError(
+            f"the schema of {own} lists {name!r}, which is the name of another "
+            f"parameter of it; make that positional-only: def {own}({name}, /, ...)"
+        )

@@ -12,6 +12,7 @@ import msgspec
 
 from ..exceptions import Cancelled, ToolError
 from ..messages import File, Image, Json, ResultBlock, Text
+from ..schemas.paths import is_too_deep
 
 __all__ = ["RESULT_LIMIT", "content_of", "cut", "error_text", "json_of"]
 
@@ -64,7 +65,9 @@ def content_of(value: Any, limit: int = RESULT_LIMIT) -> tuple[ResultBlock, ...]
 
 def _block(value: Any, limit: int) -> str | Json | Image | File:
     if isinstance(value, (Image, File)):
-        return value
+        fields = msgspec.structs.asdict(value).items()
+        texts = {name: _utf8(each) for name, each in fields if isinstance(each, str)}
+        return msgspec.structs.replace(value, **texts)
     if isinstance(value, Text):
         return value.text
     if isinstance(value, str):
@@ -74,35 +77,56 @@ def _block(value: Any, limit: int) -> str | Json | Image | File:
             "the tool has run, but returned bytes; it should return text, "
             "Image(data=...) or File(data=...)"
         )
-    encoded = json_of(value.value if isinstance(value, Json) else value)
+    plain = value.value if isinstance(value, Json) else value
+    encoded = json_of(plain, "replace")
     if len(encoded) > limit:
         return encoded.decode()
     # Decoded again: the block must equal what is sent, and share nothing with the tool.
     plain = msgspec.json.decode(encoded)
-    return plain if isinstance(plain, str) else Json(plain)  # an enum, a date
+    if isinstance(plain, str):  # an enum, a date
+        return plain
+    return encoded.decode() if is_too_deep(plain) else Json(plain)
 
 
-def json_of(value: Any) -> bytes:
+def json_of(value: Any, errors: str = "strict") -> bytes:
     """Return *value* as JSON that a model can read.
 
+    :param errors: what to do with strings that are not UTF-8, as for ``str.encode()``.
     :raises Exception: JSON cannot represent it, or a user's class raised.
     """
-    encoded = msgspec.json.encode(value, enc_hook=_builtins)
-    if b"null" in encoded:  # it may stand for NaN, which JSON does not have
-        plain = msgspec.to_builtins(value, enc_hook=_builtins, str_keys=True)
-        encoded = msgspec.json.encode(_without_nan(plain))
-    return encoded
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_builtins)
+        if b"null" not in encoded:  # it may stand for NaN, which JSON does not have
+            return encoded
+    except UnicodeEncodeError:  # such as the name of a file that is not UTF-8
+        pass
+    plain = msgspec.to_builtins(value, enc_hook=_builtins, str_keys=True)
+    return msgspec.json.encode(_sendable(plain, errors))
 
 
-def _without_nan(value: Any) -> Any:
-    """Return plain data with strings in place of NaN and the infinities."""
+def _sendable(value: Any, errors: str) -> Any:
+    """Return plain data with strings in place of numbers that JSON does not have.
+
+    Strings that are not UTF-8 are replaced, too.
+    """
+    if isinstance(value, str):
+        return _utf8(value, errors)
     if isinstance(value, float) and not math.isfinite(value):
         return _INFINITIES.get(value, "NaN")
     if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
+        keys = [_utf8(key, errors) for key in value]
+        if len(set(keys)) < len(keys):  # names that differ in what is replaced only
+            keys = [_utf8(key, "backslashreplace") for key in value]
+        values = (_sendable(each, errors) for each in value.values())
+        return dict(zip(keys, values, strict=True))
     if isinstance(value, (list, tuple)):
-        return [_without_nan(each) for each in value]
+        return [_sendable(each, errors) for each in value]
     return value
+
+
+def _utf8(text: str, errors: str = "replace") -> str:
+    """Return *text* without halves of surrogate pairs, which JSON cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", errors).decode("utf-8")
 
 
 def _builtins(value: Any) -> Any:
@@ -127,8 +151,7 @@ def _builtins(value: Any) -> Any:
 
 def cut(text: str, limit: int) -> str:
     """Return *text* without its middle if it is too long, and without surrogates."""
-    if not text.isascii():  # JSON cannot hold half a surrogate pair
-        text = text.encode("utf-8", "replace").decode("utf-8")
+    text = _utf8(text)
     if len(text) <= limit:
         return text
     head, tail = -(-limit * 3 // 4), limit // 4

@@ -19,6 +19,7 @@ __all__ = [
     "MAX_RESULT_BYTES",
     "NeedsApproval",
     "OnCancel",
+    "ToolDefaults",
     "ToolSettings",
     "checked_name",
 ]
@@ -36,6 +37,29 @@ MAX_RESULT_BYTES: Final = 1 << 30
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
 
+class ToolDefaults(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """Settings for those tools of an agent that say nothing themselves.
+
+    They count one by one: a tool with a ``timeout`` of its own may take its
+    ``on_cancel`` from here. A tool with ``on_cancel="kill"`` or ``isolation="process"``
+    has decided both: it runs in a process.
+
+    :raises ConfigurationError: a setting has an invalid value.
+    """
+
+    #: ``wait``, ``abandon`` or ``kill``, as for :func:`syncagent.tool`.
+    on_cancel: OnCancel | None = None
+    #: Seconds between being told to stop and being left behind.
+    grace: float | None = None
+    #: Seconds after which a run continues without a tool.
+    timeout: float | None = None
+    #: ``thread`` or ``process``.
+    isolation: Isolation | None = None
+
+    def __post_init__(self) -> None:
+        _check_stopping(self)
+
+
 class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a tool; :func:`syncagent.tool` documents them.
 
@@ -46,7 +70,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
     on_cancel: OnCancel | None = None
-    grace: float = 2.0
+    grace: float | None = None
     timeout: float | None = None
     isolation: Isolation | None = None
     requires_approval: NeedsApproval = False
@@ -57,15 +81,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_result_bytes: int = MAX_RESULT_BYTES
 
     def __post_init__(self) -> None:
-        if self.on_cancel not in (None, *get_args(OnCancel)):
-            raise _wrong("on_cancel", "one of wait, abandon, kill", self.on_cancel)
-        if self.isolation not in (None, *get_args(Isolation)):
-            raise _wrong("isolation", "None, 'thread' or 'process'", self.isolation)
-        if self.on_cancel == "kill" and self.isolation == "thread":
-            raise ConfigurationError(
-                "on_cancel='kill' cannot stop a thread; use isolation='process', or "
-                "on_cancel='abandon'"
-            )
+        _check_stopping(self)
         for name in ("name", "description", "requires_auth"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
@@ -73,10 +89,6 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("parallel", "idempotent"):
             if not isinstance(getattr(self, name), bool):
                 raise _wrong(name, "True or False", getattr(self, name))
-        check_number("grace", self.grace, unit="seconds")
-        check_number(
-            "timeout", self.timeout, is_positive=True, allow_none=True, unit="seconds"
-        )
         check_number(
             "result_limit", self.result_limit, is_integer=True, unit="characters"
         )
@@ -95,6 +107,44 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise _wrong("requires_approval", kind, policy) from None
         except ValueError:  # a builtin without a signature
             pass
+
+    def with_defaults(self, defaults: ToolDefaults) -> ToolSettings:
+        """Return these settings, with *defaults* where they say nothing.
+
+        :raises ConfigurationError: the two contradict each other.
+        """
+        has_process = self.on_cancel == "kill" or self.isolation == "process"
+        where = ("on_cancel", "isolation")
+        changes = {
+            name: value
+            for name, value in msgspec.structs.asdict(defaults).items()
+            if value is not None and getattr(self, name) is None
+            if not (has_process and name in where)
+        }
+        return msgspec.structs.replace(self, **changes) if changes else self
+
+
+def _check_stopping(settings: ToolDefaults | ToolSettings) -> None:
+    """Check the settings that say how a tool is stopped."""
+    on_cancel, isolation = settings.on_cancel, settings.isolation
+    if on_cancel not in (None, *get_args(OnCancel)):
+        raise _wrong("on_cancel", "one of wait, abandon, kill", on_cancel)
+    if isolation not in (None, *get_args(Isolation)):
+        raise _wrong("isolation", "None, 'thread' or 'process'", isolation)
+    if on_cancel == "kill" and isolation == "thread":
+        raise ConfigurationError(
+            "on_cancel='kill' cannot stop a thread; use isolation='process', or "
+            "on_cancel='abandon'"
+        )
+    check_number("grace", settings.grace, allow_none=True, unit="seconds")
+    check_number(
+        *("timeout", settings.timeout),
+        is_positive=True,
+        allow_none=True,
+        # For a tool without a timeout in an agent whose tools have one.
+        allow_infinity=True,
+        unit="seconds",
+    )
 
 
 def checked_name(name: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
@@ -18,6 +20,7 @@ from .settings import (
     Isolation,
     NeedsApproval,
     OnCancel,
+    ToolDefaults,
     ToolSettings,
     checked_name,
 )
@@ -29,6 +32,8 @@ _R = TypeVar("_R")
 
 #: The attribute of a function that holds the tool made of it.
 _ATTRIBUTE: Final = "__syncagent_tool__"
+#: Seconds between being told to stop and being left behind.
+_GRACE: Final = 2.0
 
 
 class Tool(Generic[_P, _R]):
@@ -39,19 +44,14 @@ class Tool(Generic[_P, _R]):
     :param settings: those of :func:`tool`.
     """
 
-    def __init__(self, function: Callable[_P, _R], **settings: Any) -> None:
+    def __init__(self, function: Callable[_P, _R], /, **settings: Any) -> None:
         if not callable(function):
             raise ConfigurationError(
                 f"a tool must be made of a function; got {function!r}"
             )
-        options = self._settings = ToolSettings(**settings)
+        options = ToolSettings(**settings)
+        self._set_stopping(options)
         self.function = function
-        self.isolation = options.isolation
-        self.on_cancel: OnCancel = options.on_cancel or (
-            "kill" if options.isolation == "process" else "wait"
-        )
-        self.grace = options.grace
-        self.timeout = options.timeout
         self.requires_approval = options.requires_approval
         self.requires_auth = options.requires_auth
         self.parallel = options.parallel
@@ -65,6 +65,35 @@ class Tool(Generic[_P, _R]):
         self._spec: ToolSpec | None = None
         if not _is_unbound_method(function):  # that one is read when it is bound
             self.spec  # noqa: B018 - raises errors here rather than at the first run
+
+    def _set_stopping(self, options: ToolSettings) -> None:
+        self._settings = options
+        self.isolation = options.isolation
+        self.on_cancel: OnCancel = options.on_cancel or (
+            "kill" if options.isolation == "process" else "wait"
+        )
+        self.grace = _GRACE if options.grace is None else options.grace
+        self.timeout = None if options.timeout == math.inf else options.timeout
+
+    def with_defaults(self, defaults: ToolDefaults) -> AnyTool:
+        """Return this tool, with *defaults* where it says nothing itself.
+
+        :raises ConfigurationError: they do not fit this tool.
+        """
+        name = self.name
+        try:
+            settings = self._settings.with_defaults(defaults)
+            if settings is self._settings:
+                return self
+            other = copy(self)  # the signature is shared: it has been read already
+            other._set_stopping(settings)
+            other._check_process()
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{defaults!r} does not fit the tool {name!r}: {error}; or give this "
+                "tool settings of its own, with @tool(...)"
+            ) from None
+        return other
 
     @property
     def signature(self) -> Signature | RawSignature:
@@ -89,11 +118,14 @@ class Tool(Generic[_P, _R]):
                 options.description or signature.description,
                 signature.parameters,
             )
-            if self.runs_in_process:
-                from .processes.call import find_target
-
-                find_target(self.function)  # raises if a worker cannot import it
+            self._check_process()
         return self._spec
+
+    def _check_process(self) -> None:
+        if self.runs_in_process:
+            from .processes.call import find_target
+
+            find_target(self.function)  # raises if a worker cannot import it
 
     @property
     def name(self) -> str:
@@ -113,7 +145,7 @@ class Tool(Generic[_P, _R]):
         can_be_left = self.on_cancel == "abandon" or self.timeout is not None
         return can_be_left or self.isolation == "thread"
 
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def __call__(self, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""
         return self.function(*args, **kwargs)
 
@@ -142,7 +174,7 @@ def tool(
     description: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     on_cancel: OnCancel | None = None,
-    grace: float = 2.0,
+    grace: float | None = None,
     timeout: float | None = None,
     isolation: Isolation | None = None,
     requires_approval: NeedsApproval = False,
@@ -168,9 +200,11 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         :class:`~syncagent.tools.context.ToolContext` and stop by itself. ``abandon``:
         leave it behind on its thread after *grace* seconds. ``kill``: run it in a
         worker process, and kill that with everything it has started.
-    :param grace: seconds between being told to stop and being left behind.
+    :param grace: seconds between being told to stop and being left behind; 2 by
+        default.
     :param timeout: seconds after which the run continues without it. A tool with a
-        timeout runs on its own thread, unless it runs in a process.
+        timeout runs on its own thread, unless it runs in a process. Infinity is no
+        timeout, whatever the agent's :class:`~syncagent.ToolDefaults` say.
     :param isolation: run it on its own ``thread`` or in a ``process``.
     :param requires_approval: ask before it is called; or a function of the arguments
         and the context that returns whether to ask, or the reason as a string.

@@ -96,6 +96,41 @@ def test_taken_back_after_the_cancel_but_before_its_turn():
     assert seen == []
 
 
+@pytest.mark.parametrize("is_reset", [False, True])
+@pytest.mark.parametrize("way", ["finish", "with"])
+def test_finished_after_the_cancel_but_before_its_turn(way, is_reset):
+    """S4: finish(), and the end of a block, lose no callback whose cancel has come."""
+    token, gate, seen = CancelToken(), Gate(), []
+    token.on_cancel(gate.stop_here)
+    registration = token.on_cancel(lambda: seen.append(1))
+
+    def end():
+        if way == "with":
+            with registration:
+                pass
+        else:
+            registration.finish()
+        seen.append("over")
+
+    token.cancel()
+    gate.wait_reached()
+    if is_reset:
+        token.reset()
+    together(end, lambda: threading.Timer(0.1, gate.open).start())
+    assert seen == [1, "over"]
+
+
+def test_finished_before_the_cancel():
+    """finish() takes a callback back that no cancel has reached, and does so twice."""
+    token, seen = CancelToken(), []
+    registration = token.on_cancel(lambda: seen.append(1))
+    registration.finish()
+    token.cancel()
+    registration.finish()
+    flush()
+    assert seen == []
+
+
 def test_close_does_not_wait_for_a_running_callback():
     """close() from anywhere, the callback itself too, returns and says too late."""
     token = CancelToken()

@@ -85,6 +85,8 @@ def offences(tree_nodes, is_cli=False):
 def is_plain_shutdown(call):
     """Sockets are shut down both ways, and only by these names."""
     receiver = dotted(call.func).rpartition(".")[0]
+    if receiver == "duplicate":  # of a descriptor: a plain socket
+        return True
     return "SHUT_RDWR" in ast.unparse(call) and not {"raw", "response", "ssl"} & set(
         receiver.split(".")
     )

@@ -82,6 +82,10 @@ class Background:
         except BaseException as error:
             self._error = error
 
+    def join(self, timeout):
+        """Wait for its end for so long, and no longer."""
+        self._thread.join(timeout)
+
     def result(self, timeout=LONG):
         """Wait for it."""
         self._thread.join(timeout)

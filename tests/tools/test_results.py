@@ -201,8 +201,6 @@ UNSPEAKABLE = {
     "iterator": lambda: iter([1]),
     "recursive": recursive,
     "deep": deep,
-    "half a character": lambda: {"a": "\ud800"},
-    "half a key": lambda: {"\ud800": 1},
     "digits": lambda: [10**5000],
     "keys": lambda: {(1, 2): 3},
     "bytes": lambda: b"\x00",
@@ -292,3 +290,60 @@ def test_errors_are_not_long():
     """Promise 4: whatever is in them."""
     assert len(error_text(ValueError("x" * 1_000_000))) < 5000
     msgspec.json.encode(error_text(ValueError("\udcff" * 10_000)))
+
+
+# -- names that are not UTF-8 ------------------------------------------------------
+
+#: A file name as os.listdir() gives it.
+ODD = "caf\udce9.txt"
+
+
+@dataclasses.dataclass
+class Entry:
+    name: str
+    size: float
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([ODD, "b.txt"], ["caf?.txt", "b.txt"]),
+        ({"names": [ODD]}, {"names": ["caf?.txt"]}),
+        ({ODD: 1, "b": 2}, {"caf?.txt": 1, "b": 2}),
+        ((ODD, None, math.nan), ["caf?.txt", None, "NaN"]),
+        ({"a": {ODD}}, {"a": ["caf?.txt"]}),
+        (Entry(ODD, math.inf), {"name": "caf?.txt", "size": "Infinity"}),
+        ([pathlib.PurePath(ODD)], ["caf?.txt"]),
+        ([Word(ODD)], ["caf?.txt"]),
+        ({"deep": [{"er": [ODD]}]}, {"deep": [{"er": ["caf?.txt"]}]}),
+        # Two names that look alike stay two.
+        (
+            dict(zip(["a\udce8", "a\udce9", "a?"], [1, 2, 3], strict=True)),
+            {"a?": 3, "a\\udce8": 1, "a\\udce9": 2},
+        ),
+    ],
+)
+def test_names_that_are_not_utf_8(value, expected):
+    """S9: a name that is not UTF-8 is told with a replacement, wherever it stands."""
+    [block] = content_of(value)
+    assert block == Json(expected)
+    msgspec.json.encode(block)
+
+
+@pytest.mark.parametrize("value", [ODD, Word(ODD), Text(ODD), pathlib.PurePath(ODD)])
+def test_such_a_name_alone(value):
+    """S9: and so alone."""
+    assert content_of(value) == (Text("caf?.txt"),)
+
+
+def test_such_a_name_of_a_file():
+    """S9: and as the name of a file."""
+    [_, block] = content_of(["see", File(data=b"x", name=ODD)])
+    assert block == File(data=b"x", name="caf?.txt")
+
+
+def test_many_of_them():
+    """S9: a long list is cut like any other."""
+    [block] = content_of([ODD] * 1000, 100)
+    assert "caf?.txt" in block.text
+    assert "characters left out" in block.text

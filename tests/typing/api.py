@@ -31,6 +31,7 @@ from syncagent import (
     Runtime,
     Timeouts,
     ToolContext,
+    ToolDefaults,
     abandoned,
     cancel_on_signals,
     llm_chat,
@@ -242,6 +243,7 @@ def agents(event: threading.Event, token: CancelToken) -> str:
         limits=Limits(turns=5),
         cancel_policy=CancelPolicy(partial_text="discard"),
         hooks=[ReadOnly()],
+        tool_defaults=ToolDefaults(on_cancel="abandon", timeout=30),
         approve=approve,
     )
     result: RunResult = agent.run("hello", timeout=5, cancel=event, record="a.jsonl")

@@ -10,6 +10,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.urls import get_resolver
 
 from ...exceptions import ConfigurationError
+from ..web.deployment import SEVERAL_PROCESSES, count_configured_workers
 from ..web.operator import MIN_TOKEN_LENGTH
 from .conf import FUNCTIONS, get_views, read_settings
 
@@ -102,6 +103,15 @@ def _check_site(functions: dict[str, Any]) -> Iterator[CheckMessage]:
             "start, answer and cancel the runs of your users.",
             hint=f"Add '{_CSRF}' to MIDDLEWARE.",
             id="syncagent.W002",
+        )
+    workers = count_configured_workers()
+    if workers > 1:
+        yield Warning(
+            f"SYNCAGENT: the environment sets {workers} workers, and "
+            f"{SEVERAL_PROCESSES}.",
+            hint="Set WEB_CONCURRENCY=1 and give the worker threads, or silence this "
+            "check if your proxy routes each user to the same worker.",
+            id="syncagent.W003",
         )
     if not missing:
         try:

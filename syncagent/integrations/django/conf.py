@@ -140,8 +140,13 @@ def _views() -> Views:
         return request is OPERATOR or authorize(request, run) is True
 
     runs = settings.make_runs(None if authorize is None else may_see)
+    trusted_origins = (*settings.trusted_origins, *conf.settings.CSRF_TRUSTED_ORIGINS)
     return Views(
-        runs, settings.agent, owner_of=settings.owner_of, max_body=settings.max_body
+        runs,
+        settings.agent,
+        owner_of=settings.owner_of,
+        max_body=settings.max_body,
+        trusted_origins=trusted_origins,
     )
 
 

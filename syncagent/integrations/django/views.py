@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 from django import conf
 from django.core.handlers.asgi import ASGIRequest
 from django.db import transaction
@@ -30,7 +31,13 @@ from ..web.asgi import AsyncEventStream
 from ..web.bodies import CancelRequest, encode_body
 from ..web.errors import Refused, too_large
 from ..web.operator import is_operator
-from ..web.page import ASSETS, PAGE_HEADERS, read_asset, render_page
+from ..web.page import (
+    ASSET_HEADERS,
+    ASSETS,
+    PAGE_HEADERS,
+    read_asset,
+    render_page,
+)
 from ..web.sse import RunEventStream
 from ..web.views import WebRequest, WebResponse, error_response
 from .conf import OPERATOR, get_views, read_settings
@@ -171,7 +178,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
 @require_GET
 def asset(request: HttpRequest, name: str) -> HttpResponseBase:
     """Return a file of the page."""
-    headers = {"Content-Type": ASSETS[name], **dict(PAGE_HEADERS)}
+    headers = {"Content-Type": ASSETS[name], **dict(ASSET_HEADERS)}
     return HttpResponse(read_asset(name), headers=headers)
 
 
@@ -185,7 +192,12 @@ def _call(
         body = _read_body(request) if request.method == "POST" else b""
     except Refused as error:
         return make_response(request, error_response(error))
-    return make_response(request, view(WebRequest.of(request.META, body, request), *id))
+    web_request = WebRequest.of(request.META, body, request)
+    if request.method == "POST":
+        # Django's own: it knows about proxies, and refuses hosts that are not allowed.
+        host = request.get_host()
+        web_request = msgspec.structs.replace(web_request, host=host)
+    return make_response(request, view(web_request, *id))
 
 
 def _read_body(request: HttpRequest) -> bytes:
@@ -217,6 +229,10 @@ def make_response(request: HttpRequest, response: WebResponse) -> HttpResponseBa
     """
     body = response.body
     headers = dict(response.headers)
+    is_http_1 = getattr(request, "scope", {}).get("http_version", "").startswith("1")
+    if response.status == 404 and is_http_1:  # under ASGI
+        # The run may be in another process, which a kept connection cannot reach.
+        headers["Connection"] = "close"
     if not isinstance(body, RunEventStream):
         return HttpResponse(body, status=response.status, headers=headers)
     headers["Content-Encoding"] = _NOT_COMPRESSED

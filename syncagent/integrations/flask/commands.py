@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
-from flask import current_app, url_for
+from flask import current_app
 from flask.cli import AppGroup
 
 from ..web.operator import OperatorClient, OperatorError, describe_run
@@ -52,10 +53,16 @@ def _cancel(id: str, reason: str, url: str | None) -> None:
 def _make_client(url: str | None) -> OperatorClient:
     """Return a client of the server at *url*, or else at ``SYNCAGENT_URL``."""
     settings = find_state().settings
-    base_url = (url or settings.url).rstrip("/")
+    base = urlsplit((url or settings.url).rstrip("/"))
+    root = base.path or current_app.config["APPLICATION_ROOT"]
     for endpoint, view in current_app.view_functions.items():
         if view is list_runs:
-            with current_app.test_request_context(base_url=base_url):
-                address = url_for(endpoint, _external=True)
+            values: dict[str, Any] = {}
+            current_app.inject_url_defaults(endpoint, values)
+            # Only the path: SERVER_NAME and subdomains name other machines, and the
+            # token goes to the given one.
+            adapter = current_app.url_map.bind("localhost", root)
+            path = urlsplit(adapter.build(endpoint, values)).path
+            address = f"{base.scheme}://{base.netloc}{path}"
             return OperatorClient(address, settings.operator_token)
     raise OperatorError("The blueprint is not registered in this application.")

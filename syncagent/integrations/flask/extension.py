@@ -74,6 +74,7 @@ class SyncAgent:
                 self._make_agent,
                 owner_of=self._owner_of,
                 max_body=settings.max_body,
+                trusted_origins=settings.trusted_origins,
             )
         app.extensions[NAME] = ExtensionState(
             settings, runs, views, self._csrf_token, self._authorize is not None

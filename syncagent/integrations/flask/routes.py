@@ -11,7 +11,13 @@ from ..._context import within_context
 from ...exceptions import ConfigurationError
 from ..web.errors import Refused, not_set_up, too_large
 from ..web.operator import is_operator
-from ..web.page import ASSETS, PAGE_HEADERS, read_asset, render_page
+from ..web.page import (
+    ASSET_HEADERS,
+    ASSETS,
+    PAGE_HEADERS,
+    read_asset,
+    render_page,
+)
 from ..web.sse import RunEventStream
 from ..web.views import Views, WebRequest, WebResponse, error_response
 from .settings import find_state
@@ -111,7 +117,7 @@ def show_page() -> Response:
 
 def show_asset(name: str) -> Response:
     """Return a file of the page."""
-    headers = [("Content-Type", ASSETS[name]), *PAGE_HEADERS]
+    headers = [("Content-Type", ASSETS[name]), *ASSET_HEADERS]
     return Response(read_asset(name), headers=headers)
 
 

@@ -11,6 +11,8 @@
 :mod:`~.watcher`              the thread that watches connections for hang-ups
 :mod:`~.disconnect`           the connection behind a request
 :mod:`~.operator`             the operator's token, and the client of the commands
+:mod:`~.origins`              pages and host names that are trusted
+:mod:`~.deployment`           warnings about servers that cannot serve Stop
 :mod:`~.settings`             settings that all frameworks share
 :mod:`~.wsgi`                 a plain WSGI application
 :mod:`~.asgi`                 streams for servers with an event loop

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from ..._closeable import Closeable
+from ...cancel import clock
 from ...cancel.links import Bell
 from ..gunicorn import post_worker_init
 from .sse import BEAT, RunEventStream
@@ -63,11 +64,14 @@ class AsyncEventStream(Closeable, AsyncIterator[bytes]):
         return self
 
     async def __anext__(self) -> bytes:
+        self._stream.sent_at = None
         try:
-            return await self._next()
+            chunk = await self._next()
         except BaseException:  # the end of the stream, or of the task
             self.close()
             raise
+        self._stream.sent_at = clock.now()
+        return chunk
 
     async def _next(self) -> bytes:
         stream = self._stream

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from ...cancel import CancelMode
-from ...interrupts import Approval, Interrupt, Remember
+from ...events import ToolStarted
+from ...interrupts import Approval, ApprovalRequest, Interrupt, Remember
 from ...messages import ToolOutcome
 from ...result import Cancellation
 from ...usage import Usage
@@ -24,10 +26,15 @@ __all__ = [
     "ErrorResponse",
     "RunError",
     "RunList",
+    "RunSummary",
     "RunView",
+    "ShownApproval",
+    "ShownToolStart",
     "StartRequest",
     "decode_body",
     "encode_body",
+    "parse_arguments",
+    "write_arguments",
 ]
 
 _T = TypeVar("_T")
@@ -76,6 +83,8 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: bool | UnsetType = UNSET
     #: With *allow*: arguments to use instead of the model's.
     arguments: dict[str, Any] | None = None
+    #: The same as JSON text, for browsers, which would round large numbers.
+    arguments_text: str | None = None
     #: With *allow* false: the reason that the model is given.
     reason: str = ""
     #: With *allow*: apply the answer to later calls, too.
@@ -88,21 +97,31 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def value(self) -> Any:
         """Return the answer in the form that ``Handle.answer()`` takes.
 
-        :raises Refused: the body holds no answer, or more than one.
+        :raises Refused: the body holds no answer, or more than one, or its arguments
+            are not valid JSON.
         """
         fields = (self.allow, self.text, self.credentials)
         answers = [field for field in fields if field is not UNSET]
-        has_details = self.arguments is not None or self.reason or self.remember
-        if len(answers) != 1 or (has_details and self.allow is UNSET):
+        has_details = self.changes_arguments or self.reason or self.remember
+        is_twice = self.arguments is not None and self.arguments_text is not None
+        if len(answers) != 1 or is_twice or (has_details and self.allow is UNSET):
             raise Refused(
                 400,
                 "bad_request",
                 "An answer needs exactly one of allow, text and credentials; "
-                "arguments, reason and remember require allow.",
+                "arguments or arguments_text, reason and remember require allow.",
             )
         if isinstance(self.allow, bool):
-            return Approval(self.allow, self.arguments, self.reason, self.remember)
+            arguments = self.arguments
+            if self.arguments_text is not None:
+                arguments = parse_arguments(self.arguments_text)
+            return Approval(self.allow, arguments, self.reason, self.remember)
         return answers[0]
+
+    @property
+    def changes_arguments(self) -> bool:
+        """True if the answer has arguments to use instead of the model's."""
+        return self.arguments is not None or self.arguments_text is not None
 
 
 class AnswersRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,8 +140,24 @@ class RunError(msgspec.Struct, frozen=True):
     message: str
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as its owner sees it."""
+class ShownApproval(ApprovalRequest, frozen=True, tag="approval"):
+    """An approval as clients see it."""
+
+    #: The arguments as JSON text: exactly what the tool is called with.
+    arguments_text: str = ""
+    #: False if an answer with other arguments is refused.
+    may_change_arguments: bool = True
+
+
+class ShownToolStart(ToolStarted, frozen=True, tag="tool_started"):
+    """The start of a tool call as clients see it."""
+
+    #: The arguments as JSON text: exactly what the tool is called with.
+    arguments_text: str = ""
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in a list, without the parts that may be long."""
 
     #: The public id, used in URLs.
     id: str
@@ -145,20 +180,26 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     #: Open questions.
     interrupts: tuple[Interrupt, ...] = ()
     # For finished runs:
-    text: str = ""
     stop_reason: str | None = None
     cancellation: Cancellation | None = None
     usage: Usage | None = None
     cost: float | None = None
     turns: int = 0
-    tool_outcomes: tuple[ToolOutcome, ...] = ()
     error: RunError | None = None
+
+
+class RunView(RunSummary, frozen=True, kw_only=True):
+    """A run as its owner sees it."""
+
+    # For finished runs:
+    text: str = ""
+    tool_outcomes: tuple[ToolOutcome, ...] = ()
 
 
 class RunList(msgspec.Struct, frozen=True):
     """Runs, newest first."""
 
-    runs: tuple[RunView, ...]
+    runs: tuple[RunSummary, ...]
 
 
 class CancelResponse(msgspec.Struct, frozen=True):
@@ -169,10 +210,12 @@ class CancelResponse(msgspec.Struct, frozen=True):
     state: str
 
 
-class AnswersResponse(msgspec.Struct, frozen=True):
+class AnswersResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The status of each answer."""
 
     answers: dict[str, AnswerStatus]
+    #: Why changed arguments were refused, by interrupt id.
+    messages: dict[str, str] = {}
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
@@ -211,3 +254,43 @@ def decode_body(body: bytes, kind: type[_T]) -> _T:
         raise Refused(422, "invalid", f"{error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Refused(400, "bad_json", "The body is not valid JSON.") from None
+
+
+def write_arguments(arguments: dict[str, Any]) -> str:
+    """Return the arguments of a tool as JSON text, indented and otherwise exact."""
+    try:
+        return msgspec.json.format(_ENCODER.encode(arguments), indent=2).decode()
+    except (TypeError, ValueError, RecursionError):  # set by a hook
+        return repr(arguments)
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments in JSON text that a person has edited.
+
+    :raises Refused: they are not a JSON object; the message says where.
+    """
+    try:
+        # Twice: the standard library knows the line and sees duplicate keys; msgspec
+        # decides, as it does for the arguments that a model writes.
+        json.loads(text, object_pairs_hook=_unique, parse_int=str, parse_float=str)
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} (line {error.lineno}, column {error.colno})"
+    except msgspec.ValidationError as error:
+        problem = str(error)
+    except msgspec.DecodeError:  # all else is valid for the standard library
+        problem = "they have NaN, Infinity or half of a surrogate pair"
+    except RecursionError:
+        problem = "they are nested too deep"
+    except ValueError as error:
+        problem = str(error)
+    raise Refused(400, "bad_arguments", f"The arguments are not valid JSON: {problem}.")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key!r:.80} appears twice")
+        found[key] = value
+    return found

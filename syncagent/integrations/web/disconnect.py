@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from ...cancel import Cancellable, CancelToken
-from .watcher import Connection, Watched, watch
+from .watcher import Connection, StallCheck, Watched, watch
 
 __all__ = ["CLIENT_LEFT", "DisconnectProbe", "cancel_on_disconnect", "disconnect_probe"]
 
@@ -51,21 +51,34 @@ class DisconnectProbe:
         """True if the client has disconnected; false if unknown. Never blocks."""
         return self._connection is not None and self._connection.is_lost()
 
-    def watch(self, on_lost: Callable[[], object]) -> Watched | None:
+    def shut_down(self, how: int = socket.SHUT_RDWR) -> None:
+        """End the connection under the server, if it is exposed. Never blocks.
+
+        :param how: as for :meth:`socket.socket.shutdown`.
+        """
+        if self._connection is not None:
+            self._connection.shut_down(how)
+
+    def watch(
+        self, on_lost: Callable[[], object], stall: StallCheck | None = None
+    ) -> Watched | None:
         """Call *on_lost* once when the client disconnects.
 
         :param on_lost: called on the watcher's thread; it must not block.
+        :param stall: call *on_lost* also when the client has stalled, and shut its
+            connection down if the server exposes it.
         :return: an object to close when *on_lost* is no longer needed; ``None`` if the
             connection cannot be watched.
         """
-        if self._connection is None:
+        if self._connection is None and stall is None:
             return None
+        connection = self._connection or Connection(-1)
         try:
-            return watch(self._connection, on_lost)
+            return watch(connection, on_lost, stall)
         except (OSError, RuntimeError) as error:
             # No descriptor or thread available, or the connection is closed. Check
             # once; after that only the next write can tell.
-            if self._connection.is_lost():
+            if connection.is_lost():
                 on_lost()
             else:
                 _log.warning("cannot watch a connection: %r", error)

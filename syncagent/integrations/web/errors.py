@@ -18,7 +18,14 @@ from ...exceptions import (
     TransportError,
 )
 
-__all__ = ["Refused", "no_such_run", "not_set_up", "public_error", "too_large"]
+__all__ = [
+    "Refused",
+    "no_such_run",
+    "no_such_run_here",
+    "not_set_up",
+    "public_error",
+    "too_large",
+]
 
 
 class Refused(SyncAgentError):
@@ -46,6 +53,16 @@ class Refused(SyncAgentError):
 def no_such_run() -> Refused:
     """Return the error for a run that does not exist or belongs to another owner."""
     return Refused(404, "not_found", "There is no such run.")
+
+
+def no_such_run_here() -> Refused:
+    """Return the same error for a server that may have the run in another process."""
+    return Refused(
+        404,
+        "not_here",
+        "There is no such run in this server process. It may be in another one: see "
+        '"Servers" in docs/web.rst.',
+    )
 
 
 def not_set_up() -> Refused:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import time
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ...exceptions import SyncAgentError
 
@@ -60,18 +60,26 @@ class OperatorClient:
                 f"secret of at least {MIN_TOKEN_LENGTH} characters for the server and "
                 "for this command."
             )
-        parts = urlsplit(url)
-        is_safe = parts.scheme == "https" or parts.hostname in _LOOPBACK
+        from urllib3.exceptions import LocationParseError
+        from urllib3.util import Url, parse_url
+
+        # The parser of the library that connects: another one may find another host.
+        try:
+            parts = parse_url(url)
+        except LocationParseError:
+            parts = Url()
+        host = (parts.host or "").strip("[]")
+        is_safe = host and (parts.scheme == "https" or host in _LOOPBACK)
         if parts.scheme not in ("http", "https") or not is_safe:
             raise OperatorError(
                 "The token is sent to other machines only over https; got "
-                f"{parts.scheme}://{parts.hostname}."
+                f"{parts.scheme}://{host}."
             )
         self._url = url
         self._token = token
 
     def list(self) -> list[dict[str, Any]]:
-        """Return all runs, newest first, each as a decoded ``RunView``.
+        """Return all runs, newest first, each as a decoded ``RunSummary``.
 
         Cancellation: none; it waits for the server, at most 35 seconds.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ..._checks import check_number
 from ...background.handle import Handle
 from ...background.runtime import Runtime
+from ...cancel import clock
 from .errors import Refused
 from .web_run import WebRun
 
@@ -27,18 +28,43 @@ class RunRegistry(Runtime):
 
     :param keep: how long finished runs are kept, in seconds.
     :param max_finished: how many finished runs are kept.
+    :param max_finished_per_owner: how many of them may belong to one owner.
     :param max_live: how many runs may be live at once.
     :param max_per_owner: how many of them may belong to one owner.
+    :param max_followers: how many streams of one run may be open at once.
+    :param max_followers_per_owner: how many streams of all runs of one owner.
+    :raises ConfigurationError: one of them is not a number, or too small.
     """
 
     def __init__(
-        self, *, keep: float, max_finished: int, max_live: int, max_per_owner: int
+        self,
+        *,
+        keep: float,
+        max_finished: int,
+        max_finished_per_owner: int,
+        max_live: int,
+        max_per_owner: int,
+        max_followers: int,
+        max_followers_per_owner: int,
     ) -> None:
+        for name, value, minimum in (
+            ("keep", keep, 0),
+            ("max_finished", max_finished, 0),
+            ("max_finished_per_owner", max_finished_per_owner, 0),
+            ("max_live", max_live, 1),
+            ("max_per_owner", max_per_owner, 1),
+            ("max_followers", max_followers, 1),
+            ("max_followers_per_owner", max_followers_per_owner, 1),
+        ):
+            check_number(name, value, minimum=minimum, allow_infinity=True)
         super().__init__(drain=0.0)
         self._keep = keep
         self._max_finished = max_finished
+        self._max_finished_per_owner = max_finished_per_owner
         self._max_live = max_live
         self._max_per_owner = max_per_owner
+        self._max_followers = max_followers
+        self._max_followers_per_owner = max_followers_per_owner
         #: Live and finished runs by public id, in the order in which they started.
         self.runs: Final[dict[str, WebRun]] = {}
         #: The owners of runs that are being started.
@@ -93,18 +119,54 @@ class RunRegistry(Runtime):
         """Refuse new runs from now on. Takes no lock."""
         self._is_closed = True
 
+    def check_followers(self, owner: str, run: WebRun | None = None) -> None:
+        """Refuse a stream that is one too many.
+
+        :param run: the run that the stream follows, which already counts it; ``None``
+            for a run that has not started.
+        :raises Refused: the run or the owner has too many open streams.
+        """
+        runs = [each for each in list(self.runs.values()) if each.owner == owner]
+        of_owner = sum(each.follower_count for each in runs) + (run is None)
+        of_run = 1 if run is None else run.follower_count
+        if of_run > self._max_followers or of_owner > self._max_followers_per_owner:
+            raise Refused(
+                429,
+                "too_many_followers",
+                "There are too many open streams of this run or of its owner. Close "
+                "one, or try again later.",
+                5,
+            )
+
     def drop_finished(self) -> None:
-        """Forget finished runs that are too old or too many."""
-        now = time.time()
-        finished = [
-            (run.ended_at or now, run)
+        """Forget finished runs that are too old or too many.
+
+        An owner with too many loses the oldest of its own. If there are too many in
+        total, the owners with the most runs give up theirs first, so that no owner can
+        displace the runs of the others.
+        """
+        now = clock.now()
+        ended = [
+            (now if run.ended_clock is None else run.ended_clock, run)
             for run in list(self.runs.values())
             if not run.is_live
         ]
-        finished.sort(key=lambda pair: pair[0], reverse=True)
-        for place, (ended_at, run) in enumerate(finished):
-            if place >= self._max_finished or ended_at < now - self._keep:
-                self.runs.pop(run.id, None)
+        ended.sort(key=lambda pair: pair[0])
+        #: The finished runs of each owner, oldest first.
+        finished: dict[str, list[WebRun]] = {}
+        dropped = []
+        for ended_at, run in ended:
+            if ended_at < now - self._keep:
+                dropped.append(run)
+            else:
+                finished.setdefault(run.owner, []).append(run)
+        for runs in finished.values():
+            while len(runs) > self._max_finished_per_owner:
+                dropped.append(runs.pop(0))
+        while sum(map(len, finished.values())) > self._max_finished:
+            dropped.append(max(finished.values(), key=len).pop(0))
+        for run in dropped:
+            self.runs.pop(run.id, None)
 
     def __repr__(self) -> str:
         return f"<RunRegistry: {len(self.list())} live of {len(self.runs)}>"

@@ -22,11 +22,11 @@ from ...exceptions import (
     Origin,
 )
 from ...messages import Prompt, Text, UserMessage
-from .bodies import AnswerBody, AnswerStatus, CancelRequest
+from .bodies import AnswerBody, AnswersResponse, AnswerStatus, CancelRequest
 from .errors import Refused, no_such_run, not_set_up, public_error
 from .recordings import WebRecording
 from .registry import RunRegistry
-from .sse import HEARTBEAT, RunEventStream
+from .sse import HEARTBEAT, SLOW, RunEventStream
 from .web_run import OnDisconnect, WebRun
 
 __all__ = ["Authorize", "Runs", "all_runs", "close_all"]
@@ -60,14 +60,22 @@ class Runs(Closeable):
     :param timeout: seconds after which every run is cancelled.
     :param keep: how long finished runs are kept, in seconds.
     :param max_finished: how many finished runs are kept.
+    :param max_finished_per_owner: how many of them may belong to one owner, whose own
+        oldest go first.
     :param max_live: how many runs may be live at once.
     :param max_per_owner: how many of them may belong to one owner.
+    :param max_followers: how many streams of one run may be open at once.
+    :param max_followers_per_owner: how many streams of all runs of one owner.
+    :param slow_seconds: seconds that a client has to take a chunk of a stream before
+        it is disconnected, and, after the end of the run, all of the stream.
     :param buffer: how many events of each run are kept.
     :param heartbeat: seconds of silence after which a stream sends a comment.
     :param recording: how many bytes of each run are recorded in memory, for its
         timeline; 0 turns recording off.
     :param show_tool_errors: show clients the messages of exceptions raised by tools,
         which may contain private details. The model always sees them.
+    :param may_change_arguments: accept approvals that change the arguments of a call.
+        Hooks and rules see changed arguments as they see those of the model.
     """
 
     def __init__(
@@ -78,13 +86,18 @@ class Runs(Closeable):
         grace: float = 0.0,
         timeout: float | None = _TIMEOUT,
         keep: float = 300.0,
-        max_finished: int = 100,
+        max_finished: int = 200,
+        max_finished_per_owner: int = 20,
         max_live: int = 200,
         max_per_owner: int = 20,
+        max_followers: int = 20,
+        max_followers_per_owner: int = 40,
+        slow_seconds: float = SLOW,
         buffer: int = 1024,
         heartbeat: float = HEARTBEAT,
         recording: int = 0,
         show_tool_errors: bool = False,
+        may_change_arguments: bool = True,
     ) -> None:
         if authorize is not None and not callable(authorize):
             raise ConfigurationError(
@@ -97,11 +110,8 @@ class Runs(Closeable):
         check_timeout(timeout)
         for name, value, minimum in (
             ("grace", grace, 0),
-            ("keep", keep, 0),
-            ("max_finished", max_finished, 0),
             ("recording", recording, 0),
-            ("max_live", max_live, 1),
-            ("max_per_owner", max_per_owner, 1),
+            ("slow_seconds", slow_seconds, _SHORTEST_HEARTBEAT),
             ("heartbeat", heartbeat, _SHORTEST_HEARTBEAT),
         ):
             check_number(name, value, minimum=minimum, allow_infinity=True)
@@ -111,14 +121,19 @@ class Runs(Closeable):
         self._timeout = timeout
         self._buffer = buffer
         self._heartbeat = heartbeat
+        self._slow_seconds = slow_seconds
         self._recording = recording
         self._show_tool_errors = show_tool_errors
+        self._may_change_arguments = may_change_arguments
         self._make_registry = partial(
             RunRegistry,
             keep=keep,
             max_finished=max_finished,
+            max_finished_per_owner=max_finished_per_owner,
             max_live=max_live,
             max_per_owner=max_per_owner,
+            max_followers=max_followers,
+            max_followers_per_owner=max_followers_per_owner,
         )
         self._registry = self._make_registry()
         # A callback in C: one in Python would swallow a signal handler's exception.
@@ -174,6 +189,7 @@ class Runs(Closeable):
                 on_disconnect=on_disconnect or self._on_disconnect,
                 grace=self._grace,
                 show_tool_errors=self._show_tool_errors,
+                may_change_arguments=self._may_change_arguments,
             )
 
         registry = self._registry
@@ -225,11 +241,32 @@ class Runs(Closeable):
 
         :param after: how many events the client has seen.
         :param environ: the environ of the request, to notice at once when the client
-            leaves.
+            leaves, and to disconnect one that reads nothing.
+        :raises Refused: the run or its owner has too many open streams.
         """
-        return RunEventStream(
-            run, after=after, environ=environ, heartbeat=self._heartbeat
+        stream = RunEventStream(
+            run,
+            after=after,
+            environ=environ,
+            heartbeat=self._heartbeat,
+            slow_seconds=self._slow_seconds,
         )
+        if not stream.is_empty:
+            # Publish first, then look: of several that open at the same moment, none
+            # passes the limit.
+            try:
+                self._registry.check_followers(run.owner, run)
+            except Refused:
+                stream.close()
+                raise
+        return stream
+
+    def check_followers(self, owner: str) -> None:
+        """Refuse a run that is to be followed, if its owner has too many open streams.
+
+        :raises Refused: the owner has too many.
+        """
+        self._registry.check_followers(owner)
 
     def cancel(
         self,
@@ -247,24 +284,34 @@ class Runs(Closeable):
         request = request or CancelRequest()
         return run.handle.cancel(request.reason, origin, mode=request.mode)
 
-    def answer(
-        self, run: WebRun, answers: Mapping[str, AnswerBody]
-    ) -> dict[str, AnswerStatus]:
+    def answer(self, run: WebRun, answers: Mapping[str, AnswerBody]) -> AnswersResponse:
         """Answer questions of a run, and return the status of each answer.
 
         :param answers: by the id of the interrupt or of the tool call.
-        :raises Refused: one of them is not an answer at all; then none is given.
+        :raises Refused: one of them is not an answer at all, or may not change
+            arguments; then none is given.
         """
         values = {id: body.value() for id, body in answers.items()}
+        changed = [id for id, body in answers.items() if body.changes_arguments]
+        if changed and not self._may_change_arguments:
+            raise Refused(
+                403,
+                "arguments_fixed",
+                "Arguments cannot be changed here: allow the call as it is, or deny "
+                "it.",
+            )
         statuses: dict[str, AnswerStatus] = {}
+        messages: dict[str, str] = {}
         for id, value in values.items():
             try:
                 statuses[id] = "taken" if run.handle.answer(id, value) else "over"
             except InterruptOver:
                 statuses[id] = "over"
-            except ConfigurationError:
+            except ConfigurationError as error:
                 statuses[id] = "refused" if run.is_live else "over"
-        return statuses
+                if id in changed and run.is_live:
+                    messages[id] = str(error)
+        return AnswersResponse(statuses, messages)
 
     # -- ending --------------------------------------------------------------------
 

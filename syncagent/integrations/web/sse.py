@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from ..._checks import check_timeout
 from ..._closeable import Closeable
-from ...cancel import Watch
+from ...cancel import Watch, clock
 from ...events import Lagged, StreamEvent, encode_event
 from .bodies import encode_body
 from .disconnect import disconnect_probe
-from .watcher import Watched
+from .watcher import StallCheck, Watched
 from .web_run import WebRun
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "HEADERS",
     "HEARTBEAT",
     "RunEventStream",
+    "SLOW",
     "format_event",
     "parse_event_id",
 ]
@@ -38,9 +39,12 @@ HEARTBEAT: Final = 15.0
 #: These tell proxies to pass the stream on at once and unchanged.
 HEADERS: Final = (
     ("Content-Type", "text/event-stream; charset=utf-8"),
-    ("Cache-Control", "no-cache, no-transform"),
+    ("Cache-Control", "no-store, no-transform"),
     ("X-Accel-Buffering", "no"),
+    ("X-Content-Type-Options", "nosniff"),
 )
+#: Seconds that a client has to take a chunk.
+SLOW: Final = 60.0
 #: A comment, which clients ignore. It has to carry bytes: servers do not write an empty
 #: chunk, and only a write shows them that the client has left.
 BEAT: Final = b": still here\n\n"
@@ -74,7 +78,8 @@ class RunEventStream(Closeable, Iterator[bytes]):
     and from another thread. A stream that is dropped closes itself.
 
     A slow client does not slow down the run: ``lagged`` reports the events that the
-    run's buffer has dropped.
+    run's buffer has dropped. One that takes nothing for too long is disconnected, so
+    that it does not hold a thread of the server; it may reconnect.
 
     Cancellation: each step waits at most *heartbeat* seconds.
 
@@ -83,6 +88,8 @@ class RunEventStream(Closeable, Iterator[bytes]):
     :param environ: the environ of the request, to notice at once when the client
         leaves, as far as the server permits.
     :param heartbeat: seconds of silence after which a comment is sent.
+    :param slow_seconds: seconds that the client has to take a chunk, and, after the end
+        of the run, all of them. It needs *environ*.
     """
 
     def __init__(
@@ -92,6 +99,7 @@ class RunEventStream(Closeable, Iterator[bytes]):
         after: int = 0,
         environ: Mapping[str, Any] | None = None,
         heartbeat: float = HEARTBEAT,
+        slow_seconds: float = SLOW,
     ) -> None:
         check_timeout(heartbeat, "heartbeat")
         self._run = run
@@ -108,26 +116,60 @@ class RunEventStream(Closeable, Iterator[bytes]):
         #: Stands for this stream among the followers, and does not keep it alive.
         self._follower = object()
         self._watched: Watched | None = None
+        self._slow_seconds = slow_seconds
+        self._opened_at = clock.now()
+        #: When the server got the newest chunk; None while it waits for the next one.
+        self.sent_at: float | None = self._opened_at
         if not self.is_empty:
             run.add_follower(self._follower)
             if environ is not None:
-                # A weak reference: the watcher must not keep a dropped stream alive.
-                reference = weakref.ref(self)
+                self._watch_client(environ)
 
-                def on_lost() -> None:
-                    stream = reference()
-                    if stream is not None:
-                        stream.close()
+    def _watch_client(self, environ: Mapping[str, Any]) -> None:
+        # A weak reference: the watcher must not keep a dropped stream alive.
+        reference = weakref.ref(self)
+        stalled: list[tuple[str, float]] = []
 
-                self._watched = disconnect_probe(environ).watch(on_lost)
-                if not self._is_open:  # the client left in between
-                    self._stop_watching()
+        def on_lost() -> None:
+            stream = reference()
+            if stream is not None:
+                stream.close()
+            if stalled:
+                _log.warning(
+                    "%s: disconnected a client that did not read its stream within "
+                    "%g s",
+                    *stalled[0],
+                )
+
+        def has_stalled() -> bool:
+            stream = reference()
+            if stream is not None and stream.has_stalled():
+                stalled.append((stream._run.handle.run_id, stream._slow_seconds))
+            return bool(stalled)
+
+        stall = StallCheck(has_stalled, self._slow_seconds)
+        self._watched = disconnect_probe(environ).watch(on_lost, stall)
+        if not self._is_open:  # the client left in between
+            self._stop_watching()
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        return self.step(self.heartbeat)
+        self.sent_at = None
+        chunk = self.step(self.heartbeat)
+        self.sent_at = clock.now()
+        return chunk
+
+    def has_stalled(self) -> bool:
+        """True if the client has not taken its chunks in time."""
+        now = clock.now()
+        sent_at = self.sent_at
+        since = now if sent_at is None else sent_at
+        if self._run.ended_clock is not None:
+            # No new events: a client that reads a little now and then is slow, too.
+            since = min(since, max(self._run.ended_clock, self._opened_at))
+        return now - since >= self._slow_seconds
 
     def step(self, seconds: float) -> bytes:
         """Return the next chunk, or ``BEAT`` if there is no event in time.

@@ -14,7 +14,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec
 
@@ -24,7 +25,6 @@ from ...agent import Agent
 from ...exceptions import ConfigurationError
 from .bodies import (
     AnswersRequest,
-    AnswersResponse,
     CancelRequest,
     CancelResponse,
     ErrorResponse,
@@ -34,7 +34,10 @@ from .bodies import (
     decode_body,
     encode_body,
 )
-from .errors import Refused, too_large
+from .deployment import warn_about_server
+from .disconnect import disconnect_probe
+from .errors import Refused, no_such_run_here, too_large
+from .origins import TrustedOrigins
 from .recordings import TIMELINE_HEADERS
 from .runs import Runs
 from .sse import HEADERS, RunEventStream, parse_event_id
@@ -83,6 +86,8 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = ""
     last_event_id: str = ""
     fetch_site: str = ""
+    origin: str = ""
+    host: str = ""
     #: True for an operator, who cancels runs of other owners.
     is_operator: bool = False
 
@@ -108,6 +113,8 @@ class WebRequest(msgspec.Struct, frozen=True, kw_only=True):
             accept=environ.get("HTTP_ACCEPT") or "",
             last_event_id=environ.get("HTTP_LAST_EVENT_ID") or "",
             fetch_site=environ.get("HTTP_SEC_FETCH_SITE") or "",
+            origin=environ.get("HTTP_ORIGIN") or "",
+            host=environ.get("HTTP_HOST") or "",
         )
 
 
@@ -157,6 +164,8 @@ class Views:
     :param owner_of: returns the owner of the run a request starts, or None to refuse
         it. Without it no run can be started.
     :param max_body: the largest request body, in bytes.
+    :param trusted_origins: other origins whose pages may start, answer and cancel runs,
+        such as ``https://app.example.com`` or ``https://*.example.com``.
     """
 
     def __init__(
@@ -166,6 +175,7 @@ class Views:
         *,
         owner_of: OwnerOf | None = None,
         max_body: int = MAX_BODY,
+        trusted_origins: Iterable[str] = (),
     ) -> None:
         for name, function in {"make_agent": make_agent, "owner_of": owner_of}.items():
             if function is not None and not callable(function):
@@ -176,6 +186,7 @@ class Views:
         self.max_body: Final = max_body
         self._make_agent = make_agent
         self._owner_of = owner_of
+        self._trusted_origins = TrustedOrigins(trusted_origins)
 
     @_endpoint
     def start(self, request: WebRequest) -> WebResponse:
@@ -198,19 +209,27 @@ class Views:
         body = decode_body(request.body, StartRequest)
         if not body.prompt.strip():
             raise Refused(422, "invalid", "The prompt is empty.")
+        warn_about_server(request.environ)
+        is_stream = _STREAM in request.accept.lower()
+        if is_stream:
+            self.runs.check_followers(owner)
         agent = self._make_agent(request.original, body)
         run = self.runs.start(
             agent, body.prompt, owner=owner, conversation=body.conversation
         )
-        if _STREAM in request.accept.lower():
-            return self._stream(run, request, "")
+        if is_stream:
+            try:
+                return self._stream(run, request, "")
+            except Refused as error:  # another stream was opened in between
+                run.handle.cancel(error.message, "limit")
+                raise
         return _json(202, run.view())
 
     @_endpoint
     def list(self, request: WebRequest) -> WebResponse:
         """Return the runs that this client may see."""
         runs = self.runs.list(request.original)
-        return _json(200, RunList(tuple(run.view() for run in runs)))
+        return _json(200, RunList(tuple(run.summary() for run in runs)))
 
     @_endpoint
     def show(self, request: WebRequest, id: str) -> WebResponse:
@@ -243,18 +262,19 @@ class Views:
     def answer(self, request: WebRequest, id: str) -> WebResponse:
         """Answer questions of a run, and return the status of each answer.
 
-        200 if all were taken, 409 if one came too late, 422 if one was refused.
+        200 if all were taken, 409 if one came too late, 422 if one was refused; 400 if
+        changed arguments are not valid JSON, 403 if changes are not allowed.
         """
         self._check_post(request, needs_body=True)
         run = self._find_run(request, id)
         answers = decode_body(request.body, AnswersRequest).answers
-        statuses = self.runs.answer(run, answers)
+        response = self.runs.answer(run, answers)
         status = 200
-        if "over" in statuses.values():
+        if "over" in response.answers.values():
             status = 409
-        if "refused" in statuses.values():
+        if "refused" in response.answers.values():
             status = 422
-        return _json(status, AnswersResponse(statuses))
+        return _json(status, response)
 
     @_endpoint
     def timeline(self, request: WebRequest, id: str) -> WebResponse:
@@ -278,15 +298,33 @@ class Views:
         return WebResponse(200, (*HEADERS, ("X-Run-Id", run.id)), stream)
 
     def _find_run(self, request: WebRequest, id: str) -> WebRun:
-        return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)
+        """Return a run that this client may see.
+
+        :raises Refused: there is none in this process.
+        """
+        try:
+            return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)
+        except Refused as error:
+            environ = request.environ
+            # ASGI servers do not tell whether they have several processes.
+            if environ is None or not environ.get("wsgi.multiprocess", True):
+                raise
+            if error.status != 404:
+                raise
+            if environ.get("SERVER_PROTOCOL") in ("HTTP/1.0", "HTTP/1.1"):
+                # A kept connection would lead back here. The server closes this one
+                # after the response, as if the client had sent its last request.
+                disconnect_probe(environ).shut_down(socket.SHUT_RD)
+            raise no_such_run_here() from None
 
     def _check_post(self, request: WebRequest, *, needs_body: bool = False) -> None:
-        """Refuse requests from other sites, large bodies, and bodies that are not JSON.
+        """Refuse requests from other origins, large bodies, and all that is not JSON.
 
         :raises Refused: the request is one of these.
         """
-        if request.fetch_site.strip().lower() == "cross-site":
-            raise Refused(403, "cross_site", "Requests from other sites are refused.")
+        self._trusted_origins.check(
+            fetch_site=request.fetch_site, origin=request.origin, host=request.host
+        )
         if len(request.body) > self.max_body:
             raise too_large(self.max_body)
         kind = request.content_type.partition(";")[0].strip().lower()

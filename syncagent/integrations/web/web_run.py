@@ -10,11 +10,27 @@ from typing import Final, Literal
 import msgspec
 
 from ...background.handle import Handle
-from ...cancel import CancelToken, Registration
-from ...events import Lagged, RunFinished, StateChanged, StreamEvent, ToolFinished
+from ...cancel import CancelToken, Registration, clock
+from ...events import (
+    InterruptRaised,
+    Lagged,
+    RunFinished,
+    StateChanged,
+    StreamEvent,
+    ToolFinished,
+    ToolStarted,
+)
+from ...interrupts import ApprovalRequest, Interrupt
 from ...messages import Text, ToolOutcome
 from ...result import RunResult
-from .bodies import RunError, RunView
+from .bodies import (
+    RunError,
+    RunSummary,
+    RunView,
+    ShownApproval,
+    ShownToolStart,
+    write_arguments,
+)
 from .disconnect import CLIENT_LEFT
 from .errors import public_error
 from .recordings import WebRecording
@@ -28,6 +44,11 @@ _LONGEST_PROMPT: Final = 300
 #: Replaces the message of an exception that a tool raised, which may contain host names
 #: and paths.
 _TOOL_FAILED: Final = "The tool failed."
+
+#: The events that clients see in another form; the many others pass unchanged.
+_CHANGED_EVENTS: Final = frozenset(
+    (InterruptRaised, RunFinished, StateChanged, ToolFinished, ToolStarted)
+)
 
 #: Cancel a run when its last follower leaves, or let it continue.
 OnDisconnect = Literal["cancel", "detach"]
@@ -46,6 +67,7 @@ class WebRun:
         ``detach`` lets it continue.
     :param grace: seconds to wait for a follower to return before that.
     :param show_tool_errors: show clients the messages of exceptions raised by tools.
+    :param may_change_arguments: tell clients that an approval may change arguments.
     """
 
     def __init__(
@@ -60,6 +82,7 @@ class WebRun:
         on_disconnect: OnDisconnect = "cancel",
         grace: float = 0.0,
         show_tool_errors: bool = False,
+        may_change_arguments: bool = True,
     ) -> None:
         #: The public id: 192 random bits, while the run's own id appears in logs. In
         #: hexadecimal, so that no id looks like an option of a command.
@@ -72,9 +95,12 @@ class WebRun:
         self.recording: Final = recording
         self.started_at: Final = time.time()
         self.ended_at: float | None = None
+        #: The end by the monotonic clock, which no change of the system's time moves.
+        self.ended_clock: float | None = None
         self._on_disconnect = on_disconnect
         self._grace = grace
         self._show_tool_errors = show_tool_errors
+        self._may_change_arguments = may_change_arguments
         self._followers: dict[object, None] = {}
         #: Set while there are no followers and one may still return.
         self._grace_timer: tuple[CancelToken, Registration] | None = None
@@ -95,6 +121,11 @@ class WebRun:
             return error
 
     # -- followers -----------------------------------------------------------------
+
+    @property
+    def follower_count(self) -> int:
+        """The number of streams that are open."""
+        return len(self._followers)
 
     def add_follower(self, follower: object) -> None:
         """Register a follower, whose departure may end the run."""
@@ -127,9 +158,11 @@ class WebRun:
     def public_event(self, event: StreamEvent | Lagged) -> StreamEvent | Lagged:
         """Return the form of *event* that clients may see.
 
-        The last event would repeat the whole conversation, and error messages may
-        contain private details.
+        The last event would repeat the whole conversation, error messages may contain
+        private details, and browsers would round numbers in arguments.
         """
+        if type(event) not in _CHANGED_EVENTS:
+            return event
         if isinstance(event, RunFinished):
             return RunFinished(
                 msgspec.structs.replace(
@@ -150,7 +183,28 @@ class WebRun:
                 event.result, content=(Text(_TOOL_FAILED),)
             )
             return msgspec.structs.replace(event, result=result)
+        if isinstance(event, ToolStarted):
+            names = (event.call_id, event.name, event.arguments)
+            return ShownToolStart(*names, write_arguments(event.arguments))
+        if isinstance(event, InterruptRaised):
+            return InterruptRaised(self._public_interrupts(event.interrupts))
         return event
+
+    def _public_interrupts(
+        self, interrupts: tuple[Interrupt, ...]
+    ) -> tuple[Interrupt, ...]:
+        return tuple(
+            ShownApproval(
+                *(each.id, each.call_id, each.tool),
+                each.arguments,
+                each.reason,
+                write_arguments(each.arguments),
+                self._may_change_arguments,
+            )
+            if isinstance(each, ApprovalRequest)
+            else each
+            for each in interrupts
+        )
 
     def _public_outcomes(self, result: RunResult) -> tuple[ToolOutcome, ...]:
         if self._show_tool_errors:
@@ -184,7 +238,9 @@ class WebRun:
             started_at=self.started_at,
             ended_at=self.ended_at,
             events=self.handle.event_count,
-            interrupts=self.handle.interrupts if outcome is None else (),
+            interrupts=()
+            if outcome is not None
+            else self._public_interrupts(self.handle.interrupts),
             text="" if result is None else result.text,
             stop_reason=None if result is None else result.stop_reason,
             cancellation=None if result is None else result.cancellation,
@@ -195,9 +251,16 @@ class WebRun:
             error=None if outcome is None else self.error,
         )
 
+    def summary(self) -> RunSummary:
+        """Return the run as lists show it to its owner."""
+        view = self.view()
+        fields = RunSummary.__struct_fields__
+        return RunSummary(**{name: getattr(view, name) for name in fields})
+
     def note_end(self, handle: Handle) -> None:
         """Note the time of the end, and log the error if the run raised one."""
         self.ended_at = time.time()
+        self.ended_clock = clock.now()
         outcome = self.outcome
         if isinstance(outcome, BaseException):
             _log.error("%s failed", handle.run_id, exc_info=outcome)

@@ -12,6 +12,7 @@ import msgspec
 
 from .disconnect import DisconnectProbe, cancel_on_disconnect, disconnect_probe
 from .errors import Refused, no_such_run, too_large
+from .origins import TrustedHosts
 from .runs import Runs
 from .sse import RunEventStream
 from .views import MAX_BODY, Views, WebRequest, WebResponse, error_response
@@ -53,10 +54,15 @@ class RunsApp:
     ``owner_of`` and ``make_agent`` get the environ as the request.
 
     :param views: the endpoints.
+    :param trusted_hosts: the host names under which the application is reached, such as
+        ``agents.example.com``, or ``.example.com`` for all below it. Without them any
+        name is accepted, but from clients on the same machine only ``localhost`` and
+        addresses, because of DNS rebinding. A proxy is such a client, too.
     """
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: Views, *, trusted_hosts: Iterable[str] = ()) -> None:
         self._views = views
+        self._trusted_hosts = TrustedHosts(trusted_hosts)
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -71,6 +77,7 @@ class RunsApp:
         return respond(response, start_response)
 
     def _dispatch(self, environ: Mapping[str, Any]) -> WebResponse:
+        self._trusted_hosts.check(environ)
         match = _PATH.fullmatch(environ.get("PATH_INFO") or "/")
         if match is None:
             raise no_such_run()

@@ -206,8 +206,10 @@ def _prepare_call(
                 f"{name} is not callable in a worker process: {function!r}"
             )
         args, kwargs, context = _load(body)
-        if context is not None:
+        if context is not None and context["parameter"]:
             kwargs[context["parameter"]] = services.context(context)
+        elif context is not None:  # it has no name, and comes first
+            args = (services.context(context), *args)
     except _CannotCall:
         raise
     except BaseException as error:  # an import may raise anything, SystemExit too

@@ -40,7 +40,7 @@ ended = []
 def make_agent(request, start=None):
     return Agent(
         model(request.headers["X-Provider"]),
-        tools=[work, launch, count, count_aside, leave_open],
+        tools=[work, flood, launch, count, count_aside, leave_open],
         name="tester",
         hooks=[Note()],
     )
@@ -61,6 +61,9 @@ SYNCAGENT = {
     "HEARTBEAT": float(os.environ.get("HEARTBEAT", "60")),
     "MAX_BODY": 10_000,
     "MAX_PER_OWNER": 200,
+    "MAX_FOLLOWERS": 200,
+    "MAX_FOLLOWERS_PER_OWNER": 200,
+    "SLOW_SECONDS": float(os.environ.get("SLOW", "60")),
     "OPERATOR_TOKEN": TOKEN,
     "GRACE": 0.0,
 }
@@ -140,6 +143,15 @@ def leave_open(ctx: ToolContext) -> str:
 def work(ctx: ToolContext, seconds: float = 0.0) -> str:
     """Work for a while."""
     ctx.sleep(seconds)
+    return "worked"
+
+
+@tool
+def flood(ctx: ToolContext, pieces: int) -> str:
+    """Report a lot, and then work for ever."""
+    for _ in range(pieces):
+        ctx.progress("x" * 100_000)
+    ctx.sleep(600)
     return "worked"
 
 

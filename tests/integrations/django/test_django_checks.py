@@ -53,6 +53,13 @@ def test_what_cannot_be(changes, words):
     assert words in message.msg
 
 
+@pytest.mark.parametrize(("number", "ids"), [("1", []), ("3", ["syncagent.W003"])])
+def test_several_workers(number, ids, monkeypatch):
+    """B1: as far as the environment tells it, several workers are reported."""
+    monkeypatch.setenv("WEB_CONCURRENCY", number)
+    assert found() == ids
+
+
 def test_numbers_that_make_no_sense():
     """A value that Runs() refuses is reported, too."""
     assert found(HEARTBEAT=-1.0) == ["syncagent.E005"]

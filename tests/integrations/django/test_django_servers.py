@@ -2,9 +2,11 @@
 
 import json
 import random
+from contextlib import closing
+from http.client import HTTPResponse
 
 import pytest
-from support.web.servers import Client, moments
+from support.web.servers import Client, connect, moments
 
 
 def check_gone(site, before, phases):
@@ -93,6 +95,18 @@ def test_gone_from_a_view_that_is_a_coroutine(site, fake, before):
         has_asked(fake)
     fake.wait_for_hang_up()
     check_gone(site, before, {"headers", "first event", "stream"})
+
+
+def test_a_run_that_may_be_in_another_process(site):
+    """B1: an ASGI server closes the connection, which leads to the same process."""
+    with closing(connect(site.port)) as sock:
+        sock.sendall(b"GET /runs/unknown HTTP/1.1\r\nHost: test\r\n\r\n")
+        response = HTTPResponse(sock)
+        response.begin()
+        code = json.loads(response.read())["error"]["code"]
+        is_asgi = "uvicorn" in site.name
+        assert code == ("not_here" if is_asgi else "not_found")
+        assert (response.getheader("Connection") == "close") == is_asgi
 
 
 def test_resume(site, fake):

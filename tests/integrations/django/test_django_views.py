@@ -301,3 +301,38 @@ def test_a_view_that_blocks_under_wsgi():
     with cancel_on_disconnect(request, timeout=600) as token:
         response = HttpResponse(json.dumps(token.cancelled))
     assert response.content == b"false"
+
+
+# -- other origins -----------------------------------------------------------------
+
+
+def test_origins(browser):
+    """L7: other origins are refused, unless CSRF_TRUSTED_ORIGINS has them."""
+    sibling = {"Origin": "https://b.example.com", "Sec-Fetch-Site": "same-site"}
+    assert post(browser, "/runs/x/cancel", {}, **sibling).status_code == 403
+    own = {"Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}
+    assert post(browser, "/runs/x/cancel", {}, **own).status_code == 404
+    # Django's own check has nothing to compare here.
+    alone = {"Sec-Fetch-Site": "same-site"}
+    assert post(browser, "/runs/x/cancel", {}, **alone).status_code == 403
+    with override_settings(
+        CSRF_TRUSTED_ORIGINS=["https://*.example.com"],
+        SYNCAGENT=site_of_tests.SYNCAGENT,
+    ):
+        browser.handler.load_middleware()  # Django's own check keeps its settings
+        assert post(browser, "/runs/x/cancel", {}, **sibling).status_code == 404
+
+
+def test_a_host_that_a_proxy_tells(browser):
+    """L7: the host of a request is the one that Django takes it for."""
+    sent = {"Origin": "http://app.example.com", "X-Forwarded-Host": "app.example.com"}
+    assert post(browser, "/runs/x/cancel", {}, **sent).status_code == 403
+    hosts = ["app.example.com", "testserver"]
+    with override_settings(USE_X_FORWARDED_HOST=True, ALLOWED_HOSTS=hosts):
+        assert post(browser, "/runs/x/cancel", {}, **sent).status_code == 404
+
+
+def test_the_page_is_private(browser):
+    """L8: nothing keeps the page, which has the CSRF token of its user."""
+    assert browser.get("/")["Cache-Control"] == "private, no-store"
+    assert browser.get("/page.js")["Cache-Control"] == "no-cache"

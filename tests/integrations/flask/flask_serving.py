@@ -14,31 +14,43 @@ import requests
 from flask_site import LONG, wait_until
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "flask_app"
+#: Its model calls tools with the arguments in the prompt.
+TELLING = Path(__file__).parent / "telling"
 _WERKZEUG = (
     "import app; from werkzeug.serving import make_server; "
     "make_server('127.0.0.1', 0, app.app, threaded=True, fd={fd}).serve_forever()"
 )
+_GUNICORN = [
+    *(sys.executable, "-m", "gunicorn", "--log-level", "warning"),
+    *("-b", "fd://{fd}", "app:app"),
+]
+_THREADS = ["-k", "gthread", "--threads", "16"]
 COMMANDS = {
     "werkzeug": [sys.executable, "-c", _WERKZEUG],
-    "gunicorn": [
-        *(sys.executable, "-m", "gunicorn", "-k", "gthread", "--threads", "16"),
-        *("--log-level", "warning", "-b", "fd://{fd}", "app:app"),
-    ],
+    "gunicorn": [*_GUNICORN, *_THREADS],
+    "gunicorn -w 2": [*_GUNICORN, *_THREADS, "-w", "2"],
+    # Its default: one worker without threads.
+    "gunicorn sync": _GUNICORN,
+    "gunicorn sync -w 2": [*_GUNICORN, "-w", "2"],
 }
 
 
 class Served:
-    """The example, on a socket that listens already.
+    """An application, on a socket that listens already.
 
+    :param folder: that of the application; by default the example.
     :param settings: of the application, such as ``grace``.
     """
 
-    def __init__(self, name="werkzeug", **settings):
+    def __init__(self, name="werkzeug", folder=EXAMPLE, **settings):
         self._name = name
+        self._folder = folder
         self._settings = {
             f"FLASK_SYNCAGENT_{key.upper()}": json.dumps(value)
             for key, value in settings.items()
         }
+        # The same in all workers, which share their visitors.
+        self._settings["FLASK_SECRET_KEY"] = "a-secret-of-the-tests"
 
     def __enter__(self):
         self._log = tempfile.TemporaryFile("w+")
@@ -48,7 +60,7 @@ class Served:
             self._process = subprocess.Popen(
                 [part.format(fd=number) for part in COMMANDS[self._name]],
                 env={**os.environ, **self._settings},
-                cwd=EXAMPLE,
+                cwd=self._folder,
                 pass_fds=[number],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,

@@ -5,8 +5,9 @@ import struct
 
 import pytest
 import requests
+from flask_page import ASK, IS_IDLE, IS_LIVE, TEXT, TURN, ask, begin_story, wrong
 from flask_serving import Served
-from support.browser import CHROMIUM, Browser
+from support.browser import CHROMIUM
 
 pytestmark = [
     pytest.mark.browser,
@@ -16,11 +17,6 @@ pytestmark = [
     ),
 ]
 
-IS_LIVE = "!document.getElementById('stop').hidden"
-IS_IDLE = "document.getElementById('stop').hidden"
-TURN = "[...document.querySelectorAll('.turn')].at(-1)"
-TEXT = f"({TURN}.querySelector('.text')?.innerText || '')"
-ASK = f"{TURN}.querySelector('.ask:not(.over)')"
 OPERATOR = "a-token-of-the-operator"
 HTML = "<img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
 
@@ -31,39 +27,10 @@ def served():
         yield running
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
-
-
 @pytest.fixture
-def page(browser, served):
+def page(visit, served):
     """The page, in a tab and with a visitor of its own."""
-    before = browser.new_tab(is_stranger=True)
-    browser.open(f"{served.url}/agent/")
-    yield browser
-    if browser.evaluate(IS_LIVE):
-        browser.press("Escape", 27)
-        browser.wait_for(IS_IDLE)
-    browser.switch(before)
-
-
-def ask(page, text):
-    """Type a question, and press Enter."""
-    page.evaluate("document.getElementById('prompt').focus()")
-    page.type(text)
-    page.press("Enter", 13)
-
-
-def wrong(page):
-    """Return what the console complains about, without what was loaded."""
-    return [each for each in page.complaints() if not str(each).startswith("http")]
-
-
-def begin_story(page):
-    ask(page, "tell me a story")
-    page.wait_for(f"{TEXT}.length > 60")
+    return visit(served)
 
 
 def test_an_operator_ends_it(page, served):
@@ -151,7 +118,8 @@ def test_a_reload_in_the_middle(page):
     after = page.evaluate(TEXT)
     assert after.startswith(before)
     assert after.count("Once upon a time") == 1
-    whole = page.evaluate("fetch('runs').then(r => r.json()).then(l => l.runs[0].text)")
+    id = page.evaluate("fetch('runs').then(r => r.json()).then(l => l.runs[0].id)")
+    whole = page.evaluate(f"fetch('runs/{id}').then(r => r.json()).then(v => v.text)")
     assert after.split() == whole.split()
     page.reload()
     assert page.evaluate(IS_IDLE)
@@ -249,17 +217,17 @@ def test_the_timeline(page):
     assert wrong(page) == []
 
 
-def test_the_server_is_gone(browser):
+def test_the_server_is_gone(visit):
     """A run that is lost with its server is said to be lost, and its text is kept."""
-    before = browser.new_tab(is_stranger=True)
     with Served("werkzeug") as running:
-        browser.open(f"{running.url}/agent/")
-        begin_story(browser)
+        page = visit(running)
+        begin_story(page)
         running.kill()
-    browser.wait_for(IS_IDLE)
-    assert "Ask again" in browser.evaluate(f"{TURN}.querySelector('.error').innerText")
-    assert browser.evaluate(TEXT).startswith("Once upon a time")
-    browser.switch(before)
+    page.wait_for(IS_IDLE)
+    said = page.evaluate(f"{TURN}.querySelector('.error').innerText")
+    assert "Ask again" in said
+    assert "not known" in said
+    assert page.evaluate(TEXT).startswith("Once upon a time")
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,24 @@ def test_what_is_refused(status, sent):
     assert response.status_code == status
 
 
+@pytest.mark.parametrize(
+    ("trusted", "origin", "status"),
+    [
+        ([], "http://localhost", 202),
+        ([], "https://app.example.com", 403),
+        (["https://app.example.com"], "https://app.example.com", 202),
+    ],
+)
+def test_origins(trusted, origin, status):
+    """L7: pages of other origins are refused, unless the settings trust them."""
+    site = make_site(ScriptedModel(["Hello."]), trusted_origins=trusted)
+    anna = Visitor(site)
+    response = anna.post("runs", {"prompt": "Go."}, Origin=origin)
+    assert response.status_code == status
+    if status == 202:
+        anna.wait(response.json["id"])
+
+
 def test_an_error_tells_nothing():
     """Issue 8: a run that fails has an end, without what its error says."""
     model = ScriptedModel([ValueError("our host, key sk-12345678")])

@@ -29,6 +29,9 @@ def test_served():
         policy = response.headers["Content-Security-Policy"]
         assert policy == page.headers["Content-Security-Policy"]
         assert "unsafe" not in policy
+        assert response.headers["Cache-Control"] == "no-cache"
+    # L8: it has the CSRF token of its user.
+    assert page.headers["Cache-Control"] == "private, no-store"
 
 
 def test_words_of_the_application_are_words():

@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from flask_serving import COMMANDS, EXAMPLE, Served
+from flask_serving import EXAMPLE, Served
 
 
-@pytest.fixture(scope="module", params=COMMANDS)
+@pytest.fixture(scope="module", params=["werkzeug", "gunicorn"])
 def served(request):
     with Served(request.param, grace=0) as running:
         yield running

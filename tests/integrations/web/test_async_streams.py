@@ -14,7 +14,7 @@ from syncagent.testing import Gate
 
 @pytest.fixture
 def runs():
-    with make_runs() as made:
+    with make_runs(max_followers=100, max_followers_per_owner=100) as made:
         yield made
 
 
@@ -52,6 +52,40 @@ def test_a_run_that_goes_on(runs):
     events = parse(on_loop(follow_it()))
     assert events[-1][1] == "end"
     assert events[-1][2]["text"] == "It was said late."
+
+
+def test_one_that_takes_nothing():
+    """M2: under ASGI, too, a stream that nothing is taken from ends with its run."""
+    with make_runs(slow_seconds=0.1) as runs:
+        run = silent(runs)
+
+        async def take_one():
+            stream = AsyncEventStream(runs.follow(run, environ={}))
+            await anext(stream)
+            return stream
+
+        stream = on_loop(take_one())
+        assert how_it_ended(run) == ("cancelled", "disconnect")
+        stream.close()
+
+
+def test_waiting_for_events_is_not_slow(runs):
+    """M2: a client on a loop that waits for the next event has taken all there are."""
+    run = silent(runs)
+
+    async def look():
+        inner = runs.follow(run)
+        stream = AsyncEventStream(inner)
+        while True:
+            next_chunk = asyncio.ensure_future(anext(stream))
+            await asyncio.wait([next_chunk], timeout=0.1)
+            if not next_chunk.done():
+                break
+            assert inner.sent_at is not None  # the server has a chunk to send
+        assert inner.sent_at is None
+        next_chunk.cancel()
+
+    on_loop(look())
 
 
 def test_many_on_one_loop(runs):

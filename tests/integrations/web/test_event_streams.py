@@ -85,11 +85,11 @@ def test_what_has_no_json(runs, caplog):
 
 
 def test_headers():
-    """Nothing between us and the client may keep it, pack it or change it."""
+    """L8: nothing between us and the client may keep it, pack it or guess its type."""
     headers = {name.lower(): value for name, value in HEADERS}
     assert headers["content-type"].startswith("text/event-stream")
-    assert "no-cache" in headers["cache-control"]
-    assert "no-transform" in headers["cache-control"]
+    assert headers["cache-control"] == "no-store, no-transform"
+    assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-accel-buffering"] == "no"
     assert "content-length" not in headers
     assert "connection" not in headers  # hop by hop, which WSGI forbids

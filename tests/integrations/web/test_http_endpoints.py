@@ -95,6 +95,36 @@ def test_failure(gthread, fake):
     assert "sk-secret" not in gthread.log()
 
 
+def test_lists_are_short(gthread, fake):
+    """L3: a list does not repeat the texts of all runs."""
+    with gthread.stream("tool", fake, user="lister") as client:
+        id = client.until("end")[2]["id"]
+    status, body = gthread.ask("GET", "/runs", user="lister")
+    (listed,) = json.loads(body)["runs"]
+    assert (status, listed["id"], listed["stop_reason"]) == (200, id, "end_turn")
+    assert not {"text", "tool_outcomes"} & listed.keys()
+    view = run_of(gthread, id, user="lister")
+    assert view["text"]
+    assert view["tool_outcomes"]
+    assert listed.items() <= view.items()
+
+
+def test_too_many_streams(fake):
+    """M2: one stream too many is a 429, and starts no run."""
+    with Server("gunicorn-gthread", FOLLOWERS="2") as server:
+        with server.stream("stall", fake) as first, server.stream("stall", fake):
+            id = first.until("run")[2]["id"]
+            assert any(server.state()["live"] == 2 for _ in moments())
+            with server.follow(id) as third:
+                assert third.response.status == 429
+                assert third.response.headers["Retry-After"]
+                assert b"too_many_followers" in third.response.read()
+            with server.stream("stall", fake) as third:
+                assert third.response.status == 429
+            assert len(fake.requests) == 2
+            assert server.state()["live"] == 2
+
+
 # -- Stop --------------------------------------------------------------------------
 
 
@@ -202,6 +232,8 @@ def test_answers_to_nobody(gthread, fake):
         (None, {}, (415, "not_json")),
         ({"prompt": "hello"}, {"Content-Type": "text/plain"}, (415, "not_json")),
         ({"prompt": "hello"}, {"Sec-Fetch-Site": "cross-site"}, (403, "cross_site")),
+        ({"prompt": "hello"}, {"Sec-Fetch-Site": "same-site"}, (403, "cross_site")),
+        ({"prompt": "hello"}, {"Origin": "http://b.test"}, (403, "cross_site")),
         ({"prompt": "hello"}, {"user": ""}, (403, "forbidden")),
     ],
 )

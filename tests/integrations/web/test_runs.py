@@ -23,7 +23,7 @@ from syncagent import Approval, ConfigurationError, tool
 from syncagent.integrations.web.bodies import AnswerBody, CancelRequest, decode_body
 from syncagent.integrations.web.errors import Refused
 from syncagent.integrations.web.runs import Runs, close_all
-from syncagent.testing import Gate, call, say
+from syncagent.testing import FakeClock, Gate, call, say
 
 
 @pytest.fixture
@@ -106,6 +106,10 @@ def test_every_run_has_an_owner(runs, owner):
         {"keep": -1},
         {"max_live": 0},
         {"max_per_owner": True},
+        {"max_followers": 0},
+        {"max_followers_per_owner": 0},
+        {"max_finished_per_owner": -1},
+        {"slow_seconds": 0},
     ],
 )
 def test_settings_without_sense(settings):
@@ -181,6 +185,45 @@ def test_finished_runs_leave():
         assert live in runs.list(ANNA)
 
 
+def test_finished_runs_of_other_owners_stay():
+    """M8: an owner with many short runs displaces only runs of its own."""
+    with make_runs(max_finished_per_owner=3) as runs:
+        kept = [finished(runs, "Hello", owner="victim") for _ in range(3)]
+        made = [finished(runs, "Hello", owner="mallory") for _ in range(20)]
+        assert runs.list("mallory") == made[:-4:-1]
+        assert runs.list("victim") == kept[::-1]
+
+
+def test_the_defaults_keep_them():
+    """M8: a hundred short runs of one owner displace none of another's."""
+    with make_runs() as runs:
+        kept = finished(runs, "Hello", owner="victim")
+        for _ in range(101):
+            finished(runs, "Hello", owner="mallory")
+        assert runs.get(kept.id, "victim") is kept
+
+
+def test_the_owners_with_the_most_runs_give_theirs_first():
+    """M8: if there are too many in total, an owner with few keeps them."""
+    with make_runs(max_finished=4) as runs:
+        kept = finished(runs, "Hello", owner="victim")
+        for owner in ("mallory", "eve") * 5:
+            finished(runs, "Hello", owner=owner)
+        assert runs.list("victim") == [kept]
+        assert len(runs.list("mallory")) + len(runs.list("eve")) == 3
+
+
+def test_keep_is_not_the_time_of_day():
+    """L16: finished runs are kept by the monotonic clock."""
+    with FakeClock() as clock, make_runs(keep=300) as runs:
+        run = finished(runs, "Hello")
+        until(lambda: run.ended_at is not None)
+        run.ended_at -= 10_000  # the system's time was set forward
+        assert runs.list(ANNA) == [run]
+        clock.advance(301)
+        assert runs.list(ANNA) == []
+
+
 def test_finished_runs_leave_in_time():
     """Finished runs are kept for a limited time."""
     with make_runs(keep=0.0) as runs:
@@ -230,10 +273,10 @@ def test_answers(runs, answer, outcome, result):
     answered = 0
     while not run.handle.done():
         for asked in run.handle.interrupts:
-            assert runs.answer(run, {asked.id: answer}) == {asked.id: "taken"}
+            assert runs.answer(run, {asked.id: answer}).answers == {asked.id: "taken"}
             answered += 1
             again = runs.answer(run, {asked.id: answer})
-            assert again == {asked.id: "over"}
+            assert again.answers == {asked.id: "over"}
     outcomes = run.handle.result().tool_outcomes
     assert [one.outcome for one in outcomes] == [outcome, outcome]
     assert result in str(run.handle.result().messages)
@@ -246,10 +289,14 @@ def test_answers_without_sense(runs):
     run = runs.start(agent, "Launch.", owner=ANNA)
     until(lambda: run.handle.interrupts)
     (asked,) = run.handle.interrupts
-    assert runs.answer(run, {"other": AnswerBody(allow=True)}) == {"other": "refused"}
-    assert runs.answer(run, {asked.id: AnswerBody(text="yes")}) == {asked.id: "refused"}
+    assert runs.answer(run, {"other": AnswerBody(allow=True)}).answers == {
+        "other": "refused"
+    }
+    assert runs.answer(run, {asked.id: AnswerBody(text="yes")}).answers == {
+        asked.id: "refused"
+    }
     wrong = AnswerBody(allow=True, arguments={"where": 7})
-    assert runs.answer(run, {asked.id: wrong}) == {asked.id: "refused"}
+    assert runs.answer(run, {asked.id: wrong}).answers == {asked.id: "refused"}
     assert [one.id for one in run.handle.interrupts] == [asked.id]
 
 

@@ -32,6 +32,14 @@ def work(ctx: ToolContext, seconds: float = 0.0) -> str:
     return "worked"
 
 
+@tool
+def flood(ctx: ToolContext, pieces: int) -> str:
+    """Report a lot."""
+    for _ in range(pieces):
+        ctx.progress("x" * 100_000)
+    return "said it all"
+
+
 @tool(requires_approval=True)
 def launch(where: str) -> str:
     """Launch it."""
@@ -71,7 +79,7 @@ class Note:
 def make_agent(environ, start=None):
     return Agent(
         model(environ["HTTP_X_PROVIDER"]),
-        tools=[work, launch, pay, inquire],
+        tools=[work, flood, launch, pay, inquire],
         name="tester",
         hooks=[Note()],
     )
@@ -80,12 +88,16 @@ def make_agent(environ, start=None):
 runs = Runs(
     lambda environ, run: run.owner == environ.get("HTTP_X_USER"),
     on_disconnect=os.environ.get("ON_DISCONNECT", "cancel"),
+    grace=float(os.environ.get("GRACE", "0")),
     heartbeat=float(os.environ.get("HEARTBEAT", "60")),
     buffer=int(os.environ.get("BUFFER", "1024")),
     max_per_owner=200,
+    max_followers=200,
+    max_followers_per_owner=int(os.environ.get("FOLLOWERS", "200")),
+    slow_seconds=float(os.environ.get("SLOW", "60")),
 )
 views = Views(runs, make_agent, owner_of=lambda environ: environ.get("HTTP_X_USER"))
-runs_app = RunsApp(views)
+runs_app = RunsApp(views, trusted_hosts=["test"])
 
 
 def state():

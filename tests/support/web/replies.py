@@ -12,6 +12,9 @@ TALKS = {
     # Accepts the request, and says nothing at all.
     "silence": say("never", acts=[Stall()]),
     "long": say("word " * LONG_TALK),
+    # More than the buffers of a connection hold, and more than those of waitress.
+    "flood": say(call("flood", {"pieces": 50})),
+    "deluge": say(call("flood", {"pieces": 250})),
     "tool": say(call("work")),
     "endless tool": say(call("work", {"seconds": 600.0})),
     "approval": say(call("launch", {"where": "the moon"})),

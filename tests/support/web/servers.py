@@ -4,6 +4,7 @@ import http.client
 import importlib.util
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -23,6 +24,9 @@ HERE = Path(__file__).parent
 APP = "support.web.app"
 #: Seconds between two looks at what another process does.
 LOOK = 0.01
+
+#: The receive buffer of a deaf client, in bytes. The kernel doubles it.
+SMALL = 2048
 
 _PYTHON = [sys.executable, "-W", "error"]
 _GUNICORN = [
@@ -110,7 +114,7 @@ class Server:
         if command[0] == "uwsgi":
             command[0] = _uwsgi()
         environment = script_environment()
-        self._log = self._stack.enter_context(tempfile.TemporaryFile("w+"))
+        self._log = self._stack.enter_context(tempfile.TemporaryFile("a+"))
         with listener:
             self.process = subprocess.Popen(
                 [*command, *self._more],
@@ -272,10 +276,14 @@ class Client:
         lines = [f"{method} {path} HTTP/1.1", "Host: test"]
         lines += [f"{name}: {value}" for name, value in sent.items()]
         lines += [f"Content-Length: {len(content)}", "", ""]
-        self.sock = connect(port, context)
+        self.sock = self.connect(port, context)
         self.sock.sendall("\r\n".join(lines).encode() + content)
         self._response = None
         self._reader = None
+
+    def connect(self, port, context):
+        """Return the connection of this client."""
+        return connect(port, context)
 
     @property
     def response(self):
@@ -337,3 +345,28 @@ class Client:
 
     def __exit__(self, *raised):
         self.vanish()
+
+
+class Deaf(Client):
+    """A client that asks for a stream and never reads it."""
+
+    def __init__(self, server, fake, talk="flood", **headers):
+        super().__init__(
+            *(server.port, "POST", "/runs", {"prompt": talk}),
+            provider=fake.base_url,
+            Accept="text/event-stream",
+            **headers,
+        )
+
+    def connect(self, port, context):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+        sock.settimeout(LONG)
+        sock.connect(("127.0.0.1", port))
+        return sock
+
+    def is_reset(self):
+        """Wait until the server has ended the connection; read nothing."""
+        poller = select.poll()
+        poller.register(self.sock, 0)
+        return bool(poller.poll(LONG * 1000))

@@ -7,6 +7,22 @@ An application serves the page as a folder: the page itself as ``/``, beside it
 
 from __future__ import annotations
 
-from .rendering import ASSETS, GREETING, PAGE_HEADERS, TITLE, read_asset, render_page
+from .rendering import (
+    ASSET_HEADERS,
+    ASSETS,
+    GREETING,
+    PAGE_HEADERS,
+    TITLE,
+    read_asset,
+    render_page,
+)
 
-__all__ = ["ASSETS", "GREETING", "PAGE_HEADERS", "TITLE", "read_asset", "render_page"]
+__all__ = [
+    "ASSETS",
+    "ASSET_HEADERS",
+    "GREETING",
+    "PAGE_HEADERS",
+    "TITLE",
+    "read_asset",
+    "render_page",
+]

@@ -7,6 +7,10 @@
   const STORE = "syncagent:" + location.pathname;
   const MAX_TURNS = 60; // kept for a reload
   const RECONNECT_DELAYS = [500, 1000, 2000, 4000, 8000]; // in milliseconds
+  const MAX_TRIES = 12; // to find the server process that has a run
+  const STOP_TIME = 1000; // milliseconds for the answer to a Stop
+  const ANSWER_TIME = 3000; // and for that to an answer
+  const END_TIME = 10000; // and to learn how a run ended
   const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content || "";
 
   // -- talking to the server ---------------------------------------------------------
@@ -14,18 +18,27 @@
   // Without the cache, which also makes requests for the same URL wait for each other.
   const request = (path, options = {}) => fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
 
-  function send(path, body, accept = "application/json") {
+  function send(path, body, accept = "application/json", options = {}) {
     const headers = { "Content-Type": "application/json", Accept: accept };
     if (meta("csrf-header") && meta("csrf-token")) headers[meta("csrf-header")] = meta("csrf-token");
-    return request(path, { method: "POST", headers, body: JSON.stringify(body) });
+    return request(path, { method: "POST", headers, body: JSON.stringify(body), ...options });
   }
 
-  async function errorOf(response) {
+  async function errorIn(response) {
     try {
-      const body = await response.json();
-      if (body.error) return body.error.message;
-    } catch { /* not from syncagent: a proxy, perhaps */ }
-    return `The server responded with ${response.status}.`;
+      return (await response.clone().json()).error || {};
+    } catch { return {}; /* not from syncagent: a proxy, perhaps */ }
+  }
+  const errorOf = async (response) => (await errorIn(response)).message || `The server responded with ${response.status}.`;
+
+  // A run lives in one process of the server. A process that does not have it closes the
+  // connection, so that the next try may reach another one.
+  async function untilFound(ask) {
+    for (let tries = 1; ; tries++) {
+      const response = await ask();
+      if (response.status !== 404 || tries >= MAX_TRIES || (await errorIn(response)).code !== "not_here") return response;
+      await pause(10 * tries);
+    }
   }
 
   const pathOf = (id, action = "") => "runs/" + encodeURIComponent(id) + action;
@@ -46,7 +59,7 @@
             const at = line.indexOf(": ");
             if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
           }
-          if (fields.event) yield [fields.event, JSON.parse(fields.data), fields.id ? Number(fields.id) : 0];
+          if (fields.event) yield [fields.event, parse(fields.event, fields.data), fields.id ? Number(fields.id) : 0];
         }
       }
     } finally {
@@ -55,6 +68,31 @@
   }
 
   const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+  const newName = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (n) => n.toString(16).padStart(2, "0")).join("");
+
+  // -- text that shows what it is ----------------------------------------------------
+
+  // JSON.parse() rounds numbers. What tools report keeps those it would round, as marked strings.
+  const MARK = newName();
+  const NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+  const isExact = (token) => token[0] === '"' || String(Number(token)) === token;
+  const parse = (name, data) => JSON.parse(name.startsWith("tool_") ? data.replace(NUMBER, (token) => (isExact(token) ? token : `"${MARK}${token}"`)) : data);
+  const pretty = (value) => JSON.stringify(value, null, 2).replace(new RegExp(`"${MARK}([^"]*)"`, "g"), "$1");
+
+  // Characters that are not seen, or that turn the text around them, make one text look like
+  // another. They are shown as JSON writes them.
+  const escaped = (text) => Array.from({ length: text.length }, (_, n) => "\\u" + text.charCodeAt(n).toString(16).padStart(4, "0")).join("");
+  // All of them, for the arguments and the names of tools.
+  const exact = (text) => String(text).replace(/(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu, escaped);
+  // For prose: emoji, and scripts that need joiners, are kept together.
+  const PROSE = new RegExp([
+    String.raw`((?:\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]*\u200d?)+(?<!\u200d)`,
+    String.raw`[0-9#*]\ufe0f\u20e3`,
+    String.raw`(?<=[\u0600-\u109f\u1780-\u18af])[\u200c\u200d](?=[\u0600-\u109f\u1780-\u18af])`,
+    String.raw`\r\n|[\n\t])`,
+    String.raw`(?!\p{Zs})[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]`,
+  ].join("|"), "gu");
+  const visible = (text) => String(text).replace(PROSE, (each, kept) => kept ?? escaped(each));
 
   // -- labels ------------------------------------------------------------------------
 
@@ -73,8 +111,8 @@
     input: "while waiting for your answer", retry: "while waiting to retry", agent: "while another agent was working", headers: "before the first word", "first event": "before the first word",
   };
   const STOPS = { limit: "A limit was reached.", max_tokens: "The response was too long and is cut off.", refusal: "The model refused the request." };
-  const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left running" };
-  const stateText = (state, tool) => (state === "executing_tool" && tool ? `Running ${tool}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${tool}` : ""));
+  const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left running", unknown: "unknown" };
+  const stateText = (state, tool) => (state === "executing_tool" && tool ? `Running ${exact(tool)}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${exact(tool)}` : ""));
   const isWaiting = (state) => /^waiting_for_(approval|auth|input)$/.test(state);
   const ago = (seconds) => (seconds < 1 ? Math.round(seconds * 1000) + " ms" : seconds < 90 ? (seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)) + " s" : Math.round(seconds / 60) + " min");
 
@@ -92,15 +130,12 @@
     return made;
   }
 
-  const pretty = (value) => {
-    try { return JSON.stringify(typeof value === "string" ? JSON.parse(value || "{}") : value, null, 2); } catch { return String(value); }
-  };
-  const brief = (value) => {
-    try {
-      const parsed = typeof value === "string" ? JSON.parse(value || "{}") : value || {};
-      return Object.entries(parsed).map(([key, each]) => `${key}: ${typeof each === "string" ? each : JSON.stringify(each)}`).join(", ");
-    } catch { return String(value); }
-  };
+  // The text of arguments. Each string is set apart, so that none changes the order of its neighbours.
+  function showArguments(root, text) {
+    root.dir = "ltr";
+    root.replaceChildren(...exact(text).split(/("(?:[^"\\]|\\.)*")/).filter(Boolean).map((part) => (part[0] === '"' ? element("bdi", "", part) : part)));
+  }
+  const brief = (text) => text.slice(0, 300).replace(/\s*\n\s*/g, " ").replace(/^\{ ?| ?\}$/g, "");
   const textOf = (blocks) => (blocks || []).map((b) => b.text ?? (b.type === "json" ? pretty(b.value) : `[${b.type}]`)).join("\n");
 
   // -- streamed text -----------------------------------------------------------------
@@ -143,7 +178,7 @@
     constructor(data) {
       this.known = 0;
       this.open = new Set();
-      this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, lagged: false, end: null, state: "", tool: "", ...data };
+      this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, lagged: false, end: null, state: "", tool: "", stopping: false, ...data };
       this.views = new Map(); // part -> its view
       this.root = element("article", "turn");
       this.root.setAttribute("aria-label", "You asked: " + this.data.prompt.slice(0, 80));
@@ -168,7 +203,7 @@
     get isOld() { return this.data.last <= this.known; }
 
     add(part) { this.data.parts.push(part); this.draw(part); return part; }
-    part(kind, key, value) { return this.data.parts.find((p) => p.kind === kind && p[key] === value); }
+    part(kind, key, value) { return this.data.parts.findLast((p) => p.kind === kind && p[key] === value); }
 
     say(kind, text) {
       let last = this.data.parts.at(-1);
@@ -182,9 +217,16 @@
     }
 
     ask(interrupt) {
-      if (interrupt.type === "after_tools" || this.part("ask", "id", interrupt.id)) return;
+      if (interrupt.type === "after_tools") return;
+      const before = this.part("ask", "id", interrupt.id);
+      // Asked again, as after an answer with other arguments, unless a replay repeats it.
+      if (before && (!before.answer || (this.isOld && !this.open.has(interrupt.id)))) return;
       const part = this.add({ kind: "ask", id: interrupt.id, call_id: interrupt.call_id, interrupt, answer: "" });
-      if (interrupt.call_id) { const tool = this.tool(interrupt.call_id, interrupt.tool); tool.how = "waiting"; this.draw(tool); }
+      if (interrupt.call_id) {
+        const tool = this.tool(interrupt.call_id, interrupt.tool);
+        tool.how = "waiting"; tool.args = interrupt.arguments_text || tool.args;
+        this.draw(tool);
+      }
       announce(isWaiting(this.data.state) ? stateText(this.data.state, interrupt.tool) : "A question needs your answer");
       const root = this.views.get(part).root;
       const isFree = document.activeElement === $("prompt") ? !$("prompt").value : document.activeElement === document.body;
@@ -194,9 +236,12 @@
 
     close(test, label) {
       for (const part of this.data.parts) {
-        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = label; this.draw(part); }
+        if (part.kind === "ask" && !part.answer && test(part)) { part.answer = typeof label === "string" ? label : label(part); this.draw(part); }
       }
     }
+
+    // Close questions, except those that are still open after the events that are replayed.
+    answered(test) { this.close((part) => test(part) && !(this.isOld && this.open.has(part.id)), (part) => part.sent || "Already answered."); }
 
     draw(part) {
       let view = this.views.get(part);
@@ -212,8 +257,8 @@
     drawState() {
       const { live, state, tool, parts } = this.data;
       const last = parts.at(-1);
-      this.working.hidden = !live || (last?.kind === "text" && state === "processing") || isWaiting(state);
-      this.working.textContent = this.note || (this.stopping ? "Stopping" : state ? stateText(state, tool) : "Sending");
+      this.working.hidden = !live || (!this.note && ((last?.kind === "text" && state === "processing") || isWaiting(state)));
+      this.working.textContent = this.note || (this.data.stopping ? "Stopping" : state ? stateText(state, tool) : "Sending");
       this.root.toggleAttribute("aria-busy", live);
       for (const [part, view] of this.views) if (part.kind === "text") view.update();
     }
@@ -224,14 +269,14 @@
       if (!end) return;
       if (end.cancellation) {
         const { origin, phase, latency, reason } = end.cancellation;
-        const how = element("b", "", ORIGINS[origin] || "Stopped");
+        const how = element("b", "", this.data.left && origin === "disconnect" ? ORIGINS.user : ORIGINS[origin] || "Stopped");
         const where = PHASES[phase] || `at “${phase}”`;
         const note = element("p", "note stopped", how, `${where}. It took ${ago(latency)}.`);
-        if (reason && origin === "remote") note.append(element("span", "", reason)); // an element, to be set apart
+        if (reason && origin === "remote") note.append(element("span", "", visible(reason))); // an element, to be set apart
         this.foot.append(note);
       }
       if (end.error) {
-        const note = element("p", "note error", end.error.message);
+        const note = element("p", "note error", visible(end.error.message));
         note.append(button("Ask again", "quiet small", () => submit(this.data.prompt)));
         this.foot.append(note);
       } else if (STOPS[end.stop_reason]) this.foot.append(element("p", "note", STOPS[end.stop_reason]));
@@ -244,16 +289,17 @@
       this.foot.append(line);
     }
 
-    finish(view) {
+    // End the turn, as the server says in `view`, or without knowing how the run ended.
+    finish(view, isKnown = true) {
       const now = this.data;
-      now.live = false;
-      this.stopping = false;
+      now.live = now.stopping = false;
+      now.isUnknown = !isKnown;
       this.note = "";
-      this.close(() => true, "No longer needed.");
+      this.close(() => true, isKnown ? "No longer needed." : "Not answered here.");
       for (const part of now.parts) {
-        if (part.kind === "tool" && ["writing", "waiting", "running"].includes(part.how)) {
+        if (part.kind === "tool" && ["writing", "waiting", "running", "unknown"].includes(part.how)) {
           const outcome = (view.tool_outcomes || []).find((each) => each.call_id === part.call_id);
-          part.how = outcome ? outcome.outcome : "not_started";
+          part.how = outcome ? outcome.outcome : isKnown && (part.how === "writing" || part.how === "waiting") ? "not_started" : "unknown";
           part.note = "";
           this.draw(part);
         }
@@ -272,6 +318,7 @@
   const HANDLERS = {
     run(turn, view) {
       turn.data.id = view.id;
+      turn.data.startedAt = view.started_at;
       turn.data.state = view.state; turn.data.tool = view.tool;
       // The current state. The events that follow are older, up to this number.
       turn.known = view.events;
@@ -281,7 +328,7 @@
     },
     state_changed(turn, data) {
       turn.data.state = data.state; turn.data.tool = data.tool || "";
-      if (!isWaiting(data.state)) turn.close((part) => !turn.isOld || !turn.open.has(part.id), "Already answered.");
+      if (!isWaiting(data.state)) turn.answered(() => true);
       turn.drawState();
     },
     message_started(turn) { turn.data.turn = turn.data.parts.length; },
@@ -295,18 +342,18 @@
     },
     interrupt_raised(turn, data) { for (const interrupt of data.interrupts) turn.ask(interrupt); },
     tool_started(turn, data) {
-      turn.close((part) => part.call_id === data.call_id, "Already answered.");
+      turn.answered((part) => part.call_id === data.call_id);
       const tool = turn.tool(data.call_id, data.name);
-      tool.args = data.arguments || tool.args; tool.how = "running";
+      tool.args = data.arguments_text || tool.args; tool.how = "running";
       turn.draw(tool);
     },
     tool_progress(turn, data) {
       const tool = turn.tool(data.call_id, data.name);
-      tool.note = typeof data.value === "string" ? data.value : pretty(data.value);
+      tool.note = typeof data.value === "string" && !data.value.startsWith(MARK) ? data.value : pretty(data.value);
       turn.draw(tool);
     },
     tool_finished(turn, data) {
-      turn.close((part) => part.call_id === data.call_id, "Already answered.");
+      turn.answered((part) => part.call_id === data.call_id);
       const tool = turn.tool(data.call_id, data.name);
       tool.how = data.outcome; tool.note = ""; tool.result = textOf(data.result.content);
       turn.draw(tool);
@@ -373,18 +420,18 @@
       dot.setAttribute("aria-hidden", "true");
       this.args = element("pre", ""); this.result = element("pre", "");
       this.resultTitle = element("h3", "", "Result");
-      this.root = element("details", "tool", element("summary", "", dot, element("span", "name", part.name), this.brief, this.how),
+      this.root = element("details", "tool", element("summary", "", dot, element("span", "name", exact(part.name)), this.brief, this.how),
         element("div", "inside", element("h3", "", "Arguments"), this.args, this.resultTitle, this.result));
     }
     update() {
       const { part } = this;
-      const look = { running: "running", done: "done", waiting: "waiting", writing: "" }[part.how] ?? "bad";
+      const look = { running: "running", done: "done", waiting: "waiting", unknown: "waiting", writing: "" }[part.how] ?? "bad";
       this.root.className = "tool " + look;
-      this.brief.textContent = brief(part.args);
+      this.brief.textContent = exact(brief(part.args));
       const label = { writing: "called", waiting: "waiting", running: "running" }[part.how] || OUTCOMES[part.how] || part.how;
-      this.how.textContent = part.note ? `${label}, ${part.note}` : label;
-      this.args.textContent = pretty(part.args);
-      this.result.textContent = part.result;
+      this.how.textContent = part.note ? `${label}, ${visible(part.note)}` : label;
+      if (this.shown !== part.args) showArguments(this.args, (this.shown = part.args));
+      this.result.textContent = visible(part.result);
       this.resultTitle.hidden = this.result.hidden = !part.result;
     }
   }
@@ -410,47 +457,58 @@
       this.error.setAttribute("role", "alert");
       if (interrupt.type === "approval") return this.approval(interrupt);
       const isSecret = interrupt.type === "auth";
-      const question = isSecret ? `${interrupt.tool} needs credentials for ${interrupt.provider}.` : interrupt.question || `${interrupt.tool} has a question.`;
+      const question = isSecret ? `${exact(interrupt.tool)} needs credentials for ${exact(interrupt.provider)}.` : visible(interrupt.question) || `${exact(interrupt.tool)} has a question.`;
       const field = element("input", "");
       field.type = isSecret ? "password" : "text";
       field.autocomplete = "off";
       const label = element("label", "field", isSecret ? "Credentials" : "Your answer", field);
-      const answer = () => this.answer(isSecret ? { credentials: field.value } : { text: field.value }, isSecret ? "You provided credentials." : `You answered: ${field.value}`);
+      const answer = () => this.answer(isSecret ? { credentials: field.value } : { text: field.value }, isSecret ? "You provided credentials." : `You answered: ${visible(field.value)}`);
       field.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); answer(); } });
       const row = element("div", "row", button("Answer", "yes", answer), button("Decline", "quiet", () => this.answer({ allow: false }, "You declined.")));
       return [element("p", "question", question), label, row, this.error];
     }
     approval(interrupt) {
-      const parts = [element("p", "question", "Allow ", element("code", "", interrupt.tool), "?")];
-      if (interrupt.reason) parts.push(element("p", "", interrupt.reason));
-      const json = pretty(interrupt.arguments);
-      const shown = element("pre", "", json);
-      const edit = element("textarea", ""); edit.value = json; edit.rows = Math.min(12, json.split("\n").length + 1); edit.spellcheck = false;
+      const name = exact(interrupt.tool);
+      const parts = [element("p", "question", "Allow ", element("code", "", name), "?")];
+      if (interrupt.reason) parts.push(element("p", "", visible(interrupt.reason)));
+      const text = exact(interrupt.arguments_text); // still JSON, of the same arguments
+      const shown = element("pre", "");
+      showArguments(shown, text);
+      const edit = element("textarea", ""); edit.value = text; edit.rows = Math.min(12, text.split("\n").length + 1); edit.spellcheck = false; edit.dir = "ltr";
       const field = element("label", "field", "Arguments (JSON)", edit); field.hidden = true;
       const remember = element("input", ""); remember.type = "checkbox";
-      const change = button("Edit", "quiet", () => { field.hidden = !field.hidden; shown.hidden = !field.hidden; change.textContent = field.hidden ? "Edit" : "Discard edits"; if (!field.hidden) edit.focus(); });
+      const change = button("Edit", "quiet", () => { field.hidden = !field.hidden; shown.hidden = !field.hidden; change.textContent = field.hidden ? "Edit" : "Discard edits"; if (field.hidden) edit.value = text; else edit.focus(); });
+      change.hidden = !interrupt.may_change_arguments;
+      const later = () => (remember.checked ? " and all later calls" : "");
       const yes = () => {
         const answer = { allow: true };
-        if (!field.hidden) {
-          try { answer.arguments = JSON.parse(edit.value); } catch { return this.complain("These arguments are not valid JSON."); }
-        }
+        if (!field.hidden && edit.value !== text) answer.arguments_text = edit.value; // the server parses it
         if (remember.checked) answer.remember = "tool";
-        return this.answer(answer, `You allowed ${interrupt.tool}${answer.arguments ? " with edited arguments" : ""}${remember.checked ? " and all later calls" : ""}.`);
+        return this.answer(answer, `You allowed ${name}${"arguments_text" in answer ? " with edited arguments" : ""}${later()}.`);
       };
-      const no = () => this.answer({ allow: false, ...(remember.checked ? { remember: "tool" } : {}) }, `You denied ${interrupt.tool}${remember.checked ? " and all later calls" : ""}.`);
+      const no = () => this.answer({ allow: false, ...(remember.checked ? { remember: "tool" } : {}) }, `You denied ${name}${later()}.`);
       const row = element("div", "row", button("Allow", "yes", yes), button("Deny", "no", no), change, element("label", "check", remember, "Don't ask again for this tool"));
       return [...parts, shown, field, row, this.error];
     }
-    complain(message) { this.error.textContent = message; this.error.hidden = false; return null; }
+    complain(message) { this.error.textContent = visible(message); this.error.hidden = false; return null; }
     async answer(answer, label) {
       for (const each of this.root.querySelectorAll("button")) each.disabled = true;
+      this.part.sent = label; // events of the run may be faster than the response
       try {
-        const response = await send(pathOf(this.turn.data.id, "/answers"), { answers: { [this.part.id]: answer } });
-        const status = response.ok || response.status === 409 || response.status === 422 ? (await response.json()).answers?.[this.part.id] : null;
+        const { turn } = this;
+        const ask = () => untilFound(() => send(pathOf(turn.data.id, "/answers"), { answers: { [this.part.id]: answer } }));
+        // A process with a single thread takes no answer while it serves the stream, which reconnects.
+        const timer = setTimeout(() => turn.stream?.abort(), ANSWER_TIME);
+        let response = await ask().finally(() => clearTimeout(timer));
+        if (response.status === 404) { turn.stream?.abort(); response = await ask(); }
+        const said = response.ok || response.status === 409 || response.status === 422 ? await response.clone().json() : {};
+        const status = said.answers?.[this.part.id];
         if (status === "taken") return this.close(label);
         if (status === "over") return this.close("Already answered, or no longer needed.");
-        this.complain(status === "refused" ? "This is not a valid answer." : await errorOf(response));
+        const isElsewhere = response.status === 404 ? " The question is still open: answer again to try once more." : "";
+        this.complain(status === "refused" ? said.messages?.[this.part.id] || "This is not a valid answer." : (await errorOf(response)) + isElsewhere);
       } catch { this.complain("The server could not be reached."); }
+      this.part.sent = "";
       for (const each of this.root.querySelectorAll("button")) each.disabled = false;
       return null;
     }
@@ -470,7 +528,6 @@
   let conversation = "";
   let turns = [];
   let saving = 0;
-  const newName = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (n) => n.toString(16).padStart(2, "0")).join("");
   const current = () => turns.find((turn) => turn.data.live);
 
   function save() {
@@ -516,7 +573,7 @@
     const turn = current();
     $("stop").hidden = !turn;
     $("send").hidden = Boolean(turn);
-    $("stop").disabled = Boolean(turn && turn.stopping);
+    $("stop").disabled = Boolean(turn && turn.data.stopping);
     document.title = (turn ? (isWaiting(turn.data.state) ? "? " : "● ") : "") + document.querySelector("h1").textContent;
   }
 
@@ -527,18 +584,21 @@
     refresh();
     save();
     let message = "The server could not be reached.";
+    turn.stream = new AbortController();
     try {
-      const response = await send("runs", { prompt, conversation }, "text/event-stream");
+      const response = await send("runs", { prompt, conversation }, "text/event-stream", { signal: turn.stream.signal });
       if (response.ok) { await follow(turn, response); return; }
       message = await errorOf(response);
     } catch {
       await pause(300); // if the page is being left, the reload resumes the run
+      if (turn.data.stopping) message = "Stopped before the server responded. Whether a run started is not known.";
     }
     fail(turn, message);
   }
 
+  // End a turn without knowing how its run ended.
   function fail(turn, message) {
-    turn.finish({ error: { message }, tool_outcomes: [] });
+    turn.finish({ error: { message } }, false);
     announce(message);
     refresh();
     save();
@@ -546,22 +606,24 @@
 
   // Follow a run to its end, and reconnect if the connection breaks.
   async function follow(turn, response) {
-    let tries = 0;
+    let tries = 0, problem = "Lost the connection to the server.";
+    const me = (turn.follower = {}); // leave() and a new follower take its place
     while (turn.data.live) {
       try {
         if (!response) {
           const headers = { Accept: "text/event-stream" };
           if (turn.data.last) headers["Last-Event-ID"] = String(turn.data.last);
-          response = await request(pathOf(turn.data.id, "/events"), { headers });
+          turn.stream = new AbortController();
+          response = await untilFound(() => request(pathOf(turn.data.id, "/events"), { headers, signal: turn.stream.signal }));
         }
-        if (response.status === 404) { fail(turn, "The server no longer has this run."); return; }
-        if (response.status === 204) { turn.finish(await (await request(pathOf(turn.data.id))).json()); break; }
-        if (!response.ok) throw new Error(String(response.status));
+        if (response.status === 404) { fail(turn, `${await errorOf(response)} How the run ended is not known.`); return; }
+        if (response.status === 204) { turn.finish(await (await untilFound(() => request(pathOf(turn.data.id)))).json()); break; }
+        if (!response.ok) { problem = await errorOf(response); throw new Error(problem); }
         turn.data.id = response.headers.get("X-Run-Id") || turn.data.id;
         turn.note = "";
         save(); // a reload can now resume it
         listRuns();
-        if (turn.stopRequested) stop(turn);
+        if (turn.data.stopping && !turn.isStopSent) stop(turn);
         for await (const [name, data, id] of eventsOf(response)) {
           tries = 0;
           turn.handle(name, data, id);
@@ -569,13 +631,15 @@
         }
       } catch { /* the connection broke: reconnect below */ }
       response = null;
+      if (turn.follower !== me) return;
       if (!turn.data.live) break;
-      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, "Lost the connection to the server."); return; }
+      if (!turn.data.id || tries >= RECONNECT_DELAYS.length) { fail(turn, `${problem} How the run ended is not known.`); return; }
       if (tries) { turn.note = "Connection lost; reconnecting"; turn.drawState(); }
       await pause(RECONNECT_DELAYS[tries++]);
+      if (turn.follower !== me) return;
     }
     const { cancellation, error } = turn.data.end;
-    announce(cancellation ? ORIGINS[cancellation.origin] + "." : error ? error.message : "Done.");
+    announce(cancellation ? ORIGINS[turn.data.left ? "user" : cancellation.origin] + "." : error ? error.message : "Done.");
     save();
     refresh();
     listRuns();
@@ -583,22 +647,49 @@
 
   async function stop(turn) {
     if (!turn || !turn.data.live) return;
-    turn.stopping = true;
+    turn.data.stopping = true; // a reload does not forget it
     announce("Stopping");
     turn.drawState();
     refresh();
-    if (!turn.data.id) { turn.stopRequested = true; return; } // as soon as the run has an id
-    turn.stopRequested = false;
-    const error = await stopRun(turn.data.id);
-    if (error && turn.data.live) { turn.stopping = false; announce(error); turn.drawState(); refresh(); }
+    save();
+    if (!turn.data.id) { // as soon as the run has an id; a server that never responds is left
+      await pause(STOP_TIME);
+      if (!turn.data.id) turn.stream?.abort();
+      return;
+    }
+    if (turn.isStopSent) return;
+    turn.isStopSent = true;
+    // A server with a single thread responds to it only after the stream is closed.
+    const error = await Promise.race([stopRun(turn.data.id), pause(STOP_TIME).then(() => "The server does not respond.")]);
+    if (error && turn.data.live) await leave(turn, error);
   }
 
   // Cancel a run; return an error message, or an empty string.
   async function stopRun(id) {
     try {
-      const response = await send(pathOf(id, "/cancel"), { reason: "the Stop button" });
+      const response = await untilFound(() => send(pathOf(id, "/cancel"), { reason: "the Stop button" }));
       return response.status === 202 || response.status === 409 ? "" : await errorOf(response);
-    } catch { return "The server could not be reached; the run was not stopped."; }
+    } catch { return "The server could not be reached."; }
+  }
+
+  // Close the stream of a run, which ends the run where it lives, and ask how it ended.
+  async function leave(turn, error) {
+    turn.data.left = true;
+    turn.follower = null;
+    turn.stream.abort();
+    turn.note = "Stopping: the connection of this run is closed; waiting for its end";
+    turn.drawState();
+    for (const until = Date.now() + END_TIME; Date.now() < until; await pause(250)) {
+      try {
+        const response = await untilFound(() => request(pathOf(turn.data.id), { signal: AbortSignal.timeout(END_TIME) }));
+        const view = response.ok ? await response.json() : null;
+        if (!view) error = await errorOf(response);
+        // To follow a live run again would keep it alive.
+        if (view && !view.is_live) { await follow(turn, null); return; }
+        if (view) await stopRun(turn.data.id);
+      } catch { /* the next try may succeed */ }
+    }
+    fail(turn, `${error} The page has closed the connection of this run, so the server ends it soon, unless another page follows it. How it ended is not known.`);
   }
 
   // -- all runs ----------------------------------------------------------------------
@@ -614,8 +705,22 @@
     if (!document.hidden) polling = setTimeout(listRuns, current() ? 1500 : 4000);
   }
 
+  // Learn how a run ended that another process had, or that was lost for a while.
+  async function learn(turn) {
+    try {
+      const response = await untilFound(() => request(pathOf(turn.data.id)));
+      const view = response.ok ? await response.json() : { is_live: true };
+      if (!view.is_live && turn.data.isUnknown) { turn.finish(view); save(); }
+    } catch { /* the next poll may succeed */ }
+  }
+
   const rows = new Map(); // id -> row; rows are reused, so that they keep the focus
   function drawRuns(runs) {
+    // The process that has sent the list may not be the one that has a run of this page.
+    for (const { data } of turns) {
+      if (!data.id || !(data.live || data.isUnknown) || runs.some((run) => run.id === data.id)) continue;
+      runs = [{ id: data.id, prompt: data.prompt, state: data.state, tool: data.tool, is_live: data.live, isUnknown: data.isUnknown, started_at: data.startedAt || Date.now() / 1000 }, ...runs];
+    }
     const live = runs.filter((run) => run.is_live);
     const ended = runs.filter((run) => !run.is_live).slice(0, 20);
     for (const [list, these] of [[$("live"), live], [$("finished"), ended]]) {
@@ -625,6 +730,7 @@
       });
       while (list.children.length > these.length) list.lastChild.remove();
     }
+    for (const turn of turns) if (turn.data.isUnknown && ended.some((run) => run.id === turn.data.id && !run.isUnknown)) learn(turn);
     for (const id of rows.keys()) if (!runs.some((run) => run.id === id)) rows.delete(id);
     $("no-live").hidden = live.length > 0;
     $("no-finished").hidden = ended.length > 0;
@@ -634,7 +740,7 @@
 
   function rowOf(run) {
     let row = rows.get(run.id);
-    const title = run.prompt || run.agent || run.run_id.slice(0, 8);
+    const title = visible(run.prompt || run.agent || run.run_id.slice(0, 8));
     if (!row) {
       row = { root: element("li", ""), what: element("span", "what", title), state: element("span", "state") };
       row.what.title = title;
@@ -652,7 +758,7 @@
     }
     const seconds = Math.max(0, (run.ended_at || Date.now() / 1000) - run.started_at);
     const label = run.is_live ? stateText(run.state, run.tool) : run.error ? "Failed" : run.cancellation ? "Stopped" : "Done";
-    row.state.textContent = `${label}, ${ago(seconds)}`;
+    row.state.textContent = run.isUnknown ? "Unknown" : `${label}, ${ago(seconds)}`;
     row.state.className = "state" + (run.is_live && isWaiting(run.state) ? " waits" : !run.is_live && label !== "Done" ? " stopped" : "");
     return row;
   }
@@ -720,7 +826,7 @@
         const { runs } = await (await request("runs")).json();
         turn.data.id = runs.find((run) => run.is_live && run.conversation === conversation)?.id || "";
       } catch { /* the id stays unknown */ }
-      if (!turn.data.id) { fail(turn, "The page was closed before the run started."); return; }
+      if (!turn.data.id) { fail(turn, "The page was closed before the server responded. Whether a run started is not known."); return; }
     }
     follow(turn, null);
   }

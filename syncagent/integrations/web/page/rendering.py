@@ -10,7 +10,15 @@ from typing import Final
 
 from ....exceptions import ConfigurationError
 
-__all__ = ["ASSETS", "GREETING", "PAGE_HEADERS", "TITLE", "read_asset", "render_page"]
+__all__ = [
+    "ASSETS",
+    "ASSET_HEADERS",
+    "GREETING",
+    "PAGE_HEADERS",
+    "TITLE",
+    "read_asset",
+    "render_page",
+]
 
 #: The files beside the page, and their types.
 ASSETS: Final[Mapping[str, str]] = {
@@ -23,13 +31,15 @@ _POLICY: Final = (
     "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-#: Headers for the page and the files beside it.
-PAGE_HEADERS: Final = (
+_HEADERS: Final = (
     ("Content-Security-Policy", _POLICY),
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "same-origin"),
-    ("Cache-Control", "no-cache"),
 )
+#: Headers for the page, which contains the CSRF token of its user.
+PAGE_HEADERS: Final = (*_HEADERS, ("Cache-Control", "private, no-store"))
+#: Headers for the files beside it.
+ASSET_HEADERS: Final = (*_HEADERS, ("Cache-Control", "no-cache"))
 TITLE: Final = "Agent"
 GREETING: Final = "Ask something. Stop it whenever you like."
 
