@@ -299,15 +299,26 @@ def run_to_end(
     admitted = conversation.admit(request)
     driver = driven(conversation, admitted, observer)
     admitted.claim.drivers = (weakref.ref(driver),)
-    return next(driver)
+    try:
+        try:
+            next(driver)
+        except StopIteration as end:
+            result: RunResult = end.value
+            return result
+    except BaseException:
+        # If it came on the way out, a handle may drive the run, and the caller will
+        # never learn of that.
+        admitted.claim.cancel(CLOSE_REASON, "closed")
+        raise
+    raise AssertionError("a driver that yields")
 
 
 def driven(
     conversation: Conversation,
     admitted: AdmittedRun,
     observer: Callable[[StreamEvent], object] | None,
-) -> Generator[RunResult, None, None]:
-    """Begin an admitted run, drive it to its end, and yield its result.
+) -> Generator[None, None, RunResult]:
+    """Begin an admitted run, drive it to its end, and return its result.
 
     A generator, because other threads, and the next run, can see that one is over: also
     if it was interrupted while it ended the run.
@@ -316,13 +327,14 @@ def driven(
     """
     stream = None
     try:
+        yield from ()  # nothing: only a generator has an end that others can see
         # Inside the try: a signal handler may raise right after the run has begun.
         stream = conversation.start(admitted, can_move=True)
         if observer is not None:
             stream.observe(observer)
         for _ in stream:
             pass
-        result = stream.result
+        return stream.result  # noqa: TRY300, a signal handler may raise here, too
     except BaseException as error:
         if stream is not None:
             cause, give_up = error, stream.give_up
@@ -331,7 +343,6 @@ def driven(
             finally:
                 del cause
         raise
-    yield result
 
 
 def settled(live_run: LiveRun) -> Generator[StreamEvent, None, None]:

@@ -16,6 +16,7 @@ from .results import RESULT_LIMIT
 
 __all__ = [
     "Isolation",
+    "MAX_RESULT_BYTES",
     "NeedsApproval",
     "OnCancel",
     "ToolDefaults",
@@ -28,6 +29,9 @@ Isolation = Literal["thread", "process"]
 #: Whether a call needs approval: a boolean, or a function of the arguments and the
 #: context. A string means yes, and is the reason shown in the question.
 NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], bool | str]
+
+#: Bytes of the largest result that a worker process may send back.
+MAX_RESULT_BYTES: Final = 1 << 30
 
 #: The names of tools that every provider accepts.
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
@@ -74,6 +78,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = True
     idempotent: bool = False
     result_limit: int = RESULT_LIMIT
+    max_result_bytes: int = MAX_RESULT_BYTES
 
     def __post_init__(self) -> None:
         _check_stopping(self)
@@ -86,6 +91,9 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise _wrong(name, "True or False", getattr(self, name))
         check_number(
             "result_limit", self.result_limit, is_integer=True, unit="characters"
+        )
+        check_number(
+            "max_result_bytes", self.max_result_bytes, is_integer=True, unit="bytes"
         )
         policy: Any = self.requires_approval
         if isinstance(policy, bool):

@@ -15,6 +15,7 @@ from .context import ToolContext
 from .raw import RawSignature
 from .results import RESULT_LIMIT
 from .settings import (
+    MAX_RESULT_BYTES,
     Isolation,
     NeedsApproval,
     OnCancel,
@@ -55,6 +56,7 @@ class Tool(Generic[_P, _R]):
         self.parallel = options.parallel
         self.idempotent = options.idempotent
         self.result_limit = options.result_limit
+        self.max_result_bytes = options.max_result_bytes
         self.__doc__ = getattr(function, "__doc__", None)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__wrapped__ = function
@@ -179,6 +181,7 @@ def tool(
     parallel: bool = True,
     idempotent: bool = False,
     result_limit: int = RESULT_LIMIT,
+    max_result_bytes: int = MAX_RESULT_BYTES,
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 
 
@@ -210,6 +213,8 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
         call that was running when its process ended is made again by
         :meth:`syncagent.Agent.load`.
     :param result_limit: the number of characters of its result that the model gets.
+    :param max_result_bytes: the largest result, pickled, that a worker process may send
+        back; a larger one is an error of the tool.
 
     *on_cancel*, *grace*, *timeout* and *isolation* come from the agent's
     :class:`~syncagent.ToolDefaults` where they are not given; ``None`` is given.

@@ -2,7 +2,7 @@
 
 A worker makes one call at a time and is then kept for the next. Its module globals, its
 signal handlers and its environment, copied when it was started, survive from call to
-call; the working directory and ``sys.path`` are the caller's each time.
+call; the working directory, ``sys.path`` and ``sys.argv`` are the caller's each time.
 :func:`~syncagent.tools.processes.pool.close_idle` ends idle workers, so that the next
 calls start in new ones.
 """
@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ...cancel import CancelToken
-from ...cancel.once import finish_despite_signals
 from ...exceptions import Cancelled, ConfigurationError, ToolError
-from . import pool, worker
+from ..settings import MAX_RESULT_BYTES
+from . import channel, pool
+from .channel import OutOfStep
 from .groups import check_system, describe_end
+from .worker import check_not_preparing
 
 if TYPE_CHECKING:
     from ..context import ToolContext
@@ -34,6 +36,7 @@ __all__ = [
     "Target",
     "WorkerDied",
     "WorkerKilled",
+    "WorkerOutOfStep",
     "call",
     "call_in_process",
     "find_target",
@@ -76,6 +79,26 @@ class WorkerDied(Exception):
             f"the process that ran {self.name} {describe_end(self.returncode)}; look "
             "for os._exit() in the function, a crash in an extension module (run it "
             "with PYTHONFAULTHANDLER=1), or a lack of memory (SIGKILL by the system)"
+        )
+
+
+class WorkerOutOfStep(Exception):
+    """A worker process has sent something else than the result of its call.
+
+    :param name: of the function.
+    :param problem: the wrong bytes, as part of a sentence.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"the process that ran {self.name} was killed because its connection is "
+            f"out of step: {self.problem}; look for code that writes to descriptors "
+            "that it did not open, in the function or in a process that it has left"
         )
 
 
@@ -177,6 +200,7 @@ def call(
     context: dict[str, Any] | None,
     kill_on: Sequence[CancelToken],
     serve: Callable[[str, Any], Any],
+    limit: int = MAX_RESULT_BYTES,
 ) -> Any:
     """Call a function in a worker process; return its result or raise its exception.
 
@@ -187,41 +211,43 @@ def call(
 
     :param context: the data of a :class:`~syncagent.tools.context.ToolContext` in the
         worker, which is passed as the argument ``context["parameter"]``.
-    :param kill_on: tokens whose cancel kills the worker.
     :param serve: called on this thread with ``"progress"`` and a value, or with
         ``"ask"`` and a question; then it returns the answer.
+    :param limit: the bytes of the largest result, pickled.
     :raises ConfigurationError: the worker cannot import the function or an argument.
     :raises TypeError: an argument, or the result, cannot be pickled.
+    :raises ValueError: the result is too large.
     :raises WorkerDied: the worker ended by itself in the middle of the call.
     :raises WorkerKilled: a cancel killed the worker.
+    :raises WorkerOutOfStep: something else than the result has arrived.
     """
     check_system()
-    if worker.is_preparing():
-        raise ConfigurationError(
-            f"{target.name} was called while a worker process imports its module; put "
-            "the code that starts the program under "
-            'if __name__ == "__main__"'
-        )
+    check_not_preparing(target.name)
     body = _pack(target, "the arguments", (args, kwargs, context))
     if any(token.cancelled for token in kill_on):
         raise WorkerKilled(target.name, started=False)
+    # Holds the worker from its lease to its end or its return to the pool.
+    owned: list[pool.WorkerProcess] = []
     while True:
-        leased, is_new = pool.current.lease()
         try:
-            packed = _pack_call(target, leased.path_update(sys.path), body)
-            end = leased.call(packed, kill_on, _serving(target, serve))
-            result = None if end.frame is None else _read_result(target, *end.frame)
-        except BaseException:
-            finish_despite_signals(leased.end)
+            try:
+                is_new = pool.current.lease(owned)
+                leased = owned[0]
+                packed = _pack_call(target, leased.path_update(sys.path), limit, body)
+                end = leased.call(packed, kill_on, _serving(target, serve), limit)
+                result = None if end.frame is None else _read_result(target, *end.frame)
+                is_spent = result is None or end.was_killed or not end.is_clean
+                pool.current.give_back(owned, is_spent=is_spent)
+            except BaseException:
+                pool.end_despite_signals(owned)
+                raise
+        except OutOfStep as error:
+            raise WorkerOutOfStep(target.name, str(error)) from None
+        except BaseException:  # a signal handler may have raised before that
+            pool.end_despite_signals(owned)
             raise
-        if result is None or end.was_killed:
-            finish_despite_signals(leased.end)
-        else:
-            pool.current.give_back(leased)
         if result is not None:  # the call ended before the kill
-            if result.error is not None:
-                raise result.error
-            return result.value
+            return result.unwrap()
         if end.was_killed:
             raise WorkerKilled(target.name, started=end.was_sent)
         if end.was_sent or is_new:
@@ -238,26 +264,28 @@ def _pack(target: Target, what: str, value: Any) -> bytes:
         ) from error
 
 
-def _pack_call(target: Target, path: list[str] | None, body: bytes) -> bytes:
+def _pack_call(
+    target: Target, path: list[str] | None, limit: int, body: bytes
+) -> bytes:
     try:
         cwd = os.getcwd()
     except FileNotFoundError:  # it was removed; the worker stays where it is
         cwd = None
     update = None if path is None else (path, sys.argv, _main_data())
     return pickle.dumps(
-        (target.name, target.place, target.pickled, cwd, update, body),
+        (target.name, target.place, target.pickled, cwd, update, limit, body),
         pickle.HIGHEST_PROTOCOL,
     )
 
 
 def _serving(
     target: Target, serve: Callable[[str, Any], Any]
-) -> Callable[[bytes, bytearray], bytes | None]:
+) -> Callable[[bytes, memoryview], bytes | None]:
     """Return the function that serves the frames of a running function."""
 
-    def serve_frame(kind: bytes, payload: bytearray) -> bytes | None:
-        value = pickle.loads(payload)
-        if kind == worker.PROGRESS:
+    def serve_frame(kind: bytes, payload: memoryview) -> bytes | None:
+        value = _load(payload)
+        if kind == channel.PROGRESS:
             serve("progress", value)
             return None
         return _pack(target, "an answer to a question", serve("ask", value))
@@ -265,37 +293,55 @@ def _serving(
     return serve_frame
 
 
+def _load(payload: memoryview) -> Any:
+    try:
+        return pickle.loads(payload)
+    except Exception as error:  # MemoryError too: it is read from wrong bytes
+        raise OutOfStep(f"it sent a broken frame ({error!r})") from error
+
+
 class _RemoteResult(NamedTuple):
     value: Any = None
     error: BaseException | None = None
 
+    def unwrap(self) -> Any:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
 
-def _read_result(target: Target, kind: bytes, payload: bytearray) -> _RemoteResult:
+
+def _read_result(target: Target, kind: bytes, payload: memoryview) -> _RemoteResult:
     """Return the result that the last frame of a call holds.
 
     :raises BaseException: the worker cannot be used again.
     """
-    if kind == worker.RAISED:
-        packed, type_name, message, text = pickle.loads(payload)
+    if kind == channel.RETURNED:
+        try:
+            return _RemoteResult(pickle.loads(payload))
+        except Exception as error:
+            raise TypeError(
+                f"the result of {target.name} cannot be unpickled here "
+                f"({type(error).__name__}: {error}); return plain data"
+            ) from error
+    if kind == channel.RAISED:
+        try:
+            packed, type_name, message, text = _load(payload)
+        except (TypeError, ValueError) as error:
+            raise OutOfStep(f"it sent a broken frame ({error!r})") from error
         raised: BaseException | None = None
         if packed is not None:
             with suppress(Exception):  # only the worker can import its module
                 raised = pickle.loads(packed)
-        if raised is None:
+        if not isinstance(raised, BaseException):
             raised = RemoteError(type_name, message)
         raised.__cause__ = _RemoteTraceback(text)
         return _RemoteResult(error=raised)
-    if kind == worker.UNPICKLABLE:
-        return _RemoteResult(error=TypeError(payload.decode()))
-    if kind == worker.NOT_CALLED:  # a module may be half imported
-        raise ConfigurationError(payload.decode())
-    try:
-        return _RemoteResult(pickle.loads(payload))
-    except Exception as error:
-        raise TypeError(
-            f"the result of {target.name} cannot be unpickled here "
-            f"({type(error).__name__}: {error}); return plain data"
-        ) from error
+    text = str(payload, "utf-8", "replace")
+    if kind == channel.NOT_CALLED:  # a module may be half imported
+        raise ConfigurationError(text)
+    failure = ValueError if kind == channel.TOO_LARGE else TypeError
+    return _RemoteResult(error=failure(text))
 
 
 # -- tools -------------------------------------------------------------------------
@@ -341,10 +387,11 @@ def call_in_process(
             context=None if name is None else data,
             kill_on=kill_on,
             serve=serve,
+            limit=tool.max_result_bytes,
         )
     except WorkerKilled:
         raise
-    except WorkerDied as error:
+    except (WorkerDied, WorkerOutOfStep) as error:
         raise ToolError(str(error)) from error
     except (Exception, Cancelled) as error:
         if isinstance(error, MemoryError) and _is_remote(error):

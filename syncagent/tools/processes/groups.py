@@ -1,9 +1,4 @@
-"""Process groups that a token holds: a cancel signals them, and never a stranger.
-
-The rule about pids: a child that was not waited for keeps its pid, even after its end.
-So the end of a child is only observed until the last signal has been sent; the wait,
-which gives the pid back to the system, comes last.
-"""
+"""Process groups: what a token holds of them, and what ends them with this process."""
 
 from __future__ import annotations
 
@@ -11,6 +6,9 @@ import io
 import os
 import select
 import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain, starmap
 from typing import Final
 
@@ -25,10 +23,8 @@ __all__ = [
     "add_pipe",
     "check_system",
     "describe_end",
-    "has_ended",
+    "is_worker",
     "mark_as_worker",
-    "needs_lifeline",
-    "signal_group",
 ]
 
 #: Seconds that a canceller may need between its claim and its signal.
@@ -40,30 +36,18 @@ def check_system() -> None:
 
     :raises ConfigurationError: this is such a system.
     """
-    if not (
-        hasattr(os, "killpg") and hasattr(os, "waitid") and hasattr(select, "poll")
-    ):
+    if hasattr(os, "killpg") and hasattr(os, "waitid") and hasattr(select, "poll"):
+        return
+    if "eventlet" in sys.modules:
         raise ConfigurationError(
-            "programs and worker processes need process groups, poll() and waitid(): "
-            "use Linux, or macOS with Python 3.13; elsewhere use isolation='thread'"
+            "programs and worker processes need select.poll(), which "
+            "eventlet.monkey_patch() removes; use threads or gevent in place of "
+            "eventlet"
         )
-
-
-def signal_group(pid: int, number: int) -> None:
-    """Send a signal to the group of a child that was not waited for yet."""
-    try:
-        os.killpg(pid, number)
-    except OSError:  # the group is empty
-        pass
-
-
-def has_ended(pid: int) -> bool:
-    """True if a child has ended; its pid stays reserved."""
-    try:
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, pid, flags) is not None
-    except ChildProcessError:  # other code in this process has waited for it
-        return True
+    raise ConfigurationError(
+        "programs and worker processes need process groups, poll() and waitid(): use "
+        "Linux, or macOS with Python 3.13; elsewhere use isolation='thread'"
+    )
 
 
 def describe_end(returncode: int) -> str:
@@ -99,16 +83,21 @@ def add_pidfd(ends: list[io.FileIO], pid: int) -> None:
 class ProcessGroup(Killable):
     """A process group that a token holds; a cancel sends it a signal.
 
-    :param pid: its leader, a child that was not waited for.
+    :param send: sends a signal to the group, and to no other.
     :param number: the signal.
     :param wake: closed after the signal, which wakes a poll of its other end.
     """
 
-    __slots__ = ("_bell", "_is_over", "_is_signalled", "_number", "_pid", "_wake")
+    __slots__ = ("_bell", "_is_over", "_is_signalled", "_number", "_send", "_wake")
 
-    def __init__(self, pid: int, number: int, wake: io.FileIO | None = None) -> None:
+    def __init__(
+        self,
+        send: Callable[[int], None],
+        number: int,
+        wake: io.FileIO | None = None,
+    ) -> None:
         super().__init__()
-        self._pid = pid
+        self._send = send
         self._number = number
         self._wake = wake
         self._bell = Bell()
@@ -116,9 +105,9 @@ class ProcessGroup(Killable):
 
     def fire(self) -> None:
         # A signal handler may raise after each step, and then all steps are repeated.
-        # The signal is not: by then the pid may belong to a stranger.
+        # The signal is not: the owner may have released the group by then.
         if not self._is_signalled:
-            signal_group(self._pid, self._number)
+            self._send(self._number)
             self._is_signalled = True
         self.let_go()
 
@@ -162,20 +151,24 @@ class Lifeline:
 
     def hold(self, group: int) -> None:
         """Tie the life of *group* to this process."""
-        self._own(-group)
+        with suppress(ProcessLookupError):  # it is gone, and other code has reaped it
+            self._own(-group)
 
     def hold_here(self) -> None:
         """Do the same for the group that the calling process leads."""
         self.hold(os.getpid())
 
-    def release(self) -> None:
-        """Untie the group, and close both ends."""
-        if not self._ends[0].closed:
-            self._own(0)
-        self.forget()
+    def cut(self) -> None:
+        """Have the system kill the group now."""
+        self._ends[1].close()
 
-    def forget(self) -> None:
-        """Close both ends in a forked child, where they are only copies."""
+    def release(self, *, is_forked: bool = False) -> None:
+        """Untie the group, and close both ends.
+
+        :param is_forked: in a forked child both are only copies, and it stays tied.
+        """
+        if not (is_forked or self._ends[0].closed):
+            self._own(0)
         for end in self._ends:
             end.close()
 
@@ -198,9 +191,6 @@ def mark_as_worker() -> None:
     _is_worker = True
 
 
-def needs_lifeline() -> bool:
-    """True if groups started here must die with this process.
-
-    That holds in a worker: killing its group does not reach the groups below it.
-    """
+def is_worker() -> bool:
+    """True in a worker process."""
     return _is_worker

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import atexit
-import io
 import os
 import select
 import signal
 import socket
 import subprocess
 import sys
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import starmap
 from typing import Final, NamedTuple
 
 from ...cancel import CancelToken, clock
 from ...cancel import threads as services
-from ...cancel.once import finish_despite_signals
 from ...exceptions import ConfigurationError
-from .groups import Lifeline, ProcessGroup, add_pidfd, has_ended, signal_group
-from .worker import ANSWER, CALL, PROGRESS, QUESTION, Channel
+from .channel import (
+    ANSWER,
+    CALL,
+    PROGRESS,
+    QUESTION,
+    FrameReader,
+    OutOfStep,
+    frame_parts,
+    new_number,
+)
+from .child import LOOK, NAP, ChildProcess
+from .groups import ProcessGroup
 
 __all__ = [
     "CallEnd",
@@ -31,6 +39,7 @@ __all__ = [
     "WorkerProcess",
     "close_idle",
     "current",
+    "end_despite_signals",
 ]
 
 #: Idle workers that are kept.
@@ -39,14 +48,11 @@ MAX_IDLE: Final = 4
 IDLE_SECONDS: Final = 60.0
 #: Seconds that a worker has to exit after its connection is closed.
 _LEAVING: Final = 1.0
-#: Seconds to wait for the end of a killed worker.
-_END: Final = 5.0
-#: The same on the timer thread, which must not block.
+#: Seconds to wait for the end of a killed worker on the timer thread, which must not
+#: block.
 _GLANCE: Final = 0.01
-#: Longest block, in seconds: a signal right before it is then late, not lost.
-_NAP: Final = 1.0
-#: The same where the system has no pidfd and the end of a process must be polled.
-_LOOK: Final = 0.02
+#: No SIGPIPE, which ends programs that have not left it ignored.
+_NO_SIGNAL: Final = getattr(socket, "MSG_NOSIGNAL", 0)
 
 # Not with -m: that puts the working directory, with any file in it, first in the path.
 _PROGRAM: Final = (
@@ -59,37 +65,36 @@ class CallEnd(NamedTuple):
     """How a call in a worker ended."""
 
     #: The last frame; ``None`` if the worker is gone.
-    frame: tuple[bytes, bytearray] | None
+    frame: tuple[bytes, memoryview] | None
     #: True if the worker got the call.
     was_sent: bool
     #: True if a cancel killed the worker.
     was_killed: bool
+    #: True if the worker has sent nothing after that frame.
+    is_clean: bool
 
 
-class WorkerProcess:
-    """A worker, from before its start to its end; one thread owns it at a time."""
+class WorkerProcess(ChildProcess):
+    """A worker as its parent sees it.
+
+    Guarantee: a wait for it ends when it has ended, at any byte of a frame, though a
+    process that it started may hold the connection open.
+    """
 
     def __init__(self) -> None:
-        # Made without __init__: if a signal handler raises while it starts, end() still
-        # finds its pid.
-        self._process: subprocess.Popen[bytes] = subprocess.Popen.__new__(
-            subprocess.Popen
-        )
-        self._lifeline = Lifeline()
-        self._pidfds: list[io.FileIO] = []
+        super().__init__()
+        self._sockets: list[socket.socket] = []
         self._poll = select.poll()
+        #: The descriptor of the socket, and the longest poll in milliseconds.
+        self._number = self._nap = -1
         self._path: list[str] | None = None
-        self._is_forgotten = False
-        self._socket, self._remote_socket = socket.socketpair()
-        self._channel = Channel(self._socket.fileno())
+        #: The bytes still to be read, at most, once it has ended.
+        self._rest: int | None = None
         #: When its last call ended, or it was retired.
         self.idle_since = 0.0
 
-    def start(self) -> None:
-        """Start the process; the first call may be sent at once.
-
-        :raises ConfigurationError: the Python executable is unknown.
-        """
+    def _open(self) -> None:
+        """Start the process; the first call may be sent at once."""
         from multiprocessing.spawn import get_executable
 
         executable = get_executable()
@@ -101,17 +106,19 @@ class WorkerProcess:
             )
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         python = (os.fsdecode(executable), *flags)
-        descriptor = self._remote_socket.fileno()
-        self._process.__init__(  # type: ignore[misc]
-            [*python, "-c", _PROGRAM, str(descriptor), *_absolute(sys.path)],
+        self._sockets.extend(socket.socketpair())
+        ours, remote = self._sockets
+        os.set_blocking(remote.fileno(), True)  # it is not under gevent
+        self._spawn(
+            [*python, "-c", _PROGRAM, str(remote.fileno()), *_absolute(sys.path)],
             stdin=subprocess.DEVNULL,
-            start_new_session=True,
-            pass_fds=(descriptor, self._lifeline.inherited),
+            pass_fds=(remote.fileno(),),
         )
-        self._lifeline.hold(self._process.pid)
-        self._remote_socket.close()
-        self._poll.register(self._socket, select.POLLIN)
-        add_pidfd(self._pidfds, self._process.pid)
+        remote.close()
+        ours.setblocking(False)
+        self._number = ours.fileno()
+        self._nap = int(1000 * (NAP if self._pidfds else LOOK))
+        self._poll.register(ours, select.POLLIN)
         for pidfd in self._pidfds:
             self._poll.register(pidfd, select.POLLIN)
 
@@ -119,13 +126,8 @@ class WorkerProcess:
     def is_usable(self) -> bool:
         """True if it waits for a call."""
         # A worker that sends anything between calls is gone or out of step.
-        return not self._poll.poll(0) and not has_ended(self._process.pid)
-
-    @property
-    def returncode(self) -> int:
-        """Its exit status, or minus the number of a signal."""
-        code: int | None = self._process.returncode
-        return -signal.SIGKILL if code is None else code
+        is_quiet = not self._poll.poll(0)
+        return is_quiet and (bool(self._pidfds) or not self.has_ended)
 
     def path_update(self, path: list[str]) -> list[str] | None:
         """Return *path* for the worker, ``None`` if it has not changed."""
@@ -140,7 +142,8 @@ class WorkerProcess:
         self,
         packed: bytes,
         kill_on: Sequence[CancelToken],
-        serve: Callable[[bytes, bytearray], bytes | None],
+        serve: Callable[[bytes, memoryview], bytes | None],
+        limit: int,
     ) -> CallEnd:
         """Send a call and wait for its end.
 
@@ -148,107 +151,102 @@ class WorkerProcess:
 
         :param serve: given the kind and the payload of each frame that the function
             sends while it runs; returns the answer to a question.
+        :param limit: the bytes of the largest frame that the worker may send.
+        :raises OutOfStep: it has sent something else. It cannot be used again.
         """
-        group = ProcessGroup(self._process.pid, signal.SIGKILL)
+        group = ProcessGroup(self.signal, signal.SIGKILL)
+        number = new_number()
+        reader = FrameReader(number, limit)
         frame, was_sent = None, False
         try:
             for token in kill_on:
                 token.attach(group)
-            was_sent = self._send(CALL, packed)
-            if was_sent:
-                while (frame := self._receive()) is not None:
-                    if frame[0] not in (PROGRESS, QUESTION):
-                        break
-                    answer = serve(*frame)
-                    if answer is not None:
-                        self._send(ANSWER, answer)
+            was_sent = self._send(CALL, number, packed)
+            while was_sent and (frame := self._receive(reader)) is not None:
+                if frame[0] not in (PROGRESS, QUESTION):
+                    break
+                answer = serve(*frame)
+                if answer is not None:
+                    self._send(ANSWER, number, answer)
         finally:
             # For a forked child the worker is as good as killed.
-            was_killed = not group.settle(*kill_on) or self._is_forgotten
+            was_killed = not group.settle(*kill_on) or self.is_forgotten
         if frame is None and not was_killed:
-            self.wait_gone(clock.now() + _LEAVING)  # so that its exit status is known
-        return CallEnd(frame, was_sent, was_killed)
+            self.wait_ended(clock.now() + _LEAVING)  # so that its exit status is known
+        return CallEnd(frame, was_sent, was_killed, reader.is_empty)
 
-    def _send(self, kind: bytes, payload: bytes) -> bool:
-        try:
-            if not self._is_forgotten:
-                self._channel.send(kind, payload)
-                return True
-        except OSError:  # it is gone
-            pass
-        return False
-
-    def _receive(self) -> tuple[bytes, bytearray] | None:
-        """Return the next frame, ``None`` if the worker is gone."""
-        nap = int(1000 * (_NAP if self._pidfds else _LOOK))
-        while not self._is_forgotten:
-            ready = [descriptor for descriptor, _ in self._poll.poll(nap)]
-            if self._socket.fileno() in ready:
+    def _send(self, kind: bytes, number: bytes, payload: bytes) -> bool:
+        """Send a frame; false if the worker is gone."""
+        for part in frame_parts(kind, number, payload):
+            rest: bytes | memoryview = part
+            while rest:
                 try:
-                    return self._channel.receive()
-                except (EOFError, OSError):
-                    return None
-            # It is gone; a process that it started may still hold the connection open.
-            if ready or (not self._pidfds and has_ended(self._process.pid)):
+                    sent = self._sockets[0].send(rest, _NO_SIGNAL)
+                except BlockingIOError:
+                    self._poll.modify(self._number, select.POLLOUT)
+                    if not self._wait() or self._rest is not None:
+                        return False
+                    self._poll.modify(self._number, select.POLLIN)
+                except OSError:  # it is gone
+                    return False
+                else:
+                    rest = b"" if sent == len(rest) else memoryview(rest)[sent:]
+        return True
+
+    def _receive(self, reader: FrameReader) -> tuple[bytes, memoryview] | None:
+        """Return the next frame, ``None`` if the worker is gone."""
+        while (frame := reader.next()) is None:
+            if not self._wait():
                 return None
-        return None
+            try:
+                data = self._sockets[0].recv(reader.wanted)
+            except BlockingIOError:
+                continue
+            except OSError:  # it is gone
+                return None
+            if not data:
+                return None
+            try:
+                reader.feed(data)
+            except MemoryError:
+                raise OutOfStep("its result does not fit into the memory") from None
+            if self._rest is not None:
+                self._rest -= len(data)
+        return frame
+
+    def _wait(self) -> bool:
+        """Wait until the socket is ready; false if the worker has ended."""
+        while not self.is_forgotten:
+            rest = self._rest
+            ready = self._poll.poll(self._nap if rest is None else 0)
+            # There are two at most, and gevent does not keep their order.
+            is_ready = self._number in (ready[0][0], ready[-1][0]) if ready else False
+            if rest is not None:
+                return is_ready and rest > 0
+            if is_ready and len(ready) == 1:
+                return True
+            if ready or (not self._pidfds and self.has_ended):
+                # All that it has sent is in the socket. There may be more, of a process
+                # that it has left behind; and poll() may have looked at the socket a
+                # moment before the last bytes came.
+                size = self._sockets[0].getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+                self._rest = 2 * size
+        return False
 
     # -- its end -------------------------------------------------------------------
 
     def retire(self) -> None:
         """Close the connection, which makes it exit."""
-        if self._socket.fileno() >= 0:
+        ours = self._sockets[0]
+        if ours.fileno() >= 0:
             with suppress(KeyError):
-                self._poll.unregister(self._socket)
-            self._socket.close()
-
-    def wait_gone(self, until: float) -> bool:
-        """Wait until it has ended, at most until a monotonic time; true if it has.
-
-        Cancellation: not needed; the time is short.
-        """
-        pid = self._process.pid
-        ended = select.poll()
-        for pidfd in self._pidfds:
-            ended.register(pidfd, select.POLLIN)
-        while not self._is_forgotten and not has_ended(pid):
-            seconds = min(until - clock.now(), _NAP if self._pidfds else _LOOK)
-            if seconds <= 0:
-                return False
-            ended.poll(max(1, int(1000 * seconds)))
-        return True
-
-    def end(self, seconds: float = _END) -> bool:
-        """Kill the rest of its group and release everything.
-
-        Cancellation: not needed; it takes a moment.
-
-        :return: true if it is gone; if not, this can be called again.
-        """
-        process = self._process
-        started = getattr(process, "pid", None) is not None
-        if started and process.returncode is None:
-            signal_group(process.pid, signal.SIGKILL)
-            self.wait_gone(clock.now() + seconds)
-            process.kill()  # it may not have got as far as having a group
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(seconds)
-        self._lifeline.release()
-        self._close()
-        return not started or process.returncode is not None
-
-    def forget(self) -> None:
-        """Leave it to the parent, in a forked child."""
-        self._is_forgotten = True
-        self._process.returncode = 0  # not a child of this process
-        self._lifeline.forget()
-        self._close()
+                self._poll.unregister(ours)
+            ours.close()
 
     def _close(self) -> None:
-        for pidfd in self._pidfds:
-            pidfd.close()
-        self._socket.close()
-        self._remote_socket.close()
+        super()._close()
+        for each in self._sockets:
+            each.close()
 
 
 def _absolute(path: list[str]) -> list[str]:
@@ -262,7 +260,8 @@ class Pool:
     """Workers that wait for a call, or were told to exit.
 
     There is no lock: the thread that takes a worker out of a deque owns it, and taking
-    one out is a single atomic operation.
+    one out is a single atomic operation. So is moving one from the pool to the list of
+    its user, or back: a signal handler that raises never finds it in neither or both.
     """
 
     def __init__(self) -> None:
@@ -270,42 +269,42 @@ class Pool:
         self._leaving: deque[WorkerProcess] = deque()
         self._is_timed = False
 
-    def lease(self) -> tuple[WorkerProcess, bool]:
-        """Return a worker, and true if it is new.
+    def lease(self, owned: list[WorkerProcess]) -> bool:
+        """Add a worker to *owned*, which is empty; true if it is new.
+
+        If this raises, the caller ends what is in the list.
 
         :raises OSError: no process can be started.
         """
         while self._idle:
             with suppress(IndexError):  # another thread was faster
-                idle = self._idle.pop()
-                if idle.is_usable:
-                    return idle, False
-                idle.end()
-        new = WorkerProcess()
-        _alive[weakref.ref(new, _alive.__delitem__)] = None
-        try:
-            new.start()
-        except BaseException:
-            finish_despite_signals(new.end)
-            raise
-        return new, True
+                owned.extend(starmap(self._idle.pop, ((),)))
+                if owned[0].is_usable:
+                    return False
+                owned[0].end()
+                owned.clear()
+        owned.append(WorkerProcess())
+        owned[0].start()
+        return True
 
-    def give_back(self, worker: WorkerProcess) -> None:
-        """Keep *worker* for the next call."""
-        worker.idle_since = clock.now()
-        self._idle.append(worker)
+    def give_back(self, owned: list[WorkerProcess], *, is_spent: bool) -> None:
+        """Keep the worker in *owned* for the next call, or end it if it is spent."""
+        if is_spent:
+            owned[0].end()
+            owned.clear()
+            return
+        owned[0].idle_since = clock.now()
+        self._idle.extend(starmap(owned.pop, ((),)))
         while len(self._idle) > MAX_IDLE:
             self._retire_oldest()
         self._set_timer()
 
     def _retire_oldest(self) -> None:
-        try:
+        with suppress(IndexError):  # another thread was faster
             worker = self._idle.popleft()
-        except IndexError:  # another thread was faster
-            return
-        worker.idle_since = clock.now()
-        worker.retire()
-        self._leaving.append(worker)
+            worker.idle_since = clock.now()
+            worker.retire()
+            self._leaving.append(worker)
 
     def _set_timer(self) -> None:
         """Schedule :meth:`sweep`, unless it is scheduled."""
@@ -328,7 +327,7 @@ class Pool:
             with suppress(IndexError):  # another thread was faster
                 worker = self._leaving.popleft()
                 is_late = worker.idle_since + _LEAVING <= now
-                if not (worker.wait_gone(now) or is_late) or not worker.end(_GLANCE):
+                if not (worker.wait_ended(now) or is_late) or not worker.end(_GLANCE):
                     self._leaving.append(worker)
         self._set_timer()
 
@@ -343,14 +342,19 @@ class Pool:
         while self._leaving:
             with suppress(IndexError):  # another thread was faster
                 worker = self._leaving.popleft()
-                worker.wait_gone(until)
+                worker.wait_ended(until)
                 worker.end()
 
 
-#: Weak references to all workers of this process.
-_alive: dict[weakref.ref[WorkerProcess], None] = {}
 #: The pool of this process. Always read it through the module: a fork replaces it.
 current = Pool()
+
+
+def end_despite_signals(owned: list[WorkerProcess]) -> None:
+    """End the worker in *owned*, if there is one; see :class:`ChildProcess`."""
+    while owned:
+        owned[0].end_despite_signals()
+        owned.clear()
 
 
 def close_idle() -> None:
@@ -361,16 +365,11 @@ def close_idle() -> None:
     current.close()
 
 
-def _forget_in_child() -> None:
+def _renew_in_child() -> None:
     global current
     current = Pool()
-    for ref in list(_alive):
-        worker = ref()
-        if worker is not None:
-            worker.forget()
-    _alive.clear()
 
 
 atexit.register(close_idle)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+    os.register_at_fork(after_in_child=_renew_in_child)

@@ -8,40 +8,22 @@ import os
 import select
 import signal
 import subprocess
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import msgspec
 
 from ...cancel import CancelToken, clock
 from ...cancel.handler_errors import raised_by_signal_handler
-from ...cancel.once import finish_despite_signals
 from ...exceptions import Cancelled, ConfigurationError
-from .groups import (
-    Lifeline,
-    ProcessGroup,
-    add_pidfd,
-    add_pipe,
-    check_system,
-    describe_end,
-    has_ended,
-    needs_lifeline,
-    signal_group,
-)
+from .child import LOOK, NAP, ChildProcess
+from .groups import ProcessGroup, add_pipe, check_system, describe_end
 
 __all__ = ["ProcessFailed", "ProcessResult", "run_process"]
 
 #: Seconds of reading output after the end of a program whose pipes are held open by its
 #: background processes.
 _DRAIN: Final = 0.2
-#: Seconds to wait for the end of a killed process.
-_END: Final = 5.0
-#: Longest block, in seconds: a signal right before it is then late, not lost.
-_NAP: Final = 1.0
-#: The same where the system has no pidfd and the end of a process must be polled.
-_LOOK: Final = 0.02
 _READ: Final = 65536
 #: Characters of the error output that are in the message of the exception.
 _TAIL: Final = 500
@@ -123,17 +105,19 @@ def run_process(
     running = _Running(arguments, token, limit, input)
     try:
         try:
-            running.start(cwd, env, signal.SIGTERM if grace else signal.SIGKILL)
+            running.run(cwd, env, signal.SIGTERM if grace else signal.SIGKILL)
             running.watch(end)
             was_cancelled = not running.take_back()
             timed_out = not (was_cancelled or running.has_exited)
             if was_cancelled or timed_out:
                 running.stop(forced, grace, is_signalled=was_cancelled)
             result = running.collect(timed_out=timed_out)
-        finally:
-            finish_despite_signals(running.clean_up)
-    except BaseException:  # a signal handler may have raised before clean_up
-        finish_despite_signals(running.clean_up)
+            running.end()
+        except BaseException:
+            running.end_despite_signals()
+            raise
+    except BaseException:  # a signal handler may have raised before that
+        running.end_despite_signals()
         raise
     if was_cancelled:
         raise _cancelled(token, result)
@@ -206,27 +190,7 @@ class _Capture:
         return (self._head + middle + self._tail).decode("utf-8", "replace")
 
 
-class _Group(ProcessGroup):
-    """The group of a program; a forked child also closes its pipes."""
-
-    __slots__ = ("_pipes",)
-
-    def __init__(
-        self, pid: int, number: int, wake: io.FileIO, pipes: list[IO[bytes]]
-    ) -> None:
-        super().__init__(pid, number, wake)
-        self._pipes = pipes
-
-    def drop(self) -> None:
-        # Otherwise the forked child would hold the pipes open: the program would not
-        # see the end of its input, nor this process the end of the output. The thread
-        # that uses them does not exist in the child.
-        for pipe in self._pipes:
-            pipe.close()
-        super().drop()
-
-
-class _Running:
+class _Running(ChildProcess):
     """A program with its pipes and its output, from before its start to its end."""
 
     def __init__(
@@ -236,62 +200,50 @@ class _Running:
         limit: int,
         input: str | bytes | None,
     ) -> None:
+        super().__init__()
         self._arguments = arguments
         self._token = token
         data = input.encode() if isinstance(input, str) else input
         self._input = None if data is None else memoryview(data)
         self._stdout, self._stderr = _Capture(limit), _Capture(limit)
-        # Made without __init__: if a signal handler raises while it starts, clean_up()
-        # still finds its pid.
-        self._process: subprocess.Popen[bytes] = subprocess.Popen.__new__(
-            subprocess.Popen
-        )
-        self._group: _Group | None = None
-        self._lifeline = Lifeline() if needs_lifeline() else None
-        #: Both ends of the pipe that a cancel closes, then the pidfd, if there is one.
+        self._options: dict[str, Any] = {}
+        self._group: ProcessGroup | None = None
+        #: Both ends of the pipe that a cancel closes.
         self._ends: list[io.FileIO] = []
         self._poll = select.poll()
-        self._open: dict[int, IO[bytes]] = {}
+        self._open_pipes: dict[int, IO[bytes]] = {}
         self.has_exited = self.is_cancelled = False
 
-    def start(
+    def run(
         self,
         cwd: str | os.PathLike[str] | None,
         env: Mapping[str, str] | None,
         number: int,
     ) -> None:
         """Start the program, and attach its group to the token."""
+        self._options = {"cwd": cwd, "env": env}
+        self.start()
+        self._group = ProcessGroup(self.signal, number, self._ends[1])
+        self._token.attach(self._group)
+        for end in (self._ends[0], *self._pidfds):
+            self._poll.register(end, select.POLLIN)
+        for pipe in self._pipes():
+            self._open_pipes[pipe.fileno()] = pipe
+            self._poll.register(pipe, select.POLLIN)
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+            self._poll.register(self._process.stdin, select.POLLOUT)
+
+    def _open(self) -> None:
         add_pipe(self._ends)
-        lifeline, is_single = self._lifeline, threading.active_count() == 1
-        self._process.__init__(  # type: ignore[misc]
+        self._spawn(
             self._arguments,
             bufsize=0,
             stdin=subprocess.DEVNULL if self._input is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-            pass_fds=() if lifeline is None else (lifeline.inherited,),
-            # Otherwise a kill of this process between the start and the hold would miss
-            # the program. It runs Python in a forked child, which is only safe in a
-            # process without threads.
-            preexec_fn=lifeline.hold_here if lifeline and is_single else None,
+            **self._options,
         )
-        pid = self._process.pid
-        if lifeline is not None:
-            lifeline.hold(pid)
-        self._group = _Group(pid, number, self._ends[1], self._pipes())
-        self._token.attach(self._group)
-        add_pidfd(self._ends, pid)
-        for end in (self._ends[0], *self._ends[2:]):
-            self._poll.register(end, select.POLLIN)
-        for pipe in self._pipes():
-            self._open[pipe.fileno()] = pipe
-            self._poll.register(pipe, select.POLLIN)
-        if self._process.stdin is not None:
-            os.set_blocking(self._process.stdin.fileno(), False)
-            self._poll.register(self._process.stdin, select.POLLOUT)
 
     def _pipes(self) -> list[IO[bytes]]:
         names = ("stdin", "stdout", "stderr")
@@ -307,20 +259,19 @@ class _Running:
             # All its output is in the pipes by now; background processes may add to it
             # for ever.
             last = clock.now() + _DRAIN
-            self._pump(last, lambda: self.is_cancelled or not self._open)
+            self._pump(last, lambda: self.is_cancelled or not self._open_pipes)
 
     def _pump(self, end: float, is_over: Callable[[], bool]) -> None:
-        has_pidfd = len(self._ends) > 2
-        nap = _NAP if has_pidfd else _LOOK
+        nap = NAP if self._pidfds else LOOK
         while not is_over() and (seconds := end - clock.now()) > 0:
             # Rounded up: no wake-up right before the end.
             for descriptor, _ in self._poll.poll(math.ceil(min(seconds, nap) * 1000)):
                 self._serve(descriptor)
-            if not has_pidfd:
-                self.has_exited = has_ended(self._process.pid)
+            if not self._pidfds:
+                self.has_exited = self.has_ended
 
     def _serve(self, descriptor: int) -> None:
-        pipe = self._open.get(descriptor)
+        pipe = self._open_pipes.get(descriptor)
         if pipe is None:
             self._poll.unregister(descriptor)
             if descriptor == self._ends[0].fileno():
@@ -347,7 +298,7 @@ class _Running:
         if is_done:
             self._poll.unregister(descriptor)
             pipe.close()
-            del self._open[descriptor]
+            del self._open_pipes[descriptor]
 
     # -- ending --------------------------------------------------------------------
 
@@ -359,45 +310,39 @@ class _Running:
         self, forced: CancelToken | None, grace: float, *, is_signalled: bool
     ) -> None:
         """End the whole group within *grace* seconds."""
-        pid = self._process.pid
         if grace:
             if not is_signalled:
-                signal_group(pid, signal.SIGTERM)
+                self.signal(signal.SIGTERM)
             tokens = () if forced is None else (forced,)
-            hurry = ProcessGroup(pid, signal.SIGKILL)
+            hurry = ProcessGroup(self.signal, signal.SIGKILL)
             try:
                 for token in tokens:
                     token.attach(hurry)
                 self._pump(clock.now() + grace, lambda: self.has_exited)
             finally:
                 hurry.settle(*tokens)
-        signal_group(pid, signal.SIGKILL)
+        self.kill()
         last = clock.now() + _DRAIN
-        self._pump(last, lambda: self.has_exited and not self._open)
+        self._pump(last, lambda: self.has_exited and not self._open_pipes)
 
     def collect(self, *, timed_out: bool) -> ProcessResult:
         """Reap the program, which frees its pid, and return its result."""
-        with suppress(subprocess.TimeoutExpired):  # not even SIGKILL has ended it
-            self._process.wait(_END)
-        code: int | None = self._process.returncode
+        self.reap()
         return ProcessResult(
             args=self._arguments,
-            returncode=-signal.SIGKILL if code is None else code,
+            returncode=self.returncode,
             stdout=self._stdout.text(),
             stderr=self._stderr.text(),
             timed_out=timed_out,
         )
 
-    def clean_up(self) -> None:
-        """Release everything, at any stage; may be called again."""
+    def end(self, seconds: float = 5.0) -> bool:
         self.take_back()
-        process = self._process
-        if getattr(process, "pid", None) is not None and process.returncode is None:
-            signal_group(process.pid, signal.SIGKILL)
-            process.kill()  # it may not have got as far as having a group
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_END)
-        if self._lifeline is not None:
-            self._lifeline.release()
+        return super().end(seconds)
+
+    def _close(self) -> None:
+        # In a forked child, too: it would hold the pipes open, and then the program
+        # would not see the end of its input, nor its parent the end of the output.
+        super()._close()
         for end in (*self._ends, *self._pipes()):
             end.close()

@@ -2,8 +2,11 @@
 
 This module imports little, so that a worker starts fast. A worker makes one call after
 the other; module globals, signal handlers and the environment survive from call to
-call. Before each call it takes over the caller's working directory and ``sys.path``;
-after each call it clears a pending alarm and flushes its output.
+call. Before each call it takes over the caller's working directory, ``sys.path`` and
+``sys.argv``; after each call it clears a pending alarm and flushes its output.
+
+A function may fork. Only the worker itself returns to its parent: a child that comes
+back from the function, too, ends there, and cannot use the context.
 """
 
 from __future__ import annotations
@@ -13,95 +16,32 @@ import io
 import os
 import pickle
 import signal
-import struct
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from .channel import (
+    NOT_CALLED,
+    PROGRESS,
+    QUESTION,
+    RAISED,
+    RETURNED,
+    TOO_LARGE,
+    UNPICKLABLE,
+    Channel,
+)
 from .groups import mark_as_worker
 
 if TYPE_CHECKING:
     from ...cancel import CancelToken
     from ..context import ToolContext
 
-__all__ = [
-    "ANSWER",
-    "CALL",
-    "Channel",
-    "NOT_CALLED",
-    "PROGRESS",
-    "QUESTION",
-    "RAISED",
-    "RETURNED",
-    "UNPICKLABLE",
-    "is_preparing",
-    "main",
-]
+__all__ = ["check_not_preparing", "main"]
 
-# The kinds of frames. To the worker: a call; the user's answer to a question.
-CALL: Final = b"c"
-ANSWER: Final = b"a"
-# From the worker while a function runs: a progress report; a question for the user.
-PROGRESS: Final = b"p"
-QUESTION: Final = b"q"
-# From the worker, at the end of a call: a result; a result that cannot be pickled; an
-# exception; the call could not be made.
-RETURNED: Final = b"r"
-UNPICKLABLE: Final = b"u"
-RAISED: Final = b"e"
-NOT_CALLED: Final = b"n"
-
-_HEADER: Final = struct.Struct("!cQ")
-#: Payloads below this size, in bytes, are cheaper to copy than to write separately.
-_SMALL: Final = 65536
-
-
-class Channel:
-    """Frames over a stream socket; the caller owns the socket.
-
-    :param descriptor: of the socket.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def send(self, kind: bytes, payload: bytes) -> None:
-        """Send one frame.
-
-        Cancellation: ends when the other side is killed.
-
-        :raises OSError: the other side is gone.
-        """
-        header = _HEADER.pack(kind, len(payload))
-        parts = (header + payload,) if len(payload) < _SMALL else (header, payload)
-        for part in parts:
-            rest = memoryview(part)
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-
-    def receive(self) -> tuple[bytes, bytearray]:
-        """Wait for the next frame.
-
-        Cancellation: ends when the other side is killed.
-
-        :raises EOFError: the other side is gone.
-        :raises OSError: the same.
-        """
-        kind, size = _HEADER.unpack(self._read(_HEADER.size))
-        return kind, self._read(size)
-
-    def _read(self, size: int) -> bytearray:
-        data = bytearray(size)
-        with memoryview(data) as view:
-            got = 0
-            while got < size:
-                part = os.readv(self._descriptor, [view[got:]])
-                if part == 0:
-                    raise EOFError("the other side is gone")
-                got += part
-        return data
+#: Characters of the message, and of the traceback, of an exception that is too large.
+_TEXT: Final = 10_000
 
 
 class _CannotCall(Exception):
@@ -122,42 +62,61 @@ def main(descriptor: int) -> None:
     channel = Channel(descriptor)
     while True:
         try:
-            _, packed = channel.receive()
+            packed = channel.receive()
             channel.send(*_make_call(packed, channel))
         except (EOFError, OSError):
             return
 
 
-def _make_call(packed: bytearray, channel: Channel) -> tuple[bytes, bytes]:
+def _make_call(packed: memoryview, channel: Channel) -> tuple[bytes, bytes]:
     """Make one call, and return the frame for its end."""
     services = _RemoteServices(channel)
     try:
-        name, call = _prepare_call(packed, services)
+        try:
+            name, call = _prepare_call(packed, services)
+        finally:
+            services.end_forked_child()
     except _CannotCall as error:
-        return NOT_CALLED, str(error).encode()
+        return NOT_CALLED, _encode(str(error))
     try:
-        result = call()
+        try:
+            result = call()
+        finally:
+            services.end_forked_child()
     except BaseException as error:  # SystemExit too: the caller handles it
-        return RAISED, _pack_error(error)
+        return RAISED, _pack_error(error, services.limit)
     finally:
         services.close()
-        signal.setitimer(signal.ITIMER_REAL, 0)  # it would hit the next call
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (AttributeError, OSError, ValueError):  # closed, replaced, or full
-                pass
+        signal.alarm(0)  # it would hit the next call; setitimer() sets the same timer
+        _flush()
     try:
-        return RETURNED, pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
-    except Exception as error:
-        text = (
+        payload = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:  # its own code may raise anything
+        return UNPICKLABLE, _encode(
             f"{name} returned a {type(result).__qualname__}, which cannot be pickled "
             f"({error}); a tool in a process must return plain data"
         )
-        return UNPICKLABLE, text.encode()
+    if len(payload) > services.limit:
+        return TOO_LARGE, _encode(
+            f"{name} returned {len(payload):,} bytes, and its max_result_bytes is "
+            f"{services.limit:,}; return less, or write a file and return its path"
+        )
+    return RETURNED, payload
 
 
-def _pack_error(error: BaseException) -> bytes:
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # closed, replaced, or full
+            pass
+
+
+def _encode(text: str) -> bytes:
+    return text[: 10 * _TEXT].encode(errors="backslashreplace")
+
+
+def _pack_error(error: BaseException, limit: int) -> bytes:
     """Return the exception as text, and pickled if it survives that."""
     first = error.__traceback__
     trace = None if first is None else first.tb_next  # without the frame of this module
@@ -174,33 +133,54 @@ def _pack_error(error: BaseException) -> bytes:
         message = str(error)
     except Exception:
         message = "(an exception that cannot be shown)"
-    return pickle.dumps((packed, name.removeprefix("builtins."), message, text))
+    frame = pickle.dumps((packed, name.removeprefix("builtins."), message, text))
+    if len(frame) > limit:
+        message, text = message[:_TEXT], text[-_TEXT:]
+        frame = pickle.dumps((None, name.removeprefix("builtins."), message, text))
+    return frame
 
 
 # -- finding the function ----------------------------------------------------------
 
-#: How to import the main script of the caller, for :mod:`multiprocessing`.
-_main_data: dict[str, Any] = {}
+#: ``sys.path`` and ``sys.argv`` of the caller, and how :mod:`multiprocessing` imports
+#: its main script; replaced when the caller's have changed.
+_surroundings: tuple[list[str], list[str], dict[str, Any]] = ([], [], {})
+#: The lists themselves, to which modules of the program may refer.
+_PATH: Final = sys.path
+_ARGV: Final = sys.argv
 _is_main_here = False
 _is_preparing = False
 
 
-def is_preparing() -> bool:
-    """True while a worker imports the function that it is about to call."""
-    return _is_preparing
+def check_not_preparing(name: str) -> None:
+    """Refuse calls while a worker imports the function that it is about to call.
+
+    :param name: the function that is called in the meantime.
+    :raises ConfigurationError: this is such a worker.
+    """
+    if _is_preparing:
+        from ...exceptions import ConfigurationError
+
+        raise ConfigurationError(
+            f"{name} was called while a worker process imports its module; put the "
+            'code that starts the program under if __name__ == "__main__"'
+        )
 
 
 def _prepare_call(
-    packed: bytearray, services: _RemoteServices
+    packed: memoryview, services: _RemoteServices
 ) -> tuple[str, Callable[[], Any]]:
     """Return the name of the function, and the call without its arguments.
 
     :raises _CannotCall: the function or an argument cannot be imported here.
     """
-    global _is_preparing, _main_data
-    name, place, pickled, cwd, update, body = pickle.loads(packed)
+    global _is_preparing, _surroundings
+    name, place, pickled, cwd, update, services.limit, body = pickle.loads(packed)
     if update is not None:
-        sys.path[:], sys.argv[:], _main_data = update
+        _surroundings = update
+    # Each time: the function of another call may have changed or replaced them.
+    sys.path, sys.argv = _PATH, _ARGV
+    _PATH[:], _ARGV[:], _ = _surroundings
     if cwd is not None:
         try:
             os.chdir(cwd)
@@ -214,7 +194,8 @@ def _prepare_call(
             module, qualname = place
             if module == "__main__":
                 _import_main()
-            function: Any = importlib.import_module(module)
+            loaded = sys.modules.get(module)
+            function: Any = loaded or importlib.import_module(module)
             for part in qualname.split("."):
                 function = getattr(function, part)
         else:
@@ -249,7 +230,7 @@ def _import_main() -> None:
     if not _is_main_here:
         from multiprocessing.spawn import prepare
 
-        prepare(_main_data)
+        prepare(_surroundings[2])
         _is_main_here = True
 
 
@@ -283,6 +264,9 @@ class _RemoteServices:
         self.run_id = ""
         self.forced: Any = None
         self.helpers: set[int] = set()
+        #: The bytes of the largest frame that the parent accepts.
+        self.limit = 0
+        self._process = channel.process
         self._channel = channel
         self._sending = threading.Lock()
         self._asking = threading.Lock()
@@ -316,10 +300,10 @@ class _RemoteServices:
 
         Cancellation: the process is killed.
         """
+        self._check_process()
         with self._asking:
             self._send(QUESTION, question)
-            _, answer = self._channel.receive()
-        return pickle.loads(answer)
+            return pickle.loads(self._channel.receive())
 
     def run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]
@@ -333,15 +317,46 @@ class _RemoteServices:
         )
 
     def _send(self, kind: bytes, value: Any) -> None:
+        self._check_process()
         payload = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        if len(payload) > self.limit:
+            raise ValueError(
+                f"{len(payload):,} bytes cannot be sent, because max_result_bytes is "
+                f"{self.limit:,}"
+            )
         with self._sending:
             if not self._is_open:
                 raise RuntimeError("the call of this context is over")
             self._channel.send(kind, payload)
 
+    def end_forked_child(self) -> None:
+        """End a forked child of the worker, which comes back from the function, too.
+
+        It ends as a program does that raises the exception in flight, if there is one.
+        """
+        if os.getpid() == self._process:
+            return
+        error, status = sys.exc_info()[1], 0
+        if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+            status = error.code or 0
+        elif error is not None:
+            traceback.print_exception(error)
+            status = 1
+        _flush()
+        os._exit(status & 0xFF)
+
+    def _check_process(self) -> None:
+        # Before any lock: it may have been taken when the process forked.
+        if os.getpid() != self._process:
+            raise RuntimeError("the context cannot be used in a forked child")
+
     def close(self) -> None:
         """Refuse further messages: a thread of the function may still be running."""
         with self._sending:
             self._is_open = False
+        # A thread that has asked must get its answer first: from now on the next call
+        # is received.
+        with self._asking:
+            pass
         if self._context is not None:
             self._context.close()

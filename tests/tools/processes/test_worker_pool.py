@@ -12,7 +12,7 @@ import pytest
 import worker_jobs as jobs
 from calling import Called, context, run
 from support.processes import in_child, script_environment
-from support.threads import LONG, together
+from support.threads import LONG, meanwhile, together
 from worker_jobs import is_gone
 
 from syncagent.cancel import CancelToken
@@ -37,6 +37,15 @@ def test_what_is_restored(tmp_path, monkeypatch):
     assert run(jobs.alarm) == (0, 0)
     monkeypatch.chdir(tmp_path)
     assert run(jobs.where) == str(tmp_path)
+    assert run(jobs.pid) == worker
+
+
+@pytest.mark.parametrize("way", ["insert", "replace"])
+def test_the_path_is_restored(tmp_path, way):
+    """L6, 9: what a function does to sys.path and sys.argv ends with its call."""
+    worker, before = run(jobs.pid), run(jobs.paths)
+    run(jobs.change_path, str(tmp_path), way)
+    assert run(jobs.paths) == before
     assert run(jobs.pid) == worker
 
 
@@ -252,9 +261,9 @@ def test_interactive(tmp_path):
 @pytest.mark.slow
 def test_workers_die_with_the_parent(tmp_path, mail, way):
     """7: when the parent is gone, however, busy and idle workers are."""
-    text = f"""
+    text = """
         import threading
-        sys.path.insert(0, {os.path.dirname(jobs.__file__)!r})
+        sys.path.insert(0, {folder!r})
         import worker_jobs
 
         if __name__ == "__main__":
@@ -263,11 +272,22 @@ def test_workers_die_with_the_parent(tmp_path, mail, way):
                 threading.Thread(
                     target=run, args=(worker_jobs.swallow, {mail.path!r}), daemon=True
                 ).start()
-            threading.Event().wait(1.0)
+            with open({told!r}) as gate:  # until the test has heard of both
+                gate.read()
             {way}
     """
-    lines = run_text(tmp_path, text)
-    pids = [lines[0], mail.line(), mail.line()]
+    told, folder = str(tmp_path / "told"), os.path.dirname(jobs.__file__)
+    os.mkfifo(told)
+    pids = []
+
+    def hear():
+        pids.extend([mail.line(), mail.line()])
+        jobs.tell(told, "both")
+
+    with meanwhile(hear):
+        pids += run_text(
+            tmp_path, text.format(mail=mail, told=told, way=way, folder=folder)
+        )[:1]
     assert len(set(pids)) in (2, 3)
     assert all(is_gone(pid) for pid in pids)
 

@@ -19,6 +19,7 @@ from syncagent.tools.processes.call import (
     RemoteError,
     WorkerDied,
     WorkerKilled,
+    call,
     find_target,
 )
 
@@ -44,6 +45,20 @@ def test_what_can_be_called(function, args, result):
 def test_keywords():
     """Arguments by name arrive by name."""
     assert run(jobs.add, left=1, right=2) == 3
+
+
+def test_names_of_parameters():
+    """S11: a parameter may have any name."""
+    names = ("function", "self", "args", "kwargs", "call", "name")
+    said = call(
+        find_target(jobs.odd_names),
+        (),
+        dict(zip(names, range(6), strict=True)),
+        context=None,
+        kill_on=(),
+        serve=print,
+    )
+    assert said == list(range(6))
 
 
 def local():

@@ -1,11 +1,15 @@
 """Functions for worker processes to call, and how they say that they have begun."""
 
 import os
+import pickle
 import select
 import signal
 import subprocess
 import sys
 import threading
+import time
+
+from syncagent.tools.processes.channel import frame_parts
 
 #: Seconds after which a test that waits for a process has failed.
 LONG = 20.0
@@ -52,10 +56,12 @@ class Mail:
 
     def line(self):
         """Return the next one."""
-        said = b""
+        said, end = b"", time.monotonic() + LONG
         while not said.endswith(b"\n"):
             assert self._poll.poll(LONG * 1000), "no process has said anything"
-            said += os.read(self._number, 1)
+            more = os.read(self._number, 1)
+            assert more or time.monotonic() < end, "no process has said any more"
+            said += more
         return said.decode().strip()
 
     def close(self):
@@ -299,3 +305,149 @@ def size_of(data):
 
 def make(size):
     return b"x" * size
+
+
+# -- jobs that fork ----------------------------------------------------------------
+
+
+def wait_for_line(path):
+    """Wait until a line is written into a named pipe."""
+    with open(path) as gate:
+        return gate.readline()
+
+
+def come_back_twice(gate, value="child"):
+    """Fork; both return, the child when it is let through the gate."""
+    child = os.fork()
+    if child == 0:
+        wait_for_line(gate)
+        return value
+    return child
+
+
+def fork_and_raise(path, kind):
+    """Fork; the child raises, and its exit status is told."""
+    child = os.fork()
+    if child == 0:
+        raise kind(3)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    tell(path, status)
+    return "parent"
+
+
+def report_from_child(ctx):
+    """Use the context in a forked child; return its exit status."""
+    child = os.fork()
+    if child == 0:
+        refusals = 0
+        for use in (ctx.progress, ctx.ask):
+            try:
+                use("from the child")
+            except RuntimeError as error:
+                refusals += "forked child" in str(error)
+        os._exit(2 - refusals)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def wait_at(path, gate, value):
+    """Say that it runs, and return when the gate opens."""
+    tell(path, os.getpid())
+    wait_for_line(gate)
+    return value
+
+
+def ask_on_a_thread(ctx):
+    """Return while a thread of the function still waits for an answer."""
+    asked = threading.Event()
+
+    def ask():
+        asked.set()
+        ctx.ask("how many?")
+
+    threading.Thread(target=ask, daemon=True).start()
+    asked.wait(LONG)
+    return "returned"
+
+
+def leave_daemon():
+    """Leave a process of another session, which holds the connection open."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        signal.alarm(int(LONG))
+        threading.Event().wait(LONG)
+        os._exit(0)
+    return child
+
+
+# -- jobs that write to the channel ------------------------------------------------
+
+
+def channel():
+    """Return the channel of the worker that runs this."""
+    frame = sys._getframe()
+    while "channel" not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals["channel"]
+
+
+def write_all(data):
+    """Write bytes to the connection, as a stray child or a bug may."""
+    data = memoryview(data)
+    while data:
+        data = data[os.write(channel()._descriptor, data) :]
+
+
+def garble(data, value="right"):
+    """Write *data* to the connection, and return."""
+    write_all(data)
+    return value
+
+
+def garble_and_wait(path, data):
+    """Write *data* to the connection, and never return."""
+    tell(path, os.getpid())
+    write_all(data)
+    threading.Event().wait(LONG)
+
+
+def send_half(path, *, has_daemon):
+    """Send half of a frame, and never the rest."""
+    daemon = leave_daemon() if has_daemon else 0
+    parts = frame_parts(b"r", channel()._number, b"x" * 3_000_000)
+    write_all(parts[0] + parts[1][:1_000_000])
+    tell(path, f"{os.getpid()} {daemon}")
+    threading.Event().wait(LONG)
+
+
+def send_frame(kind, payload, number=None):
+    """Send a frame of any kind, and then return."""
+    for part in frame_parts(kind, number or channel()._number, payload):
+        write_all(part)
+
+
+def garble_inside(data, position):
+    """Send the frame of a result, with *data* inside."""
+    payload = pickle.dumps(b"x" * 200)
+    whole = b"".join(frame_parts(b"r", channel()._number, payload))
+    write_all(whole[:position] + data + whole[position:])
+    return "late"
+
+
+# -- jobs that change the worker ---------------------------------------------------
+
+
+def change_path(folder, way):
+    if way == "insert":
+        sys.path.insert(0, folder)
+        sys.argv.append("more")
+    else:
+        sys.path, sys.argv = (folder,), None
+
+
+def paths():
+    return list(sys.path), list(sys.argv)
+
+
+def odd_names(function, self, args, kwargs, call=0, name=0):
+    return [function, self, args, kwargs, call, name]
