@@ -64,7 +64,11 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
             if ahead is None:
                 if slot.try_begin(claim):
                     return True
-                ahead = _end_of_live(slot, on_busy)
+                live = slot.live
+                if live is not None:
+                    if on_busy == "interrupt" and not live.is_background:
+                        live.cancel("another run takes its place")
+                    ahead = live.ended
             if ahead is not None:
                 either_token = CancelToken.any_of(claim.token, ahead)
                 either_token.wait(LOOK_AGAIN)  # the other may be over without a word
@@ -98,13 +102,3 @@ def _ahead_of(place: Place, line: Line) -> CancelToken | None:
         if not other.claim.ended.cancelled:
             before = other.left
     return None
-
-
-def _end_of_live(slot: RunSlot, on_busy: OnBusy) -> CancelToken | None:
-    """Return the token that is cancelled when the live run ends; None if it has."""
-    live = slot.live
-    if live is None:
-        return None
-    if on_busy == "interrupt" and not live.is_background:
-        live.cancel("another run takes its place")
-    return live.ended

@@ -164,8 +164,11 @@ class StreamedResponse:
             self._exchange.stop_clock()
             self._exchange.enter("body")
         body = b"".join(pieces)
-        if not self.is_framed and self.kind == "application/json" and _is_cut(body):
-            raise self.broken("before it was complete")
+        if not self.is_framed and self.kind == "application/json":
+            try:
+                msgspec.json.decode(body, type=msgspec.Raw)
+            except msgspec.DecodeError:
+                raise self.broken("before it was complete") from None
         return WholeResponse(
             self._url, self.status, self.headers, body, self.request_id
         )
@@ -281,12 +284,3 @@ class StreamedResponse:
                 raise_if_from_handler(error)  # else the connection is closed instead
         self._raw.close()
         self._raw.release_conn()
-
-
-def _is_cut(body: bytes) -> bool:
-    """Return whether *body* is not a complete JSON document."""
-    try:
-        msgspec.json.decode(body, type=msgspec.Raw)
-    except msgspec.DecodeError:
-        return True
-    return False
