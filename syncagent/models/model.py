@@ -225,6 +225,7 @@ class Model(ABC):
                     for event in events:
                         has_begun = True
                         yield event
+                        yield from events  # the rest, a little faster
             except (ProviderError, TransportError) as error:
                 if raised_by_signal_handler(error):
                     raise

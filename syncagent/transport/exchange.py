@@ -75,6 +75,7 @@ class Exchange:
         self._on_phase = on_phase
         self._alarm = Alarm(self.token)
         self._timeout = ""
+        self._seconds: float | None = None
         #: How long its thread may block before it looks for signals, in seconds.
         self.nap: Final = nap_of_this_thread()
         #: Connections under the token; those released already may be among them.
@@ -100,16 +101,19 @@ class Exchange:
         if timeout == self._timeout:
             return
         self._timeout = timeout
-        seconds = getattr(self.timeouts, timeout, None)
-        if seconds is None:
-            self._alarm.stop()
-        else:
-            self._alarm.set(seconds, phase)
+        self._seconds = getattr(self.timeouts, timeout, None)
+        self.restart_clock()
 
     def stop_clock(self) -> None:
-        """Stop the timeout until the next :meth:`enter`, even of the same phase."""
-        self._timeout = ""
+        """Stop the timeout until it is restarted."""
         self._alarm.stop()
+
+    def restart_clock(self) -> None:
+        """Start the timeout of the phase anew."""
+        if self._seconds is None:
+            self._alarm.stop()
+        else:
+            self._alarm.set(self._seconds, self.phase)
 
     def limit(self, seconds: float) -> None:
         """Allow *seconds* for the rest of the phase, whatever the timeouts say."""

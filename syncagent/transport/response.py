@@ -161,8 +161,7 @@ class StreamedResponse:
         while piece := self.read():
             pieces.append(piece)
             # The stall timeout counts anew for each piece.
-            self._exchange.stop_clock()
-            self._exchange.enter("body")
+            self._exchange.restart_clock()
         body = b"".join(pieces)
         if not self.is_framed and self.kind == "application/json":
             try:

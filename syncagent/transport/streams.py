@@ -119,9 +119,10 @@ def _deliver(
         if has_events:
             # The caller may be handling another exception by now.
             attempt.before = sys.exc_info()[1]
-            exchange.enter("stream")
             if attempt.is_complete:
                 exchange.limit(_LAST_WORDS)
+            else:
+                exchange.restart_clock()
     if not attempt.has_delivered:
         # Tell a body of another kind from a stream that was cut before its first event.
         content = beginning.lstrip(_NOTHING)

@@ -152,8 +152,7 @@ class AnthropicDialect(Dialect):
             pieces += [b",", json_bytes({"role": "assistant", "content": content})]
         return "messages", pieces
 
-    def is_end(self, event: ServerSentEvent) -> bool:
-        return response.is_end(event)
+    is_end = staticmethod(response.is_end)
 
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None

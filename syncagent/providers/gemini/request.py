@@ -109,8 +109,7 @@ class GeminiDialect(Dialect):
             pieces += [b",", json_bytes(prefill)]
         return "contents", pieces
 
-    def is_end(self, event: ServerSentEvent) -> bool:
-        return response.is_end(event)
+    is_end = staticmethod(response.is_end)
 
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None

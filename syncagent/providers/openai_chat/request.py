@@ -107,8 +107,7 @@ class OpenAIChatDialect(Dialect):
             pieces += [b",", json_bytes(prefill)]
         return "messages", pieces
 
-    def is_end(self, event: ServerSentEvent) -> bool:
-        return response.is_end(event)
+    is_end = staticmethod(response.is_end)
 
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None

@@ -108,7 +108,11 @@ def decode(
         if event.data == "[DONE]":
             is_done = True
             continue
-        chunk = _read_event(event.data)
+        try:
+            chunk = _chunks.decode(event.data)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            is_empty = event.data.strip() in ("", "[DONE]")
+            chunk = ChatChunk() if is_empty else _read(event.data)
         if chunk.error:
             raise error_in_response(chunk.error)
         if not has_begun and (chunk.choices or chunk.model):
@@ -159,15 +163,6 @@ def decode_body(body: bytes) -> Iterator[Event]:
         yield UsageUpdated(draft.usage)
     finish = choice.finish_reason or "stop"
     yield from draft.finish(_stop_reason(draft, finish), finish)
-
-
-def _read_event(data: str) -> ChatChunk:
-    try:
-        return _chunks.decode(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        if data.strip() in ("", "[DONE]"):
-            return ChatChunk()
-        return _read(data)
 
 
 def _read(data: str | bytes) -> ChatChunk:

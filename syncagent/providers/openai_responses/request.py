@@ -88,8 +88,7 @@ class OpenAIResponsesDialect(Dialect):
     ) -> tuple[str, list[Piece]]:
         return "input", transcript.encode(self.name, encode)
 
-    def is_end(self, event: ServerSentEvent) -> bool:
-        return response.is_end(event)
+    is_end = staticmethod(response.is_end)
 
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
