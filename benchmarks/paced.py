@@ -42,6 +42,8 @@ CROWDS: Final = (
     (1000, 30, 200),
 )
 TLS_CROWDS: Final = ((50, 200, 10), (200, 150, 20))
+#: Seconds between the beginnings of two runs: requests do not all come at once.
+SPREAD: Final = 0.002
 #: Processes for each side, in turns.
 ROUNDS: Final = 5
 
@@ -120,15 +122,15 @@ class Crowd:
         self._transport = Transport(verify=authority or True)
 
     def run(self, base_url: str, text: str) -> Figures:
-        """Make all runs at once; return CPU, time, and growth when most has come."""
+        """Make all runs; return CPU, time, and growth when most has come."""
         model = OpenAIChat(
             "fake", base_url=base_url, api_key="none", transport=self._transport
         )
         said: list[str] = []
-        gate = threading.Barrier(self._threads + 1)
+        gate, never = threading.Barrier(self._threads + 1), threading.Event()
 
         def work() -> None:
-            gate.wait()
+            never.wait(gate.wait() * SPREAD)
             if self._kind == "ours":
                 said.append(Agent(model).run("go").text)
             else:
@@ -152,7 +154,8 @@ def main() -> None:
     kind, server, *rest = sys.argv[1:]
     threads, pieces, pause = (int(word) for word in rest[:3])
     crowd = Crowd(kind, threads, rest[3] if rest[3:] else None)
-    crowd.run(f"{server}/say-1/v1", "token")  # the connections are made
+    # So slowly that there is a connection for each.
+    crowd.run(f"{server}/pace-1-{threads * 2}/v1", "token")
     figures = crowd.run(f"{server}/pace-{pieces}-{pause}/v1", "token" * pieces)
     print(*figures)
 
