@@ -142,9 +142,10 @@ class Crowd:
         begin, computed = time.perf_counter(), time.process_time()
         gate.wait()
         sizes = [before]
-        while any(thread.is_alive() for thread in threads):
-            threads[0].join(0.25)
-            sizes.append(resident())
+        for thread in reversed(threads):  # the last one first: the others end with it
+            while thread.is_alive():
+                thread.join(0.25)
+                sizes.append(resident())
         figures = time.process_time() - computed, time.perf_counter() - begin
         assert said == [text] * self._threads
         return *figures, max(sizes) - before
