@@ -32,7 +32,7 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(threading|logging|collections|contextvars|types|signal|time|os|socket|ssl)"
+        r"(threading|logging|collections|contextvars|types|signal|time|os|socket|ssl|weakref)"
         r"(\..*)?",
     ),
     ("py:.*", r"(str|int|float|bool|dict|list|tuple|None|object|type|BaseException)"),
