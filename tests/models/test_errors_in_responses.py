@@ -3,6 +3,7 @@
 import gc
 import json
 import pickle
+import sys
 import traceback
 import weakref
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -156,7 +157,9 @@ def test_no_error_inside_of_a_response_shows_the_key(kind, stream, key):
                 assert part not in text, (body, part)
         for text in (str(error), getattr(error, "body", "")):
             assert text.isprintable(), body
-        assert error.__context__ is None
+        # Python 3.11 may think that an exception of an earlier test is still handled,
+        # if that test had raised one at each instruction.
+        assert error.__context__ in (None, sys.exc_info()[1])
     assert sum(isinstance(error, ProviderError) for _, error in errors) > 10
 
 
