@@ -59,7 +59,10 @@ class Mail:
         said, end = b"", time.monotonic() + LONG
         while not said.endswith(b"\n"):
             assert self._poll.poll(LONG * 1000), "no process has said anything"
-            more = os.read(self._number, 1)
+            try:
+                more = os.read(self._number, 1)
+            except BlockingIOError:  # one has hung up, and another has just called
+                more = b""
             assert more or time.monotonic() < end, "no process has said any more"
             said += more
         return said.decode().strip()
