@@ -84,7 +84,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     with reserve_stdout() as descriptor:
         output = OutputStream(sys.stdout, bounded, descriptor)
         notes = Notes(bounded, output, options.quiet)
-        # The prompt may stand behind the tools: --tools shop:search "What is new?"
+        # argparse takes a prompt after tools for a tool: --tools shop:search "Hello"
         is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
         if options.prompt is None and options.tools and not is_place(options.tools[-1]):
             options.prompt = options.tools.pop()

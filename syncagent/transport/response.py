@@ -103,7 +103,7 @@ class StreamedResponse:
         self._max_bytes = max_bytes
         # A hook may have read the body already.
         self._read_before = response.content if response._content_consumed else b""
-        # Also if it claims to be compressed: then the text has to be unpacked.
+        # urllib3 unpacks a compressed body, so only a plain one is read past it.
         body, is_plain = self._raw._fp, "content-encoding" not in self.headers
         self._chunks: ChunkReader | None = None
         if isinstance(body, Body) and body.chunked and is_plain and not body.isclosed():

@@ -1,13 +1,10 @@
 """S1: a script's own watchdog, a signal handler that raises, ends the run."""
 
-import os
 import signal
-import threading
-from contextlib import contextmanager
 
 import pytest
 from support.agents import check_usable
-from support.threads import LONG
+from support.watchdog import watchdog
 
 from syncagent import Agent
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
@@ -23,29 +20,6 @@ STUCK = {
     "stream": say("Once upon a time", acts=[Send(2), Stall()]),
     "retry": say("never", acts=[Status(503, headers={"Retry-After": "60"})]),
 }
-
-
-@contextmanager
-def watchdog(error, is_due):
-    """Raise *error* in a signal handler once *is_due*."""
-
-    def handler(number, frame):
-        raise error("watchdog")
-
-    def watch():
-        pause = threading.Event()
-        while not is_due() and not pause.wait(0.005):
-            pass
-        os.kill(os.getpid(), signal.SIGALRM)
-
-    before = signal.signal(signal.SIGALRM, handler)
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join(LONG)
-        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("error", ERRORS)

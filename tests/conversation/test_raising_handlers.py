@@ -1,17 +1,16 @@
 """S1: what a signal handler raises comes out of the run, wherever the run is."""
 
-import os
 import signal
 import socket
 import sys
 import threading
-from contextlib import contextmanager
 from functools import partial
 
 import pytest
 import requests
 from support.agents import SUM, add, check_usable, model
 from support.threads import LONG
+from support.watchdog import watchdog
 
 from syncagent import Agent, CancelToken, ToolContext, tool
 from syncagent.messages import ToolMessage
@@ -31,33 +30,14 @@ def everything_imported():
         session.get("http://127.0.0.1:1/", timeout=1)
 
 
-@contextmanager
-def watchdog(error, ready):
-    """Raise *error* in a signal handler when *ready* is set."""
-
-    def handler(number, frame):
-        raise error("watchdog")
-
-    def watch():
-        ready.wait(LONG)
-        threading.Event().wait(0.005)  # most likely, it waits by now
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    before = signal.signal(signal.SIGUSR1, handler)
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join(LONG)
-        signal.signal(signal.SIGUSR1, before)
-
-
 def comes_out(error, make, use=lambda agent: agent.run("hi")):
     """See that it does, that all is settled, and that nothing more is sent."""
     ready = threading.Event()
     agent = make(ready)
-    with watchdog(error, ready), pytest.raises(error, match="watchdog") as raised:
+    with (
+        watchdog(error, ready.is_set),
+        pytest.raises(error, match="watchdog") as raised,
+    ):
         use(agent)
     assert type(raised.value) is error
     count = len(agent.model.requests)
@@ -193,7 +173,7 @@ def test_while_a_hook_works(method, error):
 
     ready = threading.Event()
     agent = make(ready)
-    with watchdog(error, ready), pytest.raises(error, match="watchdog"):
+    with watchdog(error, ready.is_set), pytest.raises(error, match="watchdog"):
         agent.run("hi")
     assert len(agent.model.requests) <= 1
     check_usable(agent)
@@ -210,7 +190,7 @@ def test_while_an_error_is_shown_to_a_hook(error):
             threading.Event().wait(LONG)
 
     agent = Agent(model(KeyError("first")), hooks=[Hook()])
-    with watchdog(error, ready), pytest.raises(error, match="watchdog"):
+    with watchdog(error, ready.is_set), pytest.raises(error, match="watchdog"):
         agent.run("hi")
     check_usable(agent)
 

@@ -300,7 +300,7 @@ class Views:
     def _find_run(self, request: WebRequest, id: str) -> WebRun:
         """Return a run that this client may see.
 
-        :raises Refused: there is none in this process.
+        :raises Refused: this process has no such run, or the client may not see it.
         """
         try:
             return self.runs.get(id if len(id) <= _LONGEST_ID else "", request.original)

@@ -134,7 +134,7 @@ class FrameReader:
 
     def _read_header(self, buffer: bytes | bytearray) -> None:
         """Find the length of the next frame, if all of its header is here."""
-        # What is here is checked at once: the rest may never come.
+        # Check the bytes that have arrived now: the rest may never come.
         known = bytes(buffer[1 : 1 + _NUMBER])
         if buffer[0] not in _FROM_WORKER or not self._number.startswith(known):
             raise OutOfStep(f"it sent {bytes(buffer[:40])!r}, which is not a frame")
