@@ -173,6 +173,7 @@ class Model(ABC):
             "timeouts": timeouts,
             "on_phase": on_phase,
             "redactor": Redactor(""),
+            "explain": self.dialect.explain,
         }
         response = ModelResponse(len(payload), (options or self.options).prefill)
         return response.follow(self._attempts(response, request))
@@ -219,7 +220,7 @@ class Model(ABC):
         The transport retries errors before the response.
         """
         for failures in count(1):
-            has_begun = False
+            has_begun = response.has_error_inside = False
             try:
                 with closing(self._events(response, request)) as events:
                     for event in events:
@@ -235,47 +236,63 @@ class Model(ABC):
             # Outside of the "except": the next error does not refer to this one, which
             # quotes the provider as it is.
             try:
-                # An error with a URL was the transport's to retry.
-                is_ours = failure.url == "" and not has_begun
+                is_ours = response.has_error_inside and not has_begun
                 is_ours = is_ours and isinstance(failure, ProviderError)
                 delay = self._retries.delay(failures, failure) if is_ours else None
                 if delay is None:
                     cause = failure.__cause__
-                    failure = self._explained(failure, request["redactor"])
+                    failure = self._explained(failure, response, request["redactor"])
                     raise failure from cause
             finally:
                 del failure  # its traceback refers to this frame
             request["token"].sleep(delay)
 
     def _explained(
-        self, error: ProviderError | TransportError, redactor: Redactor
+        self,
+        error: ProviderError | TransportError,
+        response: ModelResponse,
+        redactor: Redactor,
     ) -> ProviderError | TransportError:
-        """Return *error* as it is shown: with its meaning, and without secrets."""
+        """Return *error* as it is shown: with its origin, and without secrets."""
+        error.provider = self.endpoint.name
+        prefix = "" if error.url else f"{error.provider}: "
+        if response.has_error_inside:
+            error.url = redactor.url
         if isinstance(error, ProviderError):
-            # The transport has cleaned what came with an error status.
-            is_clean = error.url != "" and error.status != 200
-            error = self.dialect.explain(error)
-            if not is_clean:
+            if response.has_error_inside:
+                error.status = 200
+                error.request_id = error.request_id or response.request_id
+            if error.status == 200:  # the transport has cleaned all others
                 error.args = (redactor.printable(str(error)),)
                 error.body = redactor.printable(error.body)
                 error.__context__ = None  # a decoder's, which quotes the provider, too
-            if isinstance(error, AuthenticationFailed):
-                places = ("api_key=", *self.endpoint.key_variables)
-                error.args = (f"{error}; check the key in {' or '.join(places)}",)
+                if error.request_id:
+                    error.request_id = redactor.quote(error.request_id)
+                    error.args = (f"{error} (request {error.request_id})",)
+            if isinstance(error, AuthenticationFailed) and error.status is not None:
+                error.args = (f"{error}; {self._key_advice()}",)
         error.__traceback__ = None  # frames of decoders hold the provider's text
-        error.provider = self.endpoint.name
-        if error.url == "":
-            error.args = (f"{error.provider}: {error}",)
+        error.args = (f"{prefix}{error}",)
         return error
+
+    def _key_advice(self) -> str:
+        """Return where a wrong key may come from."""
+        places = ("api_key=", *self.endpoint.key_variables)
+        return f"check the key in {' or '.join(places)}"
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         url, dialect = self._url(), self.dialect
         response.draft = Draft(dialect.name)
         request["redactor"] = Redactor(url)
         if not self.stream:
-            yield from dialect.decode_body(self._transport.post(url, **request).body)
+            whole = self._transport.post(url, **request)
+            with response.decoding(whole):
+                yield from dialect.decode_body(whole.body)
             return
-        with self._transport.stream(url, is_end=dialect.is_end, **request) as events:
+        with (
+            self._transport.stream(url, is_end=dialect.is_end, **request) as events,
+            response.decoding(events),
+        ):
             yield from dialect.decode(events, response.draft)
 
     def _choose_dialect(self) -> Dialect:

@@ -41,6 +41,9 @@ from .user_code import UserCodeError
 
 _log = logging.getLogger("syncagent.transport")
 
+#: Returns the meaning of an error response: the same error, or one of another class.
+Explain = Callable[[ProviderError], ProviderError]
+
 
 class RetriedRequest:
     """Attempts at the same request, one after the other.
@@ -50,6 +53,8 @@ class RetriedRequest:
     :param token: the caller's.
     :param on_phase: called with the name of each phase as it begins.
     :param redactor: masks the credentials of the newest attempt.
+    :param explain: returns the meaning of an error response, which decides whether the
+        request is sent again.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class RetriedRequest:
         max_bytes: int,
         on_phase: Callable[[str], object] | None,
         redactor: Redactor | None = None,
+        explain: Explain | None = None,
     ) -> None:
         self.prepare: Final = prepare
         self.adapter: Final = adapter
@@ -81,7 +87,11 @@ class RetriedRequest:
         self.token = token
         self._caller = token
         self._own = token.child()
+        #: True if the newest attempt has failed. An error in the response itself, which
+        #: the caller finds, is no failure of the attempt.
+        self.has_failed = False
         self._retries = retries
+        self._explain = explain
         self._failures = Failures(self.redactor, timeouts)
 
     def attempts(self) -> Iterator[Attempt]:
@@ -96,6 +106,7 @@ class RetriedRequest:
         self.token = self._own.child(self.timeouts.total)
         while True:
             self._checkpoint("")
+            self.has_failed = False
             attempt = Attempt(self)
             yield attempt
             # Before and after: an exception that a cancel caused may look like any
@@ -107,6 +118,7 @@ class RetriedRequest:
             self._raise_if_cancelled()
             if failure is None:
                 return
+            self.has_failed = True
             failures += 1
             if attempt.has_delivered or not isinstance(
                 failure, (TransportError, ProviderError)
@@ -141,6 +153,8 @@ class RetriedRequest:
             # The decoder of events, for one, does not know the address.
             if isinstance(error, TransportError) and not error.url:
                 error.url, error.phase = self.redactor.url, phase
+            if isinstance(error, ProviderError) and self._explain is not None:
+                return self._explain(error)
             return error
         late = attempt.exchange.late_phase
         if late is not None:
