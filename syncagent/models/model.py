@@ -6,10 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import msgspec
-from requests import PreparedRequest
 from requests.auth import AuthBase
 
 from ..cancel import CancelToken
@@ -28,8 +27,16 @@ from ..providers.draft import Draft
 from ..transport import Transport
 from ..transport.redactor import Redactor
 from ..transport.retries import Retries
+from ..transport.slow_auth import SlowAuth
 from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
+from .credentials import (
+    Credentials,
+    Key,
+    make_credentials,
+    secrets_of,
+    split_headers,
+)
 from .endpoints import ENDPOINTS, Endpoint
 from .prices import Price, find_price
 from .response import Events, ModelResponse
@@ -39,39 +46,17 @@ __all__ = ["Credentials", "Model"]
 _OPTION_NAMES = frozenset(Options.__struct_fields__)
 
 
-class Credentials(AuthBase):
-    """A key, in the header that its provider expects.
-
-    :param key: it is in no repr, log or pickle.
-    """
-
-    def __init__(self, key: str, header: str = "Authorization", scheme: str = "Bearer"):
-        self._key = key
-        self._header = header
-        self._scheme = scheme
-
-    def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        value = f"{self._scheme} {self._key}" if self._scheme else self._key
-        request.headers[self._header] = value
-        return request
-
-    def __repr__(self) -> str:
-        return "<Credentials>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "keys are not pickled; make the model in the other process, with the key "
-            "from its environment"
-        )
-
-
 class Model(ABC):
     """A model of a provider. Any number of threads may use it at once.
 
     :param name: the provider's name for it.
     :param base_url: its address, if not the usual one, as the provider's own clients
         take it: with the version for OpenAI, with or without for Anthropic and Gemini.
-    :param api_key: its key, if not that of the environment.
+    :param api_key: its key, if not that of the environment, or a function that returns
+        one, which is asked for every attempt.
+    :param auth: credentials as :mod:`requests` takes them, in place of a key.
+    :param headers: more headers of every request, with values or functions that return
+        them; for gateways.
     :param timeout: as for :class:`~syncagent.transport.Transport`.
     :param retries: as for :class:`~syncagent.transport.Transport`.
     :param stream: False to get each response in one piece.
@@ -97,7 +82,9 @@ class Model(ABC):
         name: str,
         *,
         base_url: str | None = None,
-        api_key: str | None = None,
+        api_key: Key | None = None,
+        auth: AuthBase | None = None,
+        headers: Mapping[str, Key] | None = None,
         timeout: Timeout | Timeouts = Timeouts(),  # noqa: B008 - it is frozen
         retries: int | Retries = Retries(),  # noqa: B008
         stream: bool = True,
@@ -125,12 +112,14 @@ class Model(ABC):
             raise ConfigurationError(f"invalid option: {error}") from None
         if not name.strip():
             raise ConfigurationError(f"a model needs a name; got {name!r}")
-        key = (api_key or "").strip() or self.endpoint.find_key()
-        if key is None and self.endpoint.needs_key:
-            raise self.endpoint.missing_key()
-        self._auth: AuthBase | None = None
-        if key is not None:
-            self._auth = Credentials(key, self.key_header, self.key_scheme)
+        self._headers, functions = split_headers(headers)
+        self._auth = make_credentials(
+            self._find_key(api_key, auth),
+            self._of_endpoint("key_header"),
+            self._of_endpoint("key_scheme"),
+            auth=auth,
+            headers=functions,
+        )
         self.dialect = self._choose_dialect()
         self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
@@ -169,7 +158,7 @@ class Model(ABC):
             "token": token or CancelToken(),
             "data": payload,
             "auth": self._auth,
-            "headers": dict(self.extra_headers),
+            "headers": {**self.extra_headers, **self._headers},
             "timeouts": timeouts,
             "on_phase": on_phase,
             "redactor": Redactor(""),
@@ -201,6 +190,33 @@ class Model(ABC):
                 if isinstance(event, MessageFinished):
                     return event
         raise AssertionError("a response without MessageFinished")
+
+    def _find_key(self, given: Key | None, auth: object) -> Key | None:
+        """Return the key, if there is one; *auth* replaces it."""
+        if auth is not None:
+            if given is not None:
+                raise ConfigurationError("pass api_key= or auth=, not both")
+            if not callable(auth):
+                raise TypeError(
+                    "auth must be an object that adds credentials to a request, as in "
+                    f"requests; got {type(auth).__name__}"
+                )
+            return None
+        if callable(given):
+            return given
+        kind = type(given)
+        if not issubclass(kind, (str, type(None))):
+            raise TypeError(f"api_key must be a str or a function, got {kind.__name__}")
+        key = (given or "").strip() or self.endpoint.find_key()
+        if key is None and self.endpoint.needs_key:
+            raise self.endpoint.missing_key()
+        return key
+
+    def _of_endpoint(self, name: str) -> str:
+        """Return the endpoint's own value of an attribute, or that of the class."""
+        own = getattr(self.endpoint, name, None)
+        value: str = getattr(self, name) if own is None else own
+        return value
 
     @property
     def timeouts(self) -> Timeouts:
@@ -277,6 +293,8 @@ class Model(ABC):
 
     def _key_advice(self) -> str:
         """Return where a wrong key may come from."""
+        if isinstance(self._auth, SlowAuth):
+            return "check the credentials that api_key=, auth= or headers= provide"
         places = ("api_key=", *self.endpoint.key_variables)
         return f"check the key in {' or '.join(places)}"
 
@@ -301,9 +319,12 @@ class Model(ABC):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that must not appear in logs or recordings, such as its key."""
-        key = getattr(getattr(self, "_auth", None), "_key", None)
-        return () if key is None else (key,)
+        """Values that must not appear in logs or recordings, such as its key.
+
+        Ask again for each text: functions return new keys.
+        """
+        auth, headers = getattr(self, "_auth", None), getattr(self, "_headers", {})
+        return secrets_of(auth, headers)
 
     @abstractmethod
     def _url(self) -> str:

@@ -20,7 +20,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 import requests
 from requests.hooks import dispatch_hook
@@ -49,7 +49,8 @@ class RetriedRequest:
     """Attempts at the same request, one after the other.
 
     :param url: the address.
-    :param prepare: makes the request anew for each attempt, with fresh credentials.
+    :param prepare: makes the request anew for each attempt, with fresh credentials. It
+        is told of a request that was refused, and returns None if it can do no better.
     :param token: the caller's.
     :param on_phase: called with the name of each phase as it begins.
     :param redactor: masks the credentials of the newest attempt.
@@ -60,7 +61,7 @@ class RetriedRequest:
     def __init__(
         self,
         url: str,
-        prepare: Callable[[], Request],
+        prepare: Callable[[Exchange, Request | None], Request | None],
         adapter: CancellableAdapter,
         token: CancelToken,
         *,
@@ -103,11 +104,13 @@ class RetriedRequest:
         :raises SyncAgentError: the last attempt's failure.
         """
         failures = 0
+        refusal: Refusal | None = None
+        may_renew = True
         self.token = self._own.child(self.timeouts.total)
         while True:
             self._checkpoint("")
             self.has_failed = False
-            attempt = Attempt(self)
+            attempt, refusal = Attempt(self, refusal), None
             yield attempt
             # Before and after: an exception that a cancel caused may look like any
             # failure, and a cancel may come while we look at it.
@@ -119,6 +122,13 @@ class RetriedRequest:
             if failure is None:
                 return
             self.has_failed = True
+            if may_renew and attempt.request is not None and _is_refusal(failure):
+                # Once, and not as a retry: the credentials may have expired.
+                may_renew, refusal = False, Refusal(attempt.request, failure)
+                _log.info(
+                    "run %s: the credentials were refused; renewing them", run_id.get()
+                )
+                continue
             failures += 1
             if attempt.has_delivered or not isinstance(
                 failure, (TransportError, ProviderError)
@@ -178,16 +188,28 @@ class RetriedRequest:
         return self.token.origin == "deadline"
 
 
+class Refusal(NamedTuple):
+    """A request whose credentials may have expired, and its error."""
+
+    request: Request
+    error: BaseException
+
+
 class Attempt:
     """One request and its outcome; use it in a ``with`` block.
 
     The block's exceptions end there: :meth:`RetriedRequest.attempts` interprets them.
     Only exceptions that are not about the call, such as :exc:`KeyboardInterrupt`,
     propagate.
+
+    :param refusal: the attempt before it, if that was refused.
     """
 
-    def __init__(self, call: RetriedRequest) -> None:
+    def __init__(self, call: RetriedRequest, refusal: Refusal | None = None) -> None:
         self._call = call
+        self._refusal = refusal
+        #: The request, if its credentials can be renewed.
+        self.request: Request | None = None
         self._http_response: requests.Response | None = None
         self._response: StreamedResponse | None = None
         self.exchange: Final = Exchange(
@@ -215,7 +237,13 @@ class Attempt:
         :raises RedirectRefused: it points elsewhere.
         """
         call, exchange = self._call, self.exchange
-        request = call.prepare()
+        refusal, self._refusal = self._refusal, None
+        request = call.prepare(exchange, None if refusal is None else refusal.request)
+        if request is None:
+            assert refusal is not None
+            raise refusal.error.with_traceback(None)
+        if request.renewals is not None:
+            self.request = request
         call.redactor.secrets = request.secrets
         options = {"stream": True, "timeout": None, **request.route}
         with exchange.bound():
@@ -273,3 +301,7 @@ class Attempt:
         # Not one that propagates: it refers to frames that refer to this attempt.
         self.error = error if is_about_call else None
         return is_about_call
+
+
+def _is_refusal(failure: BaseException) -> bool:
+    return isinstance(failure, ProviderError) and failure.status == 401

@@ -230,7 +230,7 @@ class Transport:
             )
         return RetriedRequest(
             url,
-            lambda: self._settings.prepare(url, data, headers, auth),
+            partial(self._settings.prepare, url, data, headers, auth),
             self._settings.adapter_for(url),
             CancelToken() if token is None else token,
             timeouts=timeouts or self.timeouts,
