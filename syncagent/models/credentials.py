@@ -11,6 +11,7 @@ from requests.auth import AuthBase, HTTPBasicAuth, HTTPDigestAuth
 from ..exceptions import ConfigurationError
 from ..transport.prepared import is_long_enough, is_secret_header, secret_parts
 from ..transport.slow_auth import NoCredentials, SlowAuth
+from .endpoints import Endpoint
 
 __all__ = [
     "Credentials",
@@ -18,12 +19,13 @@ __all__ = [
     "Key",
     "Question",
     "SecretHeaders",
+    "find_key",
     "make_credentials",
     "secrets_of",
     "split_headers",
 ]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 #: A key, or a function that returns one.
 Key = str | Callable[[], str]
@@ -162,6 +164,33 @@ class FreshCredentials(_NotPickled, SlowAuth):
             self._seen.pop(value, None)
 
 
+def find_key(given: Key | None, auth: object, endpoint: Endpoint) -> Key | None:
+    """Return the key of a model, if there is one.
+
+    :param given: counts more than the environment.
+    :param auth: used in place of a key.
+    :raises ConfigurationError: there is no key, and the endpoint needs one.
+    """
+    if auth is not None:
+        if given is not None:
+            raise ConfigurationError("pass api_key= or auth=, not both")
+        if not callable(auth):
+            raise TypeError(
+                "auth must be an object that adds credentials to a request, as in "
+                f"requests; got {type(auth).__name__}"
+            )
+        return None
+    if callable(given):
+        return given
+    kind = type(given)
+    if not issubclass(kind, (str, type(None))):
+        raise TypeError(f"api_key must be a str or a function, got {kind.__name__}")
+    key = (given or "").strip() or endpoint.find_key()
+    if key is None and endpoint.needs_key:
+        raise endpoint.missing_key()
+    return key
+
+
 def make_credentials(
     key: Key | None,
     header: str,
@@ -232,7 +261,7 @@ def secrets_of(auth: object, headers: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(secrets)
 
 
-def _call(place: str, function: Callable[..., T], *args: Any) -> T:
+def _call(place: str, function: Callable[..., _T], *args: Any) -> _T:
     """Call a user's function.
 
     :raises NoCredentials: it raised an exception, which is the cause.

@@ -33,6 +33,7 @@ from ..usage import Usage
 from .credentials import (
     Credentials,
     Key,
+    find_key,
     make_credentials,
     secrets_of,
     split_headers,
@@ -114,7 +115,7 @@ class Model(ABC):
             raise ConfigurationError(f"a model needs a name; got {name!r}")
         self._headers, functions = split_headers(headers)
         self._auth = make_credentials(
-            self._find_key(api_key, auth),
+            find_key(api_key, auth, self.endpoint),
             self._of_endpoint("key_header"),
             self._of_endpoint("key_scheme"),
             auth=auth,
@@ -191,27 +192,6 @@ class Model(ABC):
                     return event
         raise AssertionError("a response without MessageFinished")
 
-    def _find_key(self, given: Key | None, auth: object) -> Key | None:
-        """Return the key, if there is one; *auth* replaces it."""
-        if auth is not None:
-            if given is not None:
-                raise ConfigurationError("pass api_key= or auth=, not both")
-            if not callable(auth):
-                raise TypeError(
-                    "auth must be an object that adds credentials to a request, as in "
-                    f"requests; got {type(auth).__name__}"
-                )
-            return None
-        if callable(given):
-            return given
-        kind = type(given)
-        if not issubclass(kind, (str, type(None))):
-            raise TypeError(f"api_key must be a str or a function, got {kind.__name__}")
-        key = (given or "").strip() or self.endpoint.find_key()
-        if key is None and self.endpoint.needs_key:
-            raise self.endpoint.missing_key()
-        return key
-
     def _of_endpoint(self, name: str) -> str:
         """Return the endpoint's own value of an attribute, or that of the class."""
         own = getattr(self.endpoint, name, None)
@@ -286,17 +266,13 @@ class Model(ABC):
                     error.request_id = redactor.quote(error.request_id)
                     error.args = (f"{error} (request {error.request_id})",)
             if isinstance(error, AuthenticationFailed) and error.status is not None:
-                error.args = (f"{error}; {self._key_advice()}",)
+                places = ("api_key=", *self.endpoint.key_variables)
+                if isinstance(self._auth, SlowAuth):
+                    places = ("api_key=", "auth=", "headers=")
+                error.args = (f"{error}; check the key in {' or '.join(places)}",)
         error.__traceback__ = None  # frames of decoders hold the provider's text
         error.args = (f"{prefix}{error}",)
         return error
-
-    def _key_advice(self) -> str:
-        """Return where a wrong key may come from."""
-        if isinstance(self._auth, SlowAuth):
-            return "check the credentials that api_key=, auth= or headers= provide"
-        places = ("api_key=", *self.endpoint.key_variables)
-        return f"check the key in {' or '.join(places)}"
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         url, dialect = self._url(), self.dialect

@@ -119,14 +119,19 @@ def explain(error: ProviderError) -> ProviderError:
         body = body[0]
     if error.status == 200 and isinstance(body, dict) and body.get("error"):
         # The provider sent this error in place of the stream.
-        explained = error_in_response(body["error"])
+        inner = body.get("request_id")
+        request_id = error.request_id or (inner if isinstance(inner, str) else None)
+        explained = error_in_response(body["error"], request_id)
         explained.url = error.url
-        explained.request_id = error.request_id or _text(body.get("request_id"))
         return explained
     code, message = _parts(body.get("error", body) if isinstance(body, dict) else body)
-    code = code or _find_code(f"{error} {error.body}")
+    if not code:
+        found = _CODE.findall(f"{error} {error.body}")
+        code = _best_code([name or kind for name, kind in found])
     error_class = _class_of(code, message, type(error), error.status)
-    may_pass = error.retryable or _is_now_temporary(type(error), error_class)
+    # Some statuses say that an error is final, and the body that it may pass.
+    is_temporary = issubclass(error_class, (RateLimited, ProviderUnavailable))
+    may_pass = error.retryable or (is_temporary and type(error) is RequestRejected)
     retryable = may_pass and not _is_final(code, error.status, error.body)
     if error_class is not type(error):
         error = recast(error, error_class, retryable=retryable)
@@ -212,11 +217,6 @@ def _class_of(
     return default
 
 
-def _is_now_temporary(before: type[ProviderError], after: type[ProviderError]) -> bool:
-    """Return whether the body says that an error may pass, against its status."""
-    return before is RequestRejected and after in (RateLimited, ProviderUnavailable)
-
-
 def _is_final(code: str, status: int | None, body: str) -> bool:
     is_unpaid = status == 402 or code.lower() in _PERMANENT
     return is_unpaid or _DAILY_QUOTA.search(body) is not None
@@ -234,13 +234,8 @@ def _advice(error_class: type[ProviderError]) -> str:
     return ""
 
 
-def _find_code(text: str) -> str:
-    """Return the code in a text that is not JSON; one that we know, if possible."""
-    codes = [name or kind for name, kind in _CODE.findall(text)]
-    return _best_code(codes)
-
-
 def _best_code(codes: list[str]) -> str:
+    """Return one that we know, if possible."""
     known = [c for c in codes if c.lower() in _CLASSES or c.lower() in _PERMANENT]
     return next(iter([*known, *codes]), "")
 
@@ -281,7 +276,3 @@ def _number(error: object) -> int | None:
             if isinstance(value, int) and 400 <= value < 600:
                 return value
     return None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

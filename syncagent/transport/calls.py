@@ -104,7 +104,7 @@ class RetriedRequest:
         :raises SyncAgentError: the last attempt's failure.
         """
         failures = 0
-        refusal: Refusal | None = None
+        refusal: RefusedAttempt | None = None
         may_renew = True
         self.token = self._own.child(self.timeouts.total)
         while True:
@@ -122,9 +122,9 @@ class RetriedRequest:
             if failure is None:
                 return
             self.has_failed = True
-            if may_renew and attempt.request is not None and _is_refusal(failure):
+            if may_renew and attempt.request is not None and _has_expired(failure):
                 # Once, and not as a retry: the credentials may have expired.
-                may_renew, refusal = False, Refusal(attempt.request, failure)
+                may_renew, refusal = False, RefusedAttempt(attempt.request, failure)
                 _log.info(
                     "run %s: the credentials were refused; renewing them", run_id.get()
                 )
@@ -188,7 +188,7 @@ class RetriedRequest:
         return self.token.origin == "deadline"
 
 
-class Refusal(NamedTuple):
+class RefusedAttempt(NamedTuple):
     """A request whose credentials may have expired, and its error."""
 
     request: Request
@@ -205,7 +205,9 @@ class Attempt:
     :param refusal: the attempt before it, if that was refused.
     """
 
-    def __init__(self, call: RetriedRequest, refusal: Refusal | None = None) -> None:
+    def __init__(
+        self, call: RetriedRequest, refusal: RefusedAttempt | None = None
+    ) -> None:
         self._call = call
         self._refusal = refusal
         #: The request, if its credentials can be renewed.
@@ -303,5 +305,7 @@ class Attempt:
         return is_about_call
 
 
-def _is_refusal(failure: BaseException) -> bool:
-    return isinstance(failure, ProviderError) and failure.status == 401
+def _has_expired(failure: BaseException) -> bool:
+    """Return whether other credentials may help; AWS answers 403 if they expire."""
+    status = getattr(failure, "status", None)
+    return status == 401 or (status == 403 and "ExpiredToken" in str(failure))

@@ -26,17 +26,17 @@ from ..cancel.once import finish_despite_signals, start_thread
 
 __all__ = ["call_detached"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def call_detached(
-    function: Callable[[], T],
+    function: Callable[[], _T],
     token: CancelToken,
     *,
     name: str,
     refusal: Callable[[str], Exception],
     key: Hashable = None,
-) -> T:
+) -> _T:
     """Call *function* on a thread of its own, and return its result.
 
     The thread has the context variables of the caller.
@@ -61,7 +61,7 @@ def call_detached(
         # A signal handler's. Other threads may wait for this call already.
         finish_despite_signals(new.give_up)
         raise
-    result: T = call.wait(token)
+    result: _T = call.wait(token)
     return result
 
 
@@ -88,12 +88,12 @@ class _Doorbell(Killable):
         self._bell.wait(until)
 
 
-class _Call(Generic[T]):
+class _Call(Generic[_T]):
     """One call of a function, and the threads that wait for it."""
 
     def __init__(
         self,
-        function: Callable[[], T],
+        function: Callable[[], _T],
         name: str,
         refusal: Callable[[str], Exception],
         key: Hashable,
@@ -102,7 +102,7 @@ class _Call(Generic[T]):
         self._refusal = refusal
         self._key = key
         #: The result, or the exception.
-        self._outcome: tuple[T] | BaseException | None = None
+        self._outcome: tuple[_T] | BaseException | None = None
         self._waiting: dict[_Doorbell, None] = {}
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
@@ -129,7 +129,7 @@ class _Call(Generic[T]):
         except BaseException as error:  # wait() raises it, perhaps on several threads
             self._end(error.with_traceback(None))
 
-    def _end(self, outcome: tuple[T] | BaseException) -> None:
+    def _end(self, outcome: tuple[_T] | BaseException) -> None:
         self._outcome = outcome  # publish first, then look
         # Off the list before anyone is woken: a retry must start a new call.
         if _running.get(self._key) is self:
@@ -137,7 +137,7 @@ class _Call(Generic[T]):
         for doorbell in list(self._waiting):
             doorbell.fire()
 
-    def wait(self, token: CancelToken) -> T:
+    def wait(self, token: CancelToken) -> _T:
         """Block until the call is over, or *token* is cancelled."""
         doorbell = _Doorbell()
         self._waiting[doorbell] = None  # publish first, then look

@@ -30,11 +30,23 @@ from .redactor import Redactor
 
 __all__ = ["NoCredentials", "SlowAuth", "sign"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class NoCredentials(Exception):
     """Says why there are no credentials; its cause is the user's exception, if any."""
+
+    def as_error(self, url: str, auth: SlowAuth) -> AuthenticationFailed:
+        """Return the error for the request to *url*, which was not sent."""
+        redactor = Redactor(url)
+        redactor.secrets = lambda: auth.secrets
+        error = AuthenticationFailed(
+            f"{redactor.url}: there are no credentials, so the request was not sent: "
+            f"{redactor.quote(str(self))}",
+            url=redactor.url,
+        )
+        error.__cause__ = self.__cause__
+        return error
 
 
 class SlowAuth(AuthBase, ABC):
@@ -100,7 +112,7 @@ def sign(
     exchange.enter("credentials")
     url = request.url or ""
 
-    def run(function: Callable[[], T], **options: Any) -> T:
+    def run(function: Callable[[], _T], **options: Any) -> _T:
         outcome = call_detached(
             partial(_guarded, function),
             exchange.token,
@@ -109,7 +121,7 @@ def sign(
             **options,
         )
         if isinstance(outcome, NoCredentials):
-            raise _failed(outcome, url, auth)
+            raise outcome.as_error(url, auth)
         return outcome
 
     if refused is None:
@@ -129,7 +141,7 @@ def sign(
     return is_new
 
 
-def _guarded(function: Callable[[], T]) -> T | NoCredentials:
+def _guarded(function: Callable[[], _T]) -> _T | NoCredentials:
     """Return the result of *function*, or why there is none."""
     try:
         return function()
@@ -139,18 +151,6 @@ def _guarded(function: Callable[[], T]) -> T | NoCredentials:
         failed = NoCredentials(f"{type(error).__name__}: {error}")
         failed.__cause__ = error.with_traceback(None)
         return failed
-
-
-def _failed(reason: NoCredentials, url: str, auth: SlowAuth) -> AuthenticationFailed:
-    redactor = Redactor(url)
-    redactor.secrets = lambda: auth.secrets
-    error = AuthenticationFailed(
-        f"{redactor.url}: there are no credentials, so the request was not sent: "
-        f"{redactor.quote(str(reason))}",
-        url=redactor.url,
-    )
-    error.__cause__ = reason.__cause__
-    return error
 
 
 def _try_again(url: str, problem: str) -> ConnectionFailed:
