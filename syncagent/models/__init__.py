@@ -3,6 +3,8 @@
 =======================  ===============================================================
 :mod:`~.endpoints`       providers: their addresses, and where their keys come from
 :mod:`~.model`           a model: a dialect, an address, a key, and a transport
+:mod:`~.credentials`     keys, functions that return them, auth objects
+:mod:`~.aws`             signatures of AWS
 :mod:`~.response`        the response of a model, in events
 :mod:`~.dialects`        the classes, one for each wire dialect
 :mod:`~.names`           strings such as ``openai:gpt-5-mini``

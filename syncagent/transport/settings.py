@@ -99,10 +99,10 @@ class TransportSettings:
         open_headers = dict(prepared.headers)
         more: dict[str, Any] = {}
         if isinstance(auth, SlowAuth):
-            # The number first: a renewal from now on is one of these credentials.
-            more = {"renewals": auth.renewals, "more_secrets": lambda: auth.secrets}
-            if not sign(auth, prepared, exchange, refused):
+            renewals = sign(auth, prepared, exchange, refused)
+            if renewals is None:
                 return None
+            more = {"renewals": renewals, "more_secrets": lambda: auth.secrets}
         else:
             call_user_code(prepared.prepare_auth, auth or self._session.auth, open_url)
         return Request(

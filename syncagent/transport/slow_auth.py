@@ -100,13 +100,14 @@ def sign(
     request: PreparedRequest,
     exchange: Exchange,
     refused: Request | None = None,
-) -> bool:
+) -> int | None:
     """Add credentials to *request*, in the phase ``credentials``.
 
     Cancellation: ends at once; *request* must not be used any more then.
 
     :param refused: the same request with credentials that got a status of 401.
-    :return: False if the credentials are still those of *refused*.
+    :return: how often they have been renewed, or None if they are still those of
+        *refused*.
     :raises AuthenticationFailed: there are no credentials.
     """
     exchange.enter("credentials")
@@ -124,21 +125,21 @@ def sign(
             raise outcome.as_error(url, auth)
         return outcome
 
+    is_new = True
+    before = None if refused is None else refused.renewals
+    if before is not None and auth.renewals == before:
+        run(partial(auth.renew, before), key=(auth, before))
+    number = auth.renewals  # first: any later renewal is one of these credentials
     if refused is None:
         run(lambda: request.prepare_auth(auth, url))
-        is_new = True
     else:
-        number = refused.renewals
-        assert number is not None
-        if auth.renewals == number:
-            run(partial(auth.renew, number), key=(auth, number))
         values, has_refresh = auth.renewed
         run(lambda: request.prepare_auth(partial(auth.add, values=values), url))
-        before = refused.prepared
-        is_same = (before.url, before.headers) == (request.url, request.headers)
+        sent = refused.prepared
+        is_same = (sent.url, sent.headers) == (request.url, request.headers)
         is_new = has_refresh or not is_same
     exchange.end_clock()
-    return is_new
+    return number if is_new else None
 
 
 def _guarded(function: Callable[[], _T]) -> _T | NoCredentials:

@@ -405,23 +405,6 @@ def test_a_hanging_function_is_a_timeout(hanging):
         together(call, lambda: (hanging.gate.wait_reached(), clock.advance(10)))
 
 
-def test_the_connection_has_a_clock_of_its_own():
-    """A slow function leaves the connection all of its time."""
-    with FakeClock() as clock, FakeServer(["ok"]) as server:
-
-        def key():
-            clock.advance(9)
-            return OLD
-
-        def watch(phase):
-            if phase == "connect":
-                clock.advance(9)
-
-        settings = {"timeout": Timeouts(connect=10, total=None), "retries": 0}
-        model = OpenAIChat("m", base_url=server.base_url, api_key=key, **settings)
-        assert text_of(model, on_phase=watch) == "ok"
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_while_a_function_is_asked(hanging):
     """The child asks for itself, also for a renewal that runs in the parent."""

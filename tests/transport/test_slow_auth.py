@@ -16,8 +16,8 @@ from syncagent.exceptions import (
     ProviderUnavailable,
     RequestRejected,
 )
-from syncagent.testing import Gate
-from syncagent.transport import Retries, Transport, close_idle
+from syncagent.testing import FakeClock, Gate
+from syncagent.transport import Retries, Timeouts, Transport, close_idle
 from syncagent.transport.detached import _running, call_detached
 from syncagent.transport.exchange import Exchange
 from syncagent.transport.prepared import Request
@@ -64,8 +64,8 @@ def prepared():
 
 def refused_with(auth):
     """Return a request with the credentials of now."""
-    number, request = auth.renewals, prepared()
-    sign(auth, request, Exchange(CancelToken()))
+    request = prepared()
+    number = sign(auth, request, Exchange(CancelToken()))
     route = {"proxies": {}}
     return Request(request, route, open_headers={}, open_url="", renewals=number)
 
@@ -82,7 +82,7 @@ def test_an_interrupt_at_any_moment_keeps_the_credentials_usable():
 
         hits += interrupted(renew, step)
         token = CancelToken(timeout=LONG)
-        assert sign(auth, prepared(), Exchange(token), refused)
+        assert sign(auth, prepared(), Exchange(token), refused) == 1
         assert auth.refreshed == auth.renewals == 1
     assert hits > 20  # early releases of 3.13 trace few of them
 
@@ -100,7 +100,7 @@ def test_a_renewal_is_shared_and_not_repeated():
 
     def renew():
         request = prepared()
-        assert sign(auth, request, Exchange(CancelToken()), refused)
+        assert sign(auth, request, Exchange(CancelToken()), refused) == 1
         assert request.headers["Authorization"] == "key-number-1"
 
     together(*[renew] * 10, lambda: (gate.wait_reached(), gate.open()))
@@ -139,7 +139,24 @@ def test_a_failed_renewal_is_everybodys_and_not_kept():
     assert len(set(map(id, errors))) == 5
     assert all(isinstance(error.__cause__, OSError) for error in errors)
     auth.refresh = refresh
-    assert sign(auth, prepared(), Exchange(CancelToken()), refused)
+    assert sign(auth, prepared(), Exchange(CancelToken()), refused) == 1
+
+
+def test_the_connection_has_a_clock_of_its_own():
+    """A slow function leaves the connection all of the connect timeout."""
+    with FakeClock() as clock:
+        exchange = Exchange(CancelToken(), timeouts=Timeouts(connect=10))
+
+        class Slow(Counting):
+            def ask(self):
+                clock.advance(9)
+                return super().ask()
+
+        sign(Slow(), prepared(), exchange)
+        exchange.enter("resolve")
+        due, reason = exchange._alarm._due
+        assert (due - clock.now(), reason) == (10, "resolve")
+        exchange.close()
 
 
 def test_an_error_without_credentials_is_in_no_cycle():
