@@ -22,6 +22,7 @@ from ..transport import Transport
 from .dialects import OpenAIChat
 from .endpoints import COMPATIBLE, Endpoint
 from .model import Credentials
+from .prices import Price
 from .response import Events, ModelResponse
 
 __all__ = [
@@ -75,6 +76,8 @@ class Local(OpenAIChat):
                 "OpenAIChat(name, base_url=...)"
             )
         _find_weights()
+        settings.setdefault("price", Price(0.0, 0.0))
+        settings.setdefault("context_window", CONTEXT_TOKENS)
         if settings.get("transport") is None:
             waits = {key: settings.pop(key) for key in _WAITS & settings.keys()}
             # A proxy from the environment must not see data that stays on this machine.
