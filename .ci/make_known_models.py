@@ -113,7 +113,8 @@ def is_kept(model: ModelInfo, provider: str) -> bool:
     if provider == "openrouter":  # those without a window are old
         is_plain = bool(MAKERS.match(model.id)) and not model.id.endswith(":batch")
         return is_plain and model.context_window is not None
-    return not model.id.startswith("ft:")  # their names have more parts
+    # Names of tuned models have more parts.
+    return not model.id.startswith("ft:") and ".ft" not in model.id
 
 
 def describe(model: ModelInfo) -> dict[str, Any] | None:
@@ -226,7 +227,7 @@ def tidy(name: str, provider: str) -> str:
     name = name.lower().strip("/").rstrip("-@")
     if provider == "bedrock":
         name = BEDROCK_REGION.sub("", BEDROCK_VERSION.sub("", name))
-    return name.removeprefix(f"{provider}/").removeprefix(f"{provider}:")
+    return name.removeprefix(f"{provider}:")
 
 
 def render(tables: dict[str, dict[str, dict[str, Any]]]) -> str:
