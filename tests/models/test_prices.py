@@ -21,6 +21,9 @@ SMALL = Usage(1_000, 1_000, cached_tokens=400, cache_write_tokens=600)
     [
         # The endpoints of one provider have one table.
         ("gpt-6-luna", "openai-chat", "gpt-6-luna"),
+        # A model may have several names.
+        ("gpt-5-6-luna", "openai", "gpt-5.6-luna"),
+        ("gemini-flash-latest", "gemini", "gemini-3.8-flash"),
         # Dated versions cost as much as the others.
         ("gpt-6-luna-2026-09-22", "openai", "gpt-6-luna"),
         ("claude-haiku-5-5-20261001", "anthropic", "claude-haiku-5-5"),
