@@ -19,16 +19,8 @@ __all__ = ["Anthropic", "Gemini", "OpenAIChat", "OpenAIResponses"]
 class OpenAIChat(Model):
     """A model behind Chat Completions, at OpenAI or a compatible provider."""
 
-    dialect: Dialect = OpenAIChatDialect()
+    dialect_class: ClassVar[type[Dialect]] = OpenAIChatDialect
     default_endpoint: ClassVar[str] = "openai-chat"
-
-    def _choose_dialect(self) -> Dialect:
-        endpoint = self.endpoint
-        if not endpoint.field_names:
-            return self.dialect
-        return OpenAIChatDialect(
-            endpoint.field_names, has_short_ids=endpoint.has_short_ids
-        )
 
     def _url(self) -> str:
         return f"{self.base_url}/chat/completions"
@@ -37,7 +29,7 @@ class OpenAIChat(Model):
 class OpenAIResponses(Model):
     """A model behind OpenAI's Responses API."""
 
-    dialect: Dialect = OpenAIResponsesDialect()
+    dialect_class: ClassVar[type[Dialect]] = OpenAIResponsesDialect
     default_endpoint: ClassVar[str] = "openai"
 
     def _url(self) -> str:
@@ -47,7 +39,7 @@ class OpenAIResponses(Model):
 class Anthropic(Model):
     """A model behind Anthropic's Messages API."""
 
-    dialect: Dialect = AnthropicDialect()
+    dialect_class: ClassVar[type[Dialect]] = AnthropicDialect
     default_endpoint: ClassVar[str] = "anthropic"
     key_header: ClassVar[str] = "x-api-key"
     key_scheme: ClassVar[str] = ""
@@ -60,7 +52,7 @@ class Anthropic(Model):
 class Gemini(Model):
     """A model behind Google's Gemini API."""
 
-    dialect: Dialect = GeminiDialect()
+    dialect_class: ClassVar[type[Dialect]] = GeminiDialect
     default_endpoint: ClassVar[str] = "gemini"
     key_header: ClassVar[str] = "x-goog-api-key"
     key_scheme: ClassVar[str] = ""

@@ -6,12 +6,14 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
-from typing import Final
+from hashlib import sha256
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ..exceptions import ConfigurationError
+from ..providers.quirks import Quirks
 
 __all__ = [
     "COMPATIBLE",
@@ -40,10 +42,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     needs_key: bool = True
     #: The name of a model, for error messages.
     example: str = ""
-    #: Its names for fields of the dialect; ``None`` for a field that it does not have.
-    field_names: Mapping[str, str | None] = {}
-    #: True if ids of calls must be nine letters and digits.
-    has_short_ids: bool = False
+    #: How it differs from other providers with the same dialect.
+    quirks: Quirks = Quirks()
     #: The path of an address that has none. Empty for OpenAI, whose own clients take
     #: the address as it is.
     default_path: str = ""
@@ -72,6 +72,17 @@ class Endpoint(msgspec.Struct, frozen=True):
             return url if is_complete else url + self.version
         return url if has_path else url + self.default_path
 
+    def origin_of(self, base_url: str) -> str:
+        """Return the origin of responses from *base_url*.
+
+        It is the name of the endpoint, with a digest of the address if that is not the
+        usual one: a gateway may pass requests to another provider. The address itself
+        stays out of conversations, which may be stored and shown.
+        """
+        if not self.base_url or base_url == self.base_url:
+            return self.name
+        return f"{self.name}@{sha256(base_url.encode()).hexdigest()[:8]}"
+
     def missing_key(self) -> ConfigurationError:
         """Return the error for a missing key."""
         return ConfigurationError(
@@ -80,8 +91,13 @@ class Endpoint(msgspec.Struct, frozen=True):
         )
 
 
-#: Nearly all compatible providers still have the old name of this field.
-COMPATIBLE: Final[Mapping[str, str | None]] = {"max_completion_tokens": "max_tokens"}
+#: Nearly all servers that are compatible with OpenAI's still have the old name of this
+#: field, know no refusals, and continue the beginning of a response.
+COMPATIBLE: Final = Quirks(
+    field_names={"max_completion_tokens": "max_tokens"},
+    has_refusals=False,
+    prefill="continues",
+)
 
 
 def _chat(
@@ -91,7 +107,7 @@ def _chat(
     needs_key: bool = True,
     example: str = "",
     field_names: Mapping[str, str | None] | None = None,
-    has_short_ids: bool = False,
+    **quirks: Any,
 ) -> Endpoint:
     upper = name.upper().replace("-", "_")
     return Endpoint(
@@ -102,8 +118,11 @@ def _chat(
         (f"{upper}_BASE_URL",),
         needs_key,
         example,
-        {**COMPATIBLE, **(field_names or {})},
-        has_short_ids,
+        msgspec.structs.replace(
+            COMPATIBLE,
+            field_names={**COMPATIBLE.field_names, **(field_names or {})},
+            **quirks,
+        ),
         default_path=urlsplit(base_url).path,
     )
 
@@ -115,7 +134,7 @@ _ALL = (
         "https://api.openai.com/v1",
         ("OPENAI_API_KEY",),
         ("OPENAI_BASE_URL",),
-        example="gpt-5-mini",
+        example="gpt-6-luna",
     ),
     Endpoint(
         "openai-chat",
@@ -123,7 +142,7 @@ _ALL = (
         "https://api.openai.com/v1",
         ("OPENAI_API_KEY",),
         ("OPENAI_BASE_URL",),
-        example="gpt-4.1-mini",
+        example="gpt-6-luna",
     ),
     Endpoint(
         "anthropic",
@@ -131,7 +150,7 @@ _ALL = (
         "https://api.anthropic.com/v1",
         ("ANTHROPIC_API_KEY",),
         ("ANTHROPIC_BASE_URL",),
-        example="claude-sonnet-4-5",
+        example="claude-sonnet-5-5",
         version="/v1",
     ),
     Endpoint(
@@ -140,20 +159,20 @@ _ALL = (
         "https://generativelanguage.googleapis.com/v1beta",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
-        example="gemini-2.5-flash",
+        example="gemini-3.8-flash",
         version="/v1beta",
     ),
-    _chat("openrouter", "https://openrouter.ai/api/v1", example="openai/gpt-5-mini"),
+    _chat("openrouter", "https://openrouter.ai/api/v1", example="openai/gpt-6-luna"),
     _chat(
         "groq",
         "https://api.groq.com/openai/v1",
-        example="llama-3.3-70b-versatile",
+        example="openai/gpt-oss-120b",
         field_names={"response_format": None},  # not for all models, nor beside tools
     ),
     _chat(
         "deepseek",
         "https://api.deepseek.com/v1",
-        example="deepseek-chat",
+        example="deepseek-v4-flash",
         field_names={"response_format": None},  # it takes no schema there
     ),
     _chat(
@@ -163,7 +182,7 @@ _ALL = (
         field_names={"seed": "random_seed", "stream_options": None},
         has_short_ids=True,
     ),
-    _chat("xai", "https://api.x.ai/v1", example="grok-4"),
+    _chat("xai", "https://api.x.ai/v1", example="grok-4.5"),
     _chat(
         "ollama", "http://127.0.0.1:11434/v1", needs_key=False, example="qwen3:latest"
     ),

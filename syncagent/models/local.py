@@ -54,7 +54,7 @@ _VARIABLES: Final = frozenset(
 _NAME: Final = "SmolLM2-135M-Instruct"
 _WAITS: Final = frozenset({"timeout", "retries"})
 _ENDPOINT: Final = Endpoint(
-    "local", "openai-chat", "", needs_key=False, field_names=COMPATIBLE
+    "local", "openai-chat", "", needs_key=False, quirks=COMPATIBLE
 )
 
 

@@ -83,7 +83,8 @@ class Model(ABC):
     :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
 
-    dialect: Dialect
+    #: Its wire dialect.
+    dialect_class: ClassVar[type[Dialect]]
     #: The name of its provider, unless another endpoint is given.
     default_endpoint: ClassVar[str]
     #: The header with the key, and the scheme before the key.
@@ -131,7 +132,9 @@ class Model(ABC):
         self._auth: AuthBase | None = None
         if key is not None:
             self._auth = Credentials(key, self.key_header, self.key_scheme)
-        self.dialect = self._choose_dialect()
+        self.dialect = self.dialect_class(
+            self.endpoint.origin_of(self.base_url), self.endpoint.quirks
+        )
         self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
 
@@ -270,17 +273,14 @@ class Model(ABC):
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         url, dialect = self._url(), self.dialect
-        response.draft = Draft(dialect.name)
+        response.draft = Draft(dialect.origin)
         request["redactor"] = Redactor(url)
         if not self.stream:
-            yield from dialect.decode_body(self._transport.post(url, **request).body)
+            body = self._transport.post(url, **request).body
+            yield from dialect.decode_body(body, response.draft)
             return
         with self._transport.stream(url, is_end=dialect.is_end, **request) as events:
             yield from dialect.decode(events, response.draft)
-
-    def _choose_dialect(self) -> Dialect:
-        """Return the dialect of the endpoint: that of the class, unless it differs."""
-        return self.dialect
 
     @property
     def secrets(self) -> tuple[str, ...]:

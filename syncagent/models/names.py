@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ..exceptions import ConfigurationError
+from ..providers.dialect import Dialect
 from .dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from .endpoints import Endpoint, find_endpoint
 from .model import Model
 
-__all__ = ["check_name", "find_model"]
+__all__ = ["check_name", "dialect_of", "find_model"]
 
 _CLASSES: Final[dict[str, type[Model]]] = {
-    each.dialect.name: each for each in (OpenAIChat, OpenAIResponses, Anthropic, Gemini)
+    each.dialect_class.name: each
+    for each in (OpenAIChat, OpenAIResponses, Anthropic, Gemini)
 }
 
 
@@ -37,6 +39,15 @@ def find_model(name: str | Model, **settings: Any) -> Model:
         return Local(**settings)
     model = name.partition(":")[2]
     return _CLASSES[endpoint.dialect](model, endpoint=endpoint, **settings)
+
+
+def dialect_of(endpoint: Endpoint, base_url: str = "") -> Dialect:
+    """Return the dialect of an endpoint, as its models speak it.
+
+    :param base_url: its address, if not the usual one.
+    """
+    origin = endpoint.origin_of(base_url or endpoint.base_url)
+    return _CLASSES[endpoint.dialect].dialect_class(origin, endpoint.quirks)
 
 
 def check_name(name: str) -> Endpoint | None:

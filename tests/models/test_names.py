@@ -86,8 +86,8 @@ def test_every_endpoint_makes_a_model(name):
         ("antropic:claude", "did you mean anthropic"),
         ("opnai:gpt-5", "did you mean openai"),
         ("nobody's", "known are openai"),
-        ("openai", "openai:gpt-5-mini"),
-        ("openai:", "openai:gpt-5-mini"),
+        ("openai", "openai:gpt-6-luna"),
+        ("openai:", "openai:gpt-6-luna"),
     ],
 )
 def test_a_string_that_means_nothing(string, hint):
