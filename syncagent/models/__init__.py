@@ -1,7 +1,9 @@
 """Models by name, one class for each wire dialect.
 
 =======================  ===============================================================
-:mod:`~.endpoints`       providers: their addresses, and where their keys come from
+:mod:`~.endpoint`        one provider: its address, its quirks, its key
+:mod:`~.endpoints`       all providers, by name
+:mod:`~.compatible`      those that are compatible with Chat Completions
 :mod:`~.model`           a model: a dialect, an address, a key, and a transport
 :mod:`~.response`        the response of a model, in events
 :mod:`~.dialects`        the classes, one for each wire dialect

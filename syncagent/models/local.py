@@ -19,8 +19,9 @@ import msgspec
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
+from .compatible import COMPATIBLE
 from .dialects import OpenAIChat
-from .endpoints import COMPATIBLE, Endpoint
+from .endpoint import Endpoint
 from .model import Credentials
 from .response import Events, ModelResponse
 

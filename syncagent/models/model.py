@@ -30,7 +30,8 @@ from ..transport.redactor import Redactor
 from ..transport.retries import Retries
 from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
-from .endpoints import ENDPOINTS, Endpoint
+from .endpoint import Endpoint
+from .endpoints import ENDPOINTS
 from .prices import Price, find_price
 from .response import Events, ModelResponse
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 from ..exceptions import ConfigurationError
 from ..providers.dialect import Dialect
 from .dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
-from .endpoints import Endpoint, find_endpoint
+from .endpoint import Endpoint
+from .endpoints import find_endpoint
 from .model import Model
 
 __all__ = ["check_name", "dialect_of", "find_model"]

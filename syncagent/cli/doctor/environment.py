@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ... import __version__
-from ...models.endpoints import ENDPOINTS, Endpoint
+from ...models.endpoint import Endpoint
+from ...models.endpoints import ENDPOINTS
 from ...models.local import INSTALL
 from ..formatting import address_text
 
