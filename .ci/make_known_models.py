@@ -43,6 +43,8 @@ PROVIDERS = {
     "aws": "bedrock",
     "azure": "azure",
     "cerebras": "cerebras",
+    "cloudflare": "cloudflare",
+    "databricks": "databricks",
     "deepseek": "deepseek",
     "fireworks": "fireworks",
     "google": "gemini",

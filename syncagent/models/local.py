@@ -19,8 +19,9 @@ import msgspec
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
+from .compatible import COMPATIBLE
 from .dialects import OpenAIChat
-from .endpoints import COMPATIBLE, Endpoint
+from .endpoint import Endpoint
 from .model import Credentials
 from .prices import Price
 from .response import Events, ModelResponse
@@ -55,7 +56,7 @@ _VARIABLES: Final = frozenset(
 _NAME: Final = "SmolLM2-135M-Instruct"
 _WAITS: Final = frozenset({"timeout", "retries"})
 _ENDPOINT: Final = Endpoint(
-    "local", "openai-chat", "", needs_key=False, field_names=COMPATIBLE
+    "local", "openai-chat", "", needs_key=False, quirks=COMPATIBLE
 )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from typing import Any, ClassVar, NoReturn
+from urllib.parse import quote
 
 import msgspec
 from requests import PreparedRequest
@@ -31,7 +31,8 @@ from ..transport.redactor import Redactor
 from ..transport.retries import Retries
 from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
-from .endpoints import ENDPOINTS, Endpoint
+from .endpoint import Endpoint
+from .endpoints import ENDPOINTS
 from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
@@ -66,7 +67,7 @@ class Credentials(AuthBase):
         )
 
 
-class Model(ABC):
+class Model:
     """A model of a provider. Any number of threads may use it at once.
 
     :param name: the provider's name for it.
@@ -86,9 +87,12 @@ class Model(ABC):
     :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
 
-    dialect: Dialect
+    #: Its wire dialect.
+    dialect_class: ClassVar[type[Dialect]]
     #: The name of its provider, unless another endpoint is given.
     default_endpoint: ClassVar[str]
+    #: The paths of streamed and of whole responses.
+    paths: ClassVar[tuple[str, str]]
     #: The header with the key, and the scheme before the key.
     key_header: ClassVar[str] = "Authorization"
     key_scheme: ClassVar[str] = "Bearer"
@@ -143,7 +147,9 @@ class Model(ABC):
         self._auth: AuthBase | None = None
         if key is not None:
             self._auth = Credentials(key, self.key_header, self.key_scheme)
-        self.dialect = self._choose_dialect()
+        self.dialect = self.dialect_class(
+            self.endpoint.origin_of(self.base_url), self.endpoint.quirks
+        )
         self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
 
@@ -293,17 +299,14 @@ class Model(ABC):
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         url, dialect = self._url(), self.dialect
-        response.draft = Draft(dialect.name)
+        response.draft = Draft(dialect.origin)
         request["redactor"] = Redactor(url)
         if not self.stream:
-            yield from dialect.decode_body(self._transport.post(url, **request).body)
+            body = self._transport.post(url, **request).body
+            yield from dialect.decode_body(body, response.draft)
             return
         with self._transport.stream(url, is_end=dialect.is_end, **request) as events:
             yield from dialect.decode(events, response.draft)
-
-    def _choose_dialect(self) -> Dialect:
-        """Return the dialect of the endpoint: that of the class, unless it differs."""
-        return self.dialect
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -311,9 +314,11 @@ class Model(ABC):
         key = getattr(getattr(self, "_auth", None), "_key", None)
         return () if key is None else (key,)
 
-    @abstractmethod
     def _url(self) -> str:
         """Return the URL of requests."""
+        streamed, whole = self.endpoint.paths or self.paths
+        name = quote(self.name.removeprefix("models/"), safe="@")
+        return self.base_url + (streamed if self.stream else whole).format(model=name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"

@@ -148,7 +148,7 @@ class ScriptedModel(OpenAIChat):
         draft.usage = scripted.usage
         yield UsageUpdated(scripted.usage)
         raw = message.raw_stop_reason or message.stop_reason
-        yield from draft.finish(message.stop_reason, raw)
+        yield from draft.finish(message.stop_reason, raw, message.stop_detail)
 
     def _block(
         self, draft: Draft, number: int, block: AssistantBlock
