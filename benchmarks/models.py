@@ -19,6 +19,7 @@ from benchmarks.transport import cpu
 from syncagent.events import TextDelta
 from syncagent.messages import AssistantMessage, Message, Text, UserMessage
 from syncagent.models import Anthropic, Gemini, Model, OpenAIChat, OpenAIResponses
+from syncagent.providers.openai_chat.request import OpenAIChatDialect
 from syncagent.transcript import Transcript
 from syncagent.transport import close_idle
 
@@ -130,7 +131,7 @@ class Conversation:
     """One that grows by a turn at a time."""
 
     def __init__(self, kind: type[Model], length: int) -> None:
-        self._dialect = kind.dialect
+        self._dialect = kind.dialect_class()
         self._transcript = Transcript(messages(length))
         self.payload = self._dialect.build_payload("m", self._transcript)
 
@@ -157,7 +158,7 @@ def memory(number: int = 2_000) -> Row:
 
     def ours() -> Any:
         transcript = Transcript(messages(number))
-        OpenAIChat.dialect.build_payload("m", transcript)
+        OpenAIChatDialect().build_payload("m", transcript)
         return transcript
 
     def theirs() -> Any:

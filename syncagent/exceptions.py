@@ -13,6 +13,7 @@
     ├─ RunStopped()                      a run was stopped before its end
     │  ├─ RunCancelled()                 it was cancelled
     │  ├─ LimitReached()                 a limit ended it
+    │  ├─ StoppedByProvider()            the provider ended it, irregularly
     │  └─ OutputInvalid(ValueError)      its output is not of the requested type
     ├─ ToolError()                       for tools: tell the model what is wrong
     ├─ TransportError(OSError)           no complete response came
@@ -73,6 +74,7 @@ __all__ = [
     "SendTimeout",
     "StallTimeout",
     "StateInvalid",
+    "StoppedByProvider",
     "StreamBroken",
     "SyncAgentError",
     "ToolError",
@@ -156,6 +158,10 @@ class RunCancelled(RunStopped):
 
 class LimitReached(RunStopped):
     """A limit ended the run; ``result.limit`` names it."""
+
+
+class StoppedByProvider(RunStopped):
+    """The provider ended a response irregularly; ``result.raw_stop_reason`` is why."""
 
 
 class OutputInvalid(RunStopped, ValueError):

@@ -83,7 +83,7 @@ def run_loop(run: Run) -> Steps[StopReason]:
                 return "limit"
             message = yield from take_turn(run)  # <- I/O: the model
         if message is not None:
-            stop = stop_reason_after(run, message)  # max_tokens, refusal, end_turn
+            stop = stop_reason_after(run, message)  # end_turn, refusal, ...
             if stop is not None:
                 return stop
             message = None
@@ -155,10 +155,11 @@ def stop_reason_after(run: Run, message: AssistantMessage) -> StopReason | None:
         if run.open_round is not None:  # the last call may be cut in half: make none
             finish_round(run)
         return stop
-    is_last = run.open_round is None and stop != "pause"
-    if is_last and run.read_output(message):
-        return "end_turn"
-    return None
+    if run.open_round is not None or stop == "pause":
+        return None
+    if stop == "other":  # a word that we do not know is never taken for a regular end
+        return "other"
+    return "end_turn" if run.read_output(message) else None
 
 
 def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:

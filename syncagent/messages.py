@@ -162,7 +162,7 @@ class ToolResult(_Block, frozen=True, tag="tool_result"):
 class ProviderBlock(_Block, frozen=True, tag="provider"):
     """A block that only one provider understands; it is sent to no other."""
 
-    #: The wire dialect it came from.
+    #: The endpoint that it came from.
     provider: str
     #: The block as it was received.
     data: dict[str, Any]
@@ -214,11 +214,13 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
     stop_reason: MessageStop = "end_turn"
     #: The provider's own word for it.
     raw_stop_reason: str = ""
-    #: The wire dialect it came from; signatures are sent back only there.
+    #: The endpoint that it came from; signatures are sent back only there.
     provider: str = ""
     model: str = ""
     #: True if the message was cut off.
     is_cut: bool = False
+    #: The provider's explanation of an irregular end.
+    stop_detail: str = ""
 
     def __post_init__(self) -> None:
         _check_content(

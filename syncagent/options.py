@@ -9,9 +9,20 @@ import msgspec
 from ._checks import check_number
 from .exceptions import ConfigurationError
 
-__all__ = ["BUDGETS", "Effort", "Options", "OutputFormat", "ToolSpec"]
+__all__ = [
+    "BUDGETS",
+    "CodeExecution",
+    "Effort",
+    "FileSearch",
+    "Options",
+    "OutputFormat",
+    "ServerTool",
+    "ToolSpec",
+    "WebSearch",
+]
 
-Effort = Literal["none", "minimal", "low", "medium", "high"]
+#: Not every model has all of them: the nearest one that it has is requested.
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 #: Thinking tokens for each effort, for providers that count them.
 BUDGETS: Final[dict[Effort, int]] = {
@@ -20,6 +31,8 @@ BUDGETS: Final[dict[Effort, int]] = {
     "low": 1024,
     "medium": 8192,
     "high": 24576,
+    "xhigh": 32768,
+    "max": 32768,
 }
 
 
@@ -32,6 +45,35 @@ class ToolSpec(msgspec.Struct, frozen=True):
     parameters: dict[str, Any] = msgspec.field(
         default_factory=lambda: {"type": "object", "properties": {}}
     )
+
+
+class WebSearch(msgspec.Struct, frozen=True, kw_only=True):
+    """Let the provider search the web for the model."""
+
+    #: Only pages of these domains, where the provider can restrict it.
+    allowed_domains: tuple[str, ...] = ()
+    #: No pages of these domains.
+    blocked_domains: tuple[str, ...] = ()
+    #: The most searches in one response.
+    max_uses: int | None = None
+
+
+class CodeExecution(msgspec.Struct, frozen=True):
+    """Let the provider run code for the model, in a sandbox of its own."""
+
+
+class FileSearch(msgspec.Struct, frozen=True):
+    """Let the provider search files that were uploaded to it."""
+
+    #: The provider's ids of the collections to search.
+    stores: tuple[str, ...]
+    #: The most passages to find.
+    max_results: int | None = None
+
+
+#: A tool that the provider runs on its side: one of these, or a dict in the provider's
+#: own form, which is sent as it is.
+ServerTool = WebSearch | CodeExecution | FileSearch | dict[str, Any]
 
 
 class OutputFormat(msgspec.Struct, frozen=True):
@@ -69,12 +111,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     #: False to allow one tool call at a time.
     parallel_tool_calls: bool | None = None
     output: OutputFormat | None = None
+    #: Tools that the provider runs, beside those of the agent; see ``ServerTool``.
+    server_tools: tuple[Any, ...] = ()
     #: True to mark the conversation for the provider's cache, where that is necessary.
     cache: bool = False
     #: The beginning of the response.
     prefill: str = ""
     metadata: dict[str, str] = {}
-    #: The provider's own fields; they take precedence over the others.
+    #: The provider's own fields. They take precedence over the others; an object is
+    #: merged with ours, and a list is added to ours.
     extra: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -86,6 +131,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 f"effort must be one of {', '.join(get_args(Effort))}; "
                 f"got {self.effort!r}"
             )
+        for each in self.server_tools:
+            if not isinstance(each, (WebSearch, CodeExecution, FileSearch, dict)):
+                raise ConfigurationError(
+                    "server_tools takes WebSearch(), CodeExecution(), FileSearch(...) "
+                    f"and dicts in the provider's own form; got {each!r:.80}"
+                )
         for name in ("temperature", "top_p"):
             check_number(name, getattr(self, name), allow_none=True)
         for name in ("max_tokens", "thinking_tokens"):

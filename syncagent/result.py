@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from .exceptions import LimitReached, Origin, RunCancelled
+from .exceptions import LimitReached, Origin, RunCancelled, StoppedByProvider
 from .interrupts import Interrupt
-from .messages import Message, ToolOutcome
+from .messages import AssistantMessage, Message, ToolOutcome
 from .policies import LimitName
 from .usage import Usage
 
@@ -18,11 +18,13 @@ __all__ = [
     "StopReason",
 ]
 
-#: Why a run ended.
+#: Why a run ended. ``other`` is a reason of the provider's own that is no regular end;
+#: ``RunResult.raw_stop_reason`` has its word for it.
 StopReason = Literal[
     "end_turn",
     "max_tokens",
     "refusal",
+    "other",
     "limit",
     "interrupt",
     "cancelled",
@@ -99,15 +101,26 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.messages[self.start :]
 
     @property
+    def raw_stop_reason(self) -> str:
+        """The provider's own word for the end of its last response."""
+        return self._last_response.raw_stop_reason
+
+    @property
+    def _last_response(self) -> AssistantMessage:
+        found = (m for m in reversed(self.messages) if isinstance(m, AssistantMessage))
+        return next(found, AssistantMessage(()))
+
+    @property
     def abandoned(self) -> tuple[ToolOutcome, ...]:
         """The tools that were still running when the run ended."""
         return tuple(tool for tool in self.tool_outcomes if tool.outcome == "abandoned")
 
     def raise_for_status(self) -> None:
-        """Raise if the run was cancelled or a limit ended it.
+        """Raise if the run was cancelled, or a limit or the provider ended it early.
 
         :raises RunCancelled: the run was cancelled.
         :raises LimitReached: a limit ended the run.
+        :raises StoppedByProvider: the provider ended the response irregularly.
         """
         if self.cancellation is not None:
             cancelled = self.cancellation
@@ -121,6 +134,15 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise LimitReached(
                 f"the limit on {self.limit.replace('_', ' ')} ended the run; the "
                 "conversation is intact, and another run() continues it",
+                result=self,
+            )
+        if self.stop_reason == "other":
+            detail = self._last_response.stop_detail
+            raise StoppedByProvider(
+                "the provider ended the response irregularly, with "
+                f"{self.raw_stop_reason or 'no reason'!r}"
+                + (f" ({detail:.300})" if detail else "")
+                + "; the conversation is intact, and another run() continues it",
                 result=self,
             )
 

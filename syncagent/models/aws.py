@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -12,8 +13,12 @@ from requests.auth import AuthBase
 
 from ..exceptions import ConfigurationError
 
-__all__ = ["SigV4"]
+__all__ = ["SigV4", "sign_for"]
 
+#: ``https://bedrock-runtime.eu-central-1.amazonaws.com``: service and region.
+_HOST: Final = re.compile(
+    r"//(bedrock(?:-mantle)?)[\w-]*\.([\w-]+)\.(?:amazonaws|api)\."
+)
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
@@ -50,7 +55,9 @@ class SigV4(AuthBase):
             self._session: Any = import_module("botocore.session").Session
         except ModuleNotFoundError:
             raise ConfigurationError(
-                'signing requests for AWS needs botocore: pip install "syncagent[aws]"'
+                'signing requests for AWS needs botocore: pip install "syncagent[aws]".'
+                " Bedrock takes keys as well: pass api_key=, or set "
+                "AWS_BEARER_TOKEN_BEDROCK"
             ) from None
         self.service = service
         self._profile = profile
@@ -105,3 +112,12 @@ class SigV4(AuthBase):
         raise TypeError(
             "credentials are not pickled; make a SigV4 in the other process"
         )
+
+
+def sign_for(base_url: str) -> SigV4:
+    """Return the signatures for requests to Bedrock at *base_url*.
+
+    :raises ConfigurationError: as for :class:`SigV4`.
+    """
+    found = _HOST.search(base_url)
+    return SigV4("bedrock") if found is None else SigV4(*found.groups())

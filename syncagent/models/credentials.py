@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
 from requests import PreparedRequest
@@ -11,12 +12,13 @@ from requests.auth import AuthBase, HTTPBasicAuth, HTTPDigestAuth
 from ..exceptions import ConfigurationError
 from ..transport.prepared import is_long_enough, is_secret_header, secret_parts
 from ..transport.slow_auth import NoCredentials, SlowAuth
-from .endpoints import Endpoint
+from .endpoint import Endpoint
 
 __all__ = [
     "Credentials",
     "FreshCredentials",
     "Key",
+    "Place",
     "Question",
     "SecretHeaders",
     "find_key",
@@ -29,6 +31,9 @@ _T = TypeVar("_T")
 
 #: A key, or a function that returns one.
 Key = str | Callable[[], str]
+
+#: Returns the header for a value, and the scheme before the value.
+Place = Callable[[str], tuple[str, str]]
 
 #: How many values of the past are still masked.
 _KEPT: Final = 16
@@ -76,25 +81,21 @@ class SecretHeaders(_NotPickled, dict[str, str]):
 class Question:
     """A user's function for the value of a header.
 
-    :param place: the argument that it was passed as, for messages.
-    :param header: the header that its value is for.
-    :param scheme: the word before the value.
+    :param name: the argument that it was passed as, for messages.
+    :param place: returns the header for a value, and the word before the value.
     """
 
-    def __init__(
-        self, place: str, function: Callable[[], str], header: str, scheme: str = ""
-    ) -> None:
-        self._place = place
+    def __init__(self, name: str, function: Callable[[], str], place: Place) -> None:
+        self._name = name
         self.function = function
-        self.header = header
-        self.scheme = scheme
+        self.place = place
 
     def ask(self) -> str:
         """Return the value.
 
         :raises NoCredentials: the function failed, or returned something unusable.
         """
-        value: Any = _call(self._place, self.function)
+        value: Any = _call(self._name, self.function)
         if not isinstance(value, str):
             problem = f"{type(value).__name__} in place of a str"
         elif not value.strip():
@@ -103,7 +104,7 @@ class Question:
             problem = "a string with a line break or a control character; strip() it"
         else:
             return value
-        raise NoCredentials(f"{self._place} returned {problem}")
+        raise NoCredentials(f"{self._name} returned {problem}")
 
 
 class FreshCredentials(_NotPickled, SlowAuth):
@@ -129,8 +130,8 @@ class FreshCredentials(_NotPickled, SlowAuth):
 
     def add(self, request: PreparedRequest, values: list[str]) -> PreparedRequest:
         for question, value in zip(self._questions, values, strict=True):
-            scheme = question.scheme
-            request.headers[question.header] = f"{scheme} {value}" if scheme else value
+            header, scheme = question.place(value)
+            request.headers[header] = f"{scheme} {value}" if scheme else value
         if self._auth is None:
             return request
         before = dict(request.headers)
@@ -140,9 +141,9 @@ class FreshCredentials(_NotPickled, SlowAuth):
             raise NoCredentials(
                 f"the auth object returned {kind} in place of the request"
             )
-        for name, header in signed.headers.items():
-            if before.get(name) != header:
-                self._remember(*secret_parts(header))
+        for name, text in signed.headers.items():
+            if before.get(name) != text:
+                self._remember(*secret_parts(text))
         return signed
 
     def refresh(self) -> bool:
@@ -193,27 +194,26 @@ def find_key(given: Key | None, auth: object, endpoint: Endpoint) -> Key | None:
 
 def make_credentials(
     key: Key | None,
-    header: str,
-    scheme: str,
+    place: Place,
     *,
     auth: Callable[..., Any] | None = None,
     headers: Mapping[str, Callable[[], str]] | None = None,
 ) -> AuthBase | None:
     """Return the credentials for the arguments of a model.
 
-    :param key: goes into *header*, after *scheme*.
+    :param place: returns where a key goes.
     :param auth: used in place of a key.
     :param headers: functions for the values of more headers.
     """
     questions = [
-        Question(f"the function in headers[{name!r}]", function, name)
+        Question(f"the function in headers[{name!r}]", function, partial(_in, name))
         for name, function in (headers or {}).items()
     ]
     if callable(key):
-        questions.append(Question("the api_key function", key, header, scheme))
+        questions.append(Question("the api_key function", key, place))
     static: AuthBase | Callable[..., Any] | None = auth
     if isinstance(key, str):
-        static = Credentials(key, header, scheme)
+        static = Credentials(key, *place(key))
     # Digest authentication keeps its state per thread, and none of these blocks.
     is_quick = isinstance(static, (Credentials, HTTPDigestAuth)) or (
         type(static) is HTTPBasicAuth
@@ -225,6 +225,10 @@ def make_credentials(
             "HTTPDigestAuth does not work together with functions in headers="
         )
     return FreshCredentials(tuple(questions), static)
+
+
+def _in(header: str, value: str) -> tuple[str, str]:
+    return header, ""
 
 
 def split_headers(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import quote
 
 from ..providers.anthropic.request import AnthropicDialect
 from ..providers.dialect import Dialect
@@ -19,53 +18,38 @@ __all__ = ["Anthropic", "Gemini", "OpenAIChat", "OpenAIResponses"]
 class OpenAIChat(Model):
     """A model behind Chat Completions, at OpenAI or a compatible provider."""
 
-    dialect: Dialect = OpenAIChatDialect()
+    dialect_class: ClassVar[type[Dialect]] = OpenAIChatDialect
     default_endpoint: ClassVar[str] = "openai-chat"
-
-    def _choose_dialect(self) -> Dialect:
-        endpoint = self.endpoint
-        if not endpoint.field_names:
-            return self.dialect
-        return OpenAIChatDialect(
-            endpoint.field_names, has_short_ids=endpoint.has_short_ids
-        )
-
-    def _url(self) -> str:
-        return f"{self.base_url}/chat/completions"
+    paths: ClassVar[tuple[str, str]] = ("/chat/completions", "/chat/completions")
 
 
 class OpenAIResponses(Model):
     """A model behind OpenAI's Responses API."""
 
-    dialect: Dialect = OpenAIResponsesDialect()
+    dialect_class: ClassVar[type[Dialect]] = OpenAIResponsesDialect
     default_endpoint: ClassVar[str] = "openai"
-
-    def _url(self) -> str:
-        return f"{self.base_url}/responses"
+    paths: ClassVar[tuple[str, str]] = ("/responses", "/responses")
 
 
 class Anthropic(Model):
     """A model behind Anthropic's Messages API."""
 
-    dialect: Dialect = AnthropicDialect()
+    dialect_class: ClassVar[type[Dialect]] = AnthropicDialect
     default_endpoint: ClassVar[str] = "anthropic"
     key_header: ClassVar[str] = "x-api-key"
     key_scheme: ClassVar[str] = ""
     extra_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
-
-    def _url(self) -> str:
-        return f"{self.base_url}/messages"
+    paths: ClassVar[tuple[str, str]] = ("/messages", "/messages")
 
 
 class Gemini(Model):
     """A model behind Google's Gemini API."""
 
-    dialect: Dialect = GeminiDialect()
+    dialect_class: ClassVar[type[Dialect]] = GeminiDialect
     default_endpoint: ClassVar[str] = "gemini"
     key_header: ClassVar[str] = "x-goog-api-key"
     key_scheme: ClassVar[str] = ""
-
-    def _url(self) -> str:
-        method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
-        name = quote(self.name.removeprefix("models/"), safe="")
-        return f"{self.base_url}/models/{name}:{method}"
+    paths: ClassVar[tuple[str, str]] = (
+        "/models/{model}:streamGenerateContent?alt=sse",
+        "/models/{model}:generateContent",
+    )

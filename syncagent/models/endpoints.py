@@ -1,112 +1,17 @@
-"""Providers: their addresses, their dialects, and where their keys come from."""
+"""All providers, by the names in model strings."""
 
 from __future__ import annotations
 
 import difflib
-import os
 import re
-from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlsplit
-
-import msgspec
 
 from ..exceptions import ConfigurationError
+from .clouds import CLOUD_ENDPOINTS
+from .compatible import COMPATIBLE_ENDPOINTS
+from .endpoint import Endpoint
 
-__all__ = [
-    "COMPATIBLE",
-    "ENDPOINTS",
-    "Endpoint",
-    "find_endpoint",
-]
-
-#: The end of an address that was copied with the path of a request.
-_OPERATIONS: Final = ("/chat/completions", "/responses", "/messages", "/models")
-#: ``/v1``, ``/v1beta``, ``/v1beta1``.
-_VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?\Z")
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """One provider; its name is the part of a model string before the colon."""
-
-    name: str
-    #: The name of its wire dialect.
-    dialect: str
-    base_url: str
-    #: Environment variables with its key; the first that is set counts.
-    key_variables: tuple[str, ...] = ()
-    #: Environment variables for another address; the first that is set counts.
-    url_variables: tuple[str, ...] = ()
-    needs_key: bool = True
-    #: The name of a model, for error messages.
-    example: str = ""
-    #: Its names for fields of the dialect; ``None`` for a field that it does not have.
-    field_names: Mapping[str, str | None] = {}
-    #: True if ids of calls must be nine letters and digits.
-    has_short_ids: bool = False
-    #: The path of an address that has none. Empty for OpenAI, whose own clients take
-    #: the address as it is.
-    default_path: str = ""
-    #: The version that follows every address, unless it ends in one. The clients of
-    #: these providers add it to addresses with a path, too.
-    version: str = ""
-
-    def find_key(self) -> str | None:
-        """Return the key from the environment, or None."""
-        found = (os.environ.get(name, "").strip() for name in self.key_variables)
-        return next((key for key in found if key), None)
-
-    def find_url(self, given: str | None = None) -> str:
-        """Return the address, without the part that names the operation.
-
-        :param given: the caller's address; it takes precedence over the environment.
-        """
-        found = (os.environ.get(name, "") for name in self.url_variables)
-        addresses = (url.strip() for url in (given or "", *found, self.base_url))
-        url = next((url for url in addresses if url), "").rstrip("/")
-        for operation in _OPERATIONS:
-            url = url.removesuffix(operation)
-        has_path = "/" in url.partition("://")[2]
-        if self.version:
-            is_complete = has_path and _VERSION.search(url) is not None
-            return url if is_complete else url + self.version
-        return url if has_path else url + self.default_path
-
-    def missing_key(self) -> ConfigurationError:
-        """Return the error for a missing key."""
-        return ConfigurationError(
-            f"{self.name} models need a key: set {' or '.join(self.key_variables)} in "
-            "the environment, or pass api_key="
-        )
-
-
-#: Nearly all compatible providers still have the old name of this field.
-COMPATIBLE: Final[Mapping[str, str | None]] = {"max_completion_tokens": "max_tokens"}
-
-
-def _chat(
-    name: str,
-    base_url: str,
-    *,
-    needs_key: bool = True,
-    example: str = "",
-    field_names: Mapping[str, str | None] | None = None,
-    has_short_ids: bool = False,
-) -> Endpoint:
-    upper = name.upper().replace("-", "_")
-    return Endpoint(
-        name,
-        "openai-chat",
-        base_url,
-        (f"{upper}_API_KEY",),
-        (f"{upper}_BASE_URL",),
-        needs_key,
-        example,
-        {**COMPATIBLE, **(field_names or {})},
-        has_short_ids,
-        default_path=urlsplit(base_url).path,
-    )
-
+__all__ = ["ENDPOINTS", "find_endpoint", "register_endpoint"]
 
 _ALL = (
     Endpoint(
@@ -115,7 +20,7 @@ _ALL = (
         "https://api.openai.com/v1",
         ("OPENAI_API_KEY",),
         ("OPENAI_BASE_URL",),
-        example="gpt-5-mini",
+        example="gpt-6-luna",
     ),
     Endpoint(
         "openai-chat",
@@ -123,7 +28,7 @@ _ALL = (
         "https://api.openai.com/v1",
         ("OPENAI_API_KEY",),
         ("OPENAI_BASE_URL",),
-        example="gpt-4.1-mini",
+        example="gpt-6-luna",
     ),
     Endpoint(
         "anthropic",
@@ -131,7 +36,8 @@ _ALL = (
         "https://api.anthropic.com/v1",
         ("ANTHROPIC_API_KEY",),
         ("ANTHROPIC_BASE_URL",),
-        example="claude-sonnet-4-5",
+        token_variables=("ANTHROPIC_AUTH_TOKEN",),
+        example="claude-sonnet-5-5",
         version="/v1",
     ),
     Endpoint(
@@ -140,41 +46,27 @@ _ALL = (
         "https://generativelanguage.googleapis.com/v1beta",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
-        example="gemini-2.5-flash",
+        example="gemini-3.8-flash",
         version="/v1beta",
     ),
-    _chat("openrouter", "https://openrouter.ai/api/v1", example="openai/gpt-5-mini"),
-    _chat(
-        "groq",
-        "https://api.groq.com/openai/v1",
-        example="llama-3.3-70b-versatile",
-        field_names={"response_format": None},  # not for all models, nor beside tools
+    Endpoint(
+        "perplexity",
+        "openai-responses",
+        "https://api.perplexity.ai/v1",
+        ("PERPLEXITY_API_KEY",),
+        ("PERPLEXITY_BASE_URL",),
+        example="perplexity/sonar",
     ),
-    _chat(
-        "deepseek",
-        "https://api.deepseek.com/v1",
-        example="deepseek-chat",
-        field_names={"response_format": None},  # it takes no schema there
-    ),
-    _chat(
-        "mistral",
-        "https://api.mistral.ai/v1",
-        example="mistral-small-latest",
-        field_names={"seed": "random_seed", "stream_options": None},
-        has_short_ids=True,
-    ),
-    _chat("xai", "https://api.x.ai/v1", example="grok-4"),
-    _chat(
-        "ollama", "http://127.0.0.1:11434/v1", needs_key=False, example="qwen3:latest"
-    ),
-    _chat("vllm", "http://127.0.0.1:8000/v1", needs_key=False, example="Qwen/Qwen3-8B"),
-    _chat("lmstudio", "http://127.0.0.1:1234/v1", needs_key=False, example="qwen3-8b"),
+    *COMPATIBLE_ENDPOINTS,
+    *CLOUD_ENDPOINTS,
 )
 
 #: All known providers, by name.
 ENDPOINTS = {endpoint.name: endpoint for endpoint in _ALL}
 
 
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+_DIALECTS: Final = frozenset(endpoint.dialect for endpoint in _ALL)
 #: Providers by the prefixes of their models' names.
 _PREFIXES: Final = {
     "gpt-": "openai",
@@ -186,9 +78,13 @@ _PREFIXES: Final = {
 }
 
 
-def find_endpoint(name: str, *, also: tuple[str, ...] = ()) -> Endpoint:
+def find_endpoint(
+    name: str, model: str = "", *, also: tuple[str, ...] = ()
+) -> Endpoint:
     """Return the endpoint of that name.
 
+    :param model: the name of a model. Some providers have several endpoints, and
+        choose one by it.
     :param also: more valid names, for the error message.
     :raises ConfigurationError: no provider has that name; the message suggests some.
     """
@@ -203,4 +99,37 @@ def find_endpoint(name: str, *, also: tuple[str, ...] = ()) -> Endpoint:
         raise ConfigurationError(
             f"no provider is called {name!r}; {hint} are {', '.join(names)}"
         )
-    return endpoint
+    found = (face for form, face in endpoint.faces.items() if re.match(form, model))
+    return ENDPOINTS[next(found, name)]
+
+
+def register_endpoint(endpoint: Endpoint) -> None:
+    """Make *endpoint* available to model strings, ``find_model()`` and agents.
+
+    :raises ConfigurationError: its name is taken or not a name, or it cannot work.
+    """
+    if not isinstance(endpoint, Endpoint):
+        raise ConfigurationError(
+            f"register_endpoint() takes an Endpoint; got {endpoint!r:.80}"
+        )
+    if not _NAME.fullmatch(endpoint.name) or endpoint.name == "local":
+        raise ConfigurationError(
+            "the name of an endpoint has lower-case letters, digits and dashes, and is "
+            f"not 'local'; got {endpoint.name!r}"
+        )
+    if ENDPOINTS.get(endpoint.name, endpoint) != endpoint:
+        raise ConfigurationError(
+            f"an endpoint is called {endpoint.name!r} already; choose another name"
+        )
+    if endpoint.dialect not in _DIALECTS:
+        raise ConfigurationError(
+            f"no dialect is called {endpoint.dialect!r}; known are "
+            f"{', '.join(sorted(_DIALECTS))}"
+        )
+    has_url = endpoint.base_url.startswith(("https://", "http://"))
+    if not has_url and (endpoint.base_url or not endpoint.url_variables):
+        raise ConfigurationError(
+            "the base_url of an endpoint begins with https://, or is empty and comes "
+            f"from url_variables; got {endpoint.base_url!r}"
+        )
+    ENDPOINTS[endpoint.name] = endpoint

@@ -19,9 +19,11 @@ import msgspec
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
+from .compatible import COMPATIBLE
 from .dialects import OpenAIChat
-from .endpoints import COMPATIBLE, Endpoint
+from .endpoint import Endpoint
 from .model import Credentials
+from .prices import Price
 from .response import Events, ModelResponse
 
 __all__ = [
@@ -54,7 +56,7 @@ _VARIABLES: Final = frozenset(
 _NAME: Final = "SmolLM2-135M-Instruct"
 _WAITS: Final = frozenset({"timeout", "retries"})
 _ENDPOINT: Final = Endpoint(
-    "local", "openai-chat", "", needs_key=False, field_names=COMPATIBLE
+    "local", "openai-chat", "", needs_key=False, quirks=COMPATIBLE
 )
 
 
@@ -75,6 +77,8 @@ class Local(OpenAIChat):
                 "OpenAIChat(name, base_url=...)"
             )
         _find_weights()
+        settings.setdefault("price", Price(0.0, 0.0))
+        settings.setdefault("context_window", CONTEXT_TOKENS)
         if settings.get("transport") is None:
             waits = {key: settings.pop(key) for key in _WAITS & settings.keys()}
             # A proxy from the environment must not see data that stays on this machine.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import msgspec
 from requests.auth import AuthBase
 
+from .._checks import check_number
 from ..cancel import CancelToken
 from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import MessageFinished
@@ -30,6 +31,7 @@ from ..transport.retries import Retries
 from ..transport.slow_auth import SlowAuth
 from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
+from .aws import sign_for
 from .credentials import (
     Credentials,
     Key,
@@ -38,8 +40,9 @@ from .credentials import (
     secrets_of,
     split_headers,
 )
-from .endpoints import ENDPOINTS, Endpoint
-from .prices import Price, find_price
+from .endpoint import Endpoint
+from .endpoints import ENDPOINTS
+from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
 __all__ = ["Credentials", "Model"]
@@ -47,7 +50,7 @@ __all__ = ["Credentials", "Model"]
 _OPTION_NAMES = frozenset(Options.__struct_fields__)
 
 
-class Model(ABC):
+class Model:
     """A model of a provider. Any number of threads may use it at once.
 
     :param name: the provider's name for it.
@@ -64,14 +67,19 @@ class Model(ABC):
     :param transport: in place of *timeout*: one with proxies, certificates or a
         session; it does its own retries.
     :param endpoint: the provider, for those that share a dialect.
-    :param price: the price of its tokens, in place of ``syncagent.models.PRICES``.
+    :param price: the price of its tokens, in place of that of the table of known
+        models.
+    :param context_window: its context window in tokens, in place of that of the table.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
     :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
 
-    dialect: Dialect
+    #: Its wire dialect.
+    dialect_class: ClassVar[type[Dialect]]
     #: The name of its provider, unless another endpoint is given.
     default_endpoint: ClassVar[str]
+    #: The paths of streamed and of whole responses.
+    paths: ClassVar[tuple[str, str]]
     #: The header with the key, and the scheme before the key.
     key_header: ClassVar[str] = "Authorization"
     key_scheme: ClassVar[str] = "Bearer"
@@ -92,6 +100,7 @@ class Model(ABC):
         transport: Transport | None = None,
         endpoint: Endpoint | None = None,
         price: Price | None = None,
+        context_window: int | None = None,
         **options: Any,
     ) -> None:
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
@@ -100,6 +109,14 @@ class Model(ABC):
         self.stream = stream
         self.price = price
         self._is_priced = False
+        check_number(
+            "context_window",
+            context_window,
+            is_positive=True,
+            is_integer=True,
+            allow_none=True,
+        )
+        self._context_window = context_window
         unknown = options.keys() - _OPTION_NAMES
         if unknown:
             raise ConfigurationError(
@@ -114,14 +131,15 @@ class Model(ABC):
         if not name.strip():
             raise ConfigurationError(f"a model needs a name; got {name!r}")
         self._headers, functions = split_headers(headers)
+        key = find_key(api_key, auth, self.endpoint)
+        if key is None and auth is None and self.endpoint.is_aws:
+            auth = sign_for(self.base_url)
         self._auth = make_credentials(
-            find_key(api_key, auth, self.endpoint),
-            self._of_endpoint("key_header"),
-            self._of_endpoint("key_scheme"),
-            auth=auth,
-            headers=functions,
+            key, self._place_key, auth=auth, headers=functions
         )
-        self.dialect = self._choose_dialect()
+        self.dialect = self.dialect_class(
+            self.endpoint.origin_of(self.base_url), self.endpoint.quirks
+        )
         self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
 
@@ -159,7 +177,11 @@ class Model(ABC):
             "token": token or CancelToken(),
             "data": payload,
             "auth": self._auth,
-            "headers": {**self.extra_headers, **self._headers},
+            "headers": {
+                **self.extra_headers,
+                **self.endpoint.headers,
+                **self._headers,
+            },
             "timeouts": timeouts,
             "on_phase": on_phase,
             "redactor": Redactor(""),
@@ -192,22 +214,36 @@ class Model(ABC):
                     return event
         raise AssertionError("a response without MessageFinished")
 
-    def _of_endpoint(self, name: str) -> str:
-        """Return the endpoint's own value of an attribute, or that of the class."""
-        own = getattr(self.endpoint, name, None)
-        value: str = getattr(self, name) if own is None else own
-        return value
+    def _place_key(self, key: str) -> tuple[str, str]:
+        """Return the header for *key*, and the scheme before it."""
+        endpoint = self.endpoint
+        if endpoint.is_token(key):
+            return "Authorization", "Bearer"
+        if endpoint.key_header:
+            return endpoint.key_header, endpoint.key_scheme
+        return self.key_header, self.key_scheme
 
     @property
     def timeouts(self) -> Timeouts:
         """The timeouts of each phase of a request."""
         return self._transport.timeouts
 
+    @property
+    def context_window(self) -> int | None:
+        """Its context window in tokens, or None if it is not known."""
+        if self._context_window is None:
+            known = find_known(self.name, self.endpoint.name)
+            self._context_window = None if known is None else known.window
+        return self._context_window
+
     def cost(self, usage: Usage) -> float | None:
-        """Return the cost of *usage* in US dollars, or None without a price."""
+        """Return the cost of *usage* in US dollars, or None without a price.
+
+        :param usage: that of one request.
+        """
         if not self._is_priced:
-            self._is_priced = True
-            self.price = self.price or find_price(self.name)
+            self.price = self.price or find_price(self.name, self.endpoint.name)
+            self._is_priced = True  # last: other threads rely on the price then
         return None if self.price is None else self.price.of(usage)
 
     def _attempts(self, response: ModelResponse, request: dict[str, Any]) -> Events:
@@ -276,22 +312,18 @@ class Model(ABC):
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         url, dialect = self._url(), self.dialect
-        response.draft = Draft(dialect.name)
+        response.draft = Draft(dialect.origin)
         request["redactor"] = Redactor(url)
         if not self.stream:
             whole = self._transport.post(url, **request)
             with response.decoding(whole):
-                yield from dialect.decode_body(whole.body)
+                yield from dialect.decode_body(whole.body, response.draft)
             return
         with (
             self._transport.stream(url, is_end=dialect.is_end, **request) as events,
             response.decoding(events),
         ):
             yield from dialect.decode(events, response.draft)
-
-    def _choose_dialect(self) -> Dialect:
-        """Return the dialect of the endpoint: that of the class, unless it differs."""
-        return self.dialect
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -302,9 +334,11 @@ class Model(ABC):
         auth, headers = getattr(self, "_auth", None), getattr(self, "_headers", {})
         return secrets_of(auth, headers)
 
-    @abstractmethod
     def _url(self) -> str:
         """Return the URL of requests."""
+        streamed, whole = self.endpoint.paths or self.paths
+        name = quote(self.name.removeprefix("models/"), safe="@")
+        return self.base_url + (streamed if self.stream else whole).format(model=name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"

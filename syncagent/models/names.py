@@ -1,18 +1,21 @@
-"""Models by their strings, such as ``openai:gpt-5-mini``."""
+"""Models by their strings, such as ``openai:gpt-6-luna``."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from ..exceptions import ConfigurationError
+from ..providers.dialect import Dialect
 from .dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
-from .endpoints import Endpoint, find_endpoint
+from .endpoint import Endpoint
+from .endpoints import find_endpoint
 from .model import Model
 
-__all__ = ["check_name", "find_model"]
+__all__ = ["check_name", "dialect_of", "find_model"]
 
 _CLASSES: Final[dict[str, type[Model]]] = {
-    each.dialect.name: each for each in (OpenAIChat, OpenAIResponses, Anthropic, Gemini)
+    each.dialect_class.name: each
+    for each in (OpenAIChat, OpenAIResponses, Anthropic, Gemini)
 }
 
 
@@ -39,6 +42,15 @@ def find_model(name: str | Model, **settings: Any) -> Model:
     return _CLASSES[endpoint.dialect](model, endpoint=endpoint, **settings)
 
 
+def dialect_of(endpoint: Endpoint, base_url: str = "") -> Dialect:
+    """Return the dialect of an endpoint, as its models speak it.
+
+    :param base_url: its address, if not the usual one.
+    """
+    origin = endpoint.origin_of(base_url or endpoint.base_url)
+    return _CLASSES[endpoint.dialect].dialect_class(origin, endpoint.quirks)
+
+
 def check_name(name: str) -> Endpoint | None:
     """Return the endpoint in *name*, or None for the local model.
 
@@ -49,7 +61,7 @@ def check_name(name: str) -> Endpoint | None:
         if model:
             raise ConfigurationError("there is one local model; its name is local")
         return None
-    endpoint = find_endpoint(provider, also=("local",))
+    endpoint = find_endpoint(provider, model, also=("local",))
     if not colon or not model:
         raise ConfigurationError(
             f"{name!r} names no model; write for example "

@@ -11,24 +11,45 @@ import msgspec
 from ..events import Event
 from ..exceptions import ConfigurationError, ProtocolError, ProviderError, StreamBroken
 from ..messages import Message
-from ..options import Options, OutputFormat, ToolSpec
+from ..options import Options, OutputFormat, ServerTool, ToolSpec
 from ..sse import ServerSentEvent
 from ..transcript.transcript import Piece, Transcript
 from .draft import Draft
 from .encoding import json_bytes
 from .errors import excerpt, explain
+from .quirks import Quirks
 from .strict_schemas import with_format_in_system
 
 T = TypeVar("T")
 
 
 class Dialect(ABC):
-    """The wire format of one kind of provider."""
+    """The wire format of one kind of provider.
 
-    #: Its name. Messages and blocks that carry it hold data for this provider only.
+    :param origin: the endpoint that it talks to. Signatures, encrypted reasoning and
+        blocks of the provider's own are sent back only to the origin that made them.
+    :param quirks: how the endpoint differs from others with the same dialect.
+    """
+
+    #: Its name, which is also the origin if none is given.
     name: ClassVar[str]
     #: Names of options that the provider does not have.
     unknown_options: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self,
+        origin: str = "",
+        quirks: Quirks = Quirks(),  # noqa: B008 - it is frozen
+    ) -> None:
+        self.origin = origin or self.name
+        self.quirks = quirks
+        #: Identifies the encoding of messages; see :meth:`.Transcript.encode`.
+        self.encoding = (self.name, self.origin, repr(quirks))
+
+    @property
+    def endpoint(self) -> str:
+        """The name of the endpoint, for messages."""
+        return self.origin.partition("@")[0]
 
     def build_payload(
         self,
@@ -48,8 +69,8 @@ class Dialect(ABC):
         for name in sorted(self.unknown_options):
             if getattr(options, name) not in (None, "", (), {}, False):
                 raise ConfigurationError(
-                    f"{self.name} models have no option {name}; leave it out, or pass "
-                    "the provider's own field with extra="
+                    f"{self.endpoint} models have no option {name}; leave it out, or "
+                    "pass the provider's own field with extra="
                 )
         is_forced = options.tool_choice not in (None, "auto", "none")
         if is_forced and not tools:
@@ -67,8 +88,10 @@ class Dialect(ABC):
         conversation, pieces = self.conversation(transcript, options)
         for name, value in options.extra.items():
             known = fields.get(name)
-            if known and isinstance(known, dict) and isinstance(value, dict):
+            if isinstance(known, dict) and isinstance(value, dict):
                 fields[name] = {**known, **value}
+            elif isinstance(known, list) and isinstance(value, list):
+                fields[name] = [*known, *(item for item in value if item not in known)]
             else:
                 fields[name] = value
         if conversation in fields:
@@ -83,6 +106,23 @@ class Dialect(ABC):
     ) -> bool:
         """Return whether the provider enforces *output*; else the model is told it."""
         return True
+
+    def server_tools(self, model: str, options: Options) -> list[dict[str, Any]]:
+        """Return the tools that the provider runs, in its own form.
+
+        :raises ConfigurationError: the provider does not have one of them.
+        """
+        return [
+            tool if isinstance(tool, dict) else self.server_tool(model, tool)
+            for tool in options.server_tools
+        ]
+
+    def server_tool(self, model: str, tool: ServerTool) -> dict[str, Any]:
+        """Return a typed tool in the provider's own form."""
+        raise ConfigurationError(
+            f"{self.endpoint} models have no {type(tool).__name__}; leave it out, or "
+            "pass a dict in the provider's own form"
+        )
 
     @abstractmethod
     def fields(
@@ -111,9 +151,10 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def decode_body(self, body: bytes) -> Iterator[Event]:
+    def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
         """Yield the same events for a response that is not streamed.
 
+        :param draft: an empty draft to fill.
         :raises ProviderError: the response is an error, or is invalid.
         """
 

@@ -84,7 +84,7 @@ class OpenCall:
 class Draft:
     """Collect the content of a response, and make our events of it.
 
-    :param provider: the name of the dialect.
+    :param provider: the origin of the response.
     """
 
     def __init__(self, provider: str) -> None:
@@ -189,8 +189,14 @@ class Draft:
             tuple(blocks), "other", "", self.provider, self.model, is_cut=True
         )
 
-    def finish(self, stop_reason: MessageStop, raw: str) -> Iterator[Event]:
-        """Yield the events that complete the message."""
+    def finish(
+        self, stop_reason: MessageStop, raw: str, detail: str = ""
+    ) -> Iterator[Event]:
+        """Yield the events that complete the message.
+
+        :param raw: the provider's word for the reason.
+        :param detail: its explanation of an irregular end.
+        """
         for key in self.calls:
             yield from self.ready(key)
         blocks: list[AssistantBlock] = []
@@ -199,6 +205,11 @@ class Draft:
             if whole is not None:
                 blocks.append(whole)
         message = AssistantMessage(
-            tuple(blocks), stop_reason, raw, self.provider, self.model
+            tuple(blocks),
+            stop_reason,
+            raw,
+            self.provider,
+            self.model,
+            stop_detail=detail,
         )
         yield MessageFinished(message, self.usage)

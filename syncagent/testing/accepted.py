@@ -7,22 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from ..messages import Message, UserMessage
-from ..models.dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
+from ..models.endpoints import ENDPOINTS
+from ..models.names import dialect_of
 from ..options import ToolSpec
 from ..transcript.transcript import Transcript
-from .providers.anthropic import rules as anthropic
-from .providers.gemini import rules as gemini
-from .providers.openai_chat import rules as openai_chat
-from .providers.openai_responses import rules as openai_responses
+from .providers.played import PLAYED
 
 __all__ = ["complaints"]
-
-_PROVIDERS = (
-    (Anthropic, anthropic),
-    (Gemini, gemini),
-    (OpenAIChat, openai_chat),
-    (OpenAIResponses, openai_responses),
-)
 
 
 def complaints(
@@ -39,10 +30,12 @@ def complaints(
     if problems:
         found["transcript"] = "; ".join(problems)
     following = [*messages, UserMessage.of("Go on.")]
-    for model, rules in _PROVIDERS:
+    for name, played in PLAYED.items():
+        endpoint = ENDPOINTS[name]
+        dialect = dialect_of(endpoint)
         for conversation in (messages, following):
-            payload = model.dialect.build_payload("m", conversation, tools)
-            complaint = rules.complaint(msgspec.json.decode(payload))
+            payload = dialect.build_payload(endpoint.example, conversation, tools)
+            complaint = played.complaint(msgspec.json.decode(payload), "")
             if complaint is not None:
-                found[model.dialect.name] = complaint
+                found[name] = complaint
     return found

@@ -11,20 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, pairwise
-from types import ModuleType
 from typing import Any, Final, NoReturn
 
 import msgspec
 
 from .._closeable import Closeable
-from .providers.anthropic import rules as anthropic_rules
-from .providers.anthropic import speech as anthropic
-from .providers.gemini import rules as gemini_rules
-from .providers.gemini import speech as gemini
-from .providers.openai_chat import rules as openai_chat_rules
-from .providers.openai_chat import speech as openai_chat
-from .providers.openai_responses import rules as openai_responses_rules
-from .providers.openai_responses import speech as openai_responses
+from ..exceptions import ConfigurationError
+from .providers.played import PLAYED, PlayedProvider, find_played
 from .script import (
     Act,
     Broken,
@@ -47,15 +40,6 @@ _LIMIT: Final = 30.0
 _LOOK: Final = 0.01
 #: Zero on systems that cannot report a hang-up apart from data.
 _HANG_UP: Final[int] = getattr(select, "POLLRDHUP", 0)
-
-#: By the end of the path: speech, rules, and the header with the key.
-_DIALECTS: Final[dict[str, tuple[ModuleType, ModuleType, str]]] = {
-    "/chat/completions": (openai_chat, openai_chat_rules, "authorization"),
-    "/responses": (openai_responses, openai_responses_rules, "authorization"),
-    "/messages": (anthropic, anthropic_rules, "x-api-key"),
-    ":streamGenerateContent": (gemini, gemini_rules, "x-goog-api-key"),
-    ":generateContent": (gemini, gemini_rules, "x-goog-api-key"),
-}
 
 
 class SeenRequest(msgspec.Struct, frozen=True):
@@ -123,6 +107,20 @@ class FakeServer(Closeable):
                 "FakeServer does not listen yet; use `with FakeServer(...) as server`"
             )
         return self._base_url
+
+    def url_of(self, endpoint: str) -> str:
+        """Return the ``base_url`` at which the server has the rules of an endpoint.
+
+        :param endpoint: the part of a model string before the colon, such as
+            ``mistral``.
+        :raises ConfigurationError: the server has no rules for it.
+        """
+        if endpoint not in PLAYED:
+            raise ConfigurationError(
+                f"FakeServer has no rules for {endpoint!r}; it has those of "
+                f"{', '.join(sorted(PLAYED))}"
+            )
+        return self.base_url.replace("/v1", f"/{endpoint}/v1")
 
     def add(self, *responses: ScriptedResponse | str) -> None:
         """Append to the script."""
@@ -222,10 +220,15 @@ class _Exchange:
         self._server = server
         self._sock = sock
         self._request = request
-        self._speech: Any = None
+        self._played: PlayedProvider | None = None
         #: The headers of a response that is not streamed; they go with its first piece.
         self._head = b""
         self._is_stream = False
+
+    @property
+    def _speech(self) -> Any:
+        assert self._played is not None
+        return self._played.speech
 
     def respond(self) -> None:
         try:
@@ -238,21 +241,17 @@ class _Exchange:
     def _prepare(self) -> Callable[[], None]:
         """Return a function that sends the response; nothing is sent before."""
         path = self._request.path.partition("?")[0]
-        found = (parts for end, parts in _DIALECTS.items() if path.endswith(end))
-        dialect = next(found, None)
-        if dialect is None:
+        self._played = played = find_played(path)
+        if played is None:
             return self._whole(404, {"error": {"message": f"no such path: {path}"}})
-        self._speech, rules, key = dialect
-        value = self._request.headers.get(key, "")
-        if key == "authorization":
-            scheme, _, value = value.partition(" ")
-            value = value.strip() if scheme.lower() == "bearer" else ""
-        if not value:
-            return self._error(401, f"no API key; it belongs in the header {key!r}")
-        if key == "x-api-key" and not self._request.headers.get("anthropic-version"):
+        headers = self._request.headers
+        if not played.has_key(headers):
+            names = " or ".join(map(repr, played.key_headers))
+            return self._error(401, f"no API key; it belongs in the header {names}")
+        if "x-api-key" in played.key_headers and not headers.get("anthropic-version"):
             return self._error(400, "anthropic-version: header is required")
         payload = self._request.payload
-        complaint = rules.complaint(payload, path)
+        complaint = played.complaint(payload, path)
         if complaint is not None:
             return self._error(400, complaint)
         scripted = self._server._next_response(self._request)
@@ -266,10 +265,11 @@ class _Exchange:
 
     def _deliver(self, scripted: ScriptedResponse) -> Callable[[], None]:
         message, usage, acts = scripted.message, scripted.usage, scripted.acts
-        frames = [frame.encode() for frame in self._speech.frames(message, usage)]
+        speech = self._speech
+        frames = [frame.encode() for frame in speech.frames(message, usage)]
         if self._is_stream:
             return lambda: self._stream(acts, frames)
-        body = msgspec.json.encode(self._speech.body(message, usage))
+        body = msgspec.json.encode(speech.body(message, usage))
         self._head = _head(200, "application/json", {"Content-Length": str(len(body))})
         # As many pieces as a stream has, so that acts mean the same for both.
         cuts = [len(body) * n // len(frames) for n in range(len(frames) + 1)]
@@ -279,7 +279,8 @@ class _Exchange:
     def _error(
         self, status: int, message: str, headers: Mapping[str, str] | None = None
     ) -> Callable[[], None]:
-        return self._whole(status, self._speech.error(status, message), headers)
+        assert self._played is not None
+        return self._whole(status, self._played.error(status, message), headers)
 
     def _whole(
         self, status: int, document: Any, headers: Mapping[str, str] | None = None

@@ -6,7 +6,7 @@ every dialect: a turn costs as much as the messages that are new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import overload
 
 from ..exceptions import ConfigurationError
@@ -33,7 +33,7 @@ def _checked(message: object) -> Message:
 
 
 class _Memo:
-    """The encoded form of a transcript in one dialect."""
+    """The encoded form of a transcript, in one encoding."""
 
     def __init__(self) -> None:
         #: The number of messages in :attr:`settled`; the next is the assistant's.
@@ -66,7 +66,7 @@ class Transcript(Sequence[Message]):
         if isinstance(messages, str):
             messages = [UserMessage.of(messages)]
         self._messages = [_checked(message) for message in messages]
-        self._memos: dict[str, _Memo] = {}
+        self._memos: dict[Hashable, _Memo] = {}
         #: The messages before this number are known to be valid.
         self._valid = 0
 
@@ -120,23 +120,24 @@ class Transcript(Sequence[Message]):
 
     def encode(
         self,
-        dialect: str,
+        key: Hashable,
         encode: Callable[[Turn], bytes],
         encode_last: Callable[[Turn], bytes] | None = None,
     ) -> list[Piece]:
-        """Return all turns encoded for *dialect*, with commas between them.
+        """Return all turns in one encoding, with commas between them.
 
         Each turn is encoded once, and again only if it has grown. The result comes in
         pieces, so that a long conversation is copied once, into the payload.
 
+        :param key: identifies the encoding: the dialect, and what it depends on.
         :param encode: encodes a turn, as one JSON value or several with commas.
         :param encode_last: encodes the last turn, if that is special.
         """
-        memo = self._memos.setdefault(dialect, _Memo())
+        memo = self._memos.setdefault(key, _Memo())
         try:
             return self._encode(memo, encode, encode_last)
         except BaseException:  # a half-updated memo would send turns twice
-            self._memos.pop(dialect, None)
+            self._memos.pop(key, None)
             raise
 
     def _encode(

@@ -24,6 +24,7 @@ from syncagent import (
 )
 from syncagent import events as all_events
 from syncagent.events import TextDelta
+from syncagent.exceptions import StoppedByProvider
 from syncagent.messages import (
     AssistantMessage,
     Refusal,
@@ -55,12 +56,14 @@ def agent_for(script, **settings):
 
 REFUSAL = AssistantMessage((Refusal("No."),), "refusal")
 LONG_ONE = AssistantMessage((Text("and so"),), "max_tokens")
+ODD_END = AssistantMessage((Text("a"),), "other", "ODD", stop_detail="it tripped")
 BOTH = say("Both.", call("cancel_in_tool"), *SUM.message.content)
 ENDS = {
     # name: (script, settings, text, turns, outcomes, new messages)
     "end_turn": ([SUM, "done"], {}, "done", 2, ["done"], 4),
     "max_tokens": ([LONG_ONE], {}, "and so", 1, [], 2),
     "refusal": ([REFUSAL], {}, "", 1, [], 2),
+    "other": ([ODD_END], {}, "a", 1, [], 2),
     "limit": ([SUM], {"limits": Limits(turns=1)}, "", 1, ["done"], 3),
     "interrupt": ([SUM], {"tools": [careful]}, "", 1, ["not_started"], 2),
     "cancelled": ([BOTH], {}, "Both.", 1, ["done", "not_started"], 3),
@@ -99,7 +102,12 @@ def test_a_result_travels(end):
 
 
 @pytest.mark.parametrize(
-    ("end", "kind"), [("cancelled", RunCancelled), ("limit", LimitReached)]
+    ("end", "kind"),
+    [
+        ("cancelled", RunCancelled),
+        ("limit", LimitReached),
+        ("other", StoppedByProvider),
+    ],
 )
 def test_an_error_for_a_run_that_did_not_come_to_its_end(end, kind):
     """It carries the result, says what happened, and travels too."""
@@ -113,6 +121,9 @@ def test_an_error_for_a_run_that_did_not_come_to_its_end(end, kind):
     if kind is RunCancelled:
         assert "origin remote, phase tool" in str(copy)
         assert "enough" in str(copy)
+    if kind is StoppedByProvider:
+        assert result.raw_stop_reason == "ODD"
+        assert "with 'ODD' (it tripped)" in str(copy)
 
 
 @pytest.mark.parametrize("end", ["end_turn", "max_tokens", "refusal", "interrupt"])

@@ -13,8 +13,9 @@ import pytest
 from support.raw_server import RawServer
 
 from syncagent.exceptions import AuthenticationFailed, ConfigurationError
-from syncagent.models import OpenAIChat
+from syncagent.models import OpenAIChat, find_model
 from syncagent.models.aws import SigV4
+from syncagent.models.credentials import Credentials
 from syncagent.transport import Retries, close_idle
 
 SECRETS = {"AKIDEXAMPLE01": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
@@ -228,6 +229,40 @@ def test_no_credentials(monkeypatch, tmp_path):
         with pytest.raises(AuthenticationFailed, match="no AWS credentials"):
             text_of(server, SigV4("bedrock", "eu-central-1"))
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (
+            "https://bedrock-runtime.eu-west-3.amazonaws.com/openai/v1",
+            "bedrock eu-west-3",
+        ),
+        ("https://bedrock-mantle.us-east-2.api.aws/v1", "bedrock-mantle us-east-2"),
+        ("https://gateway.example/v1", "bedrock ap-south-1"),
+    ],
+)
+def test_models_of_bedrock_are_signed_without_a_key(url, expected, monkeypatch):
+    """Service and region are in the address, or the region is in the environment."""
+    monkeypatch.setenv("AWS_REGION", "ap-south-1")
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    model = find_model("bedrock:openai.gpt-oss-120b-1:0", base_url=url)
+    assert repr(model._auth._auth) == f"<SigV4 {expected}>"
+    model = find_model("bedrock:x", base_url=url, api_key="key-0123456789")
+    assert isinstance(model._auth, Credentials)
+
+
+def test_a_signed_model_of_bedrock(monkeypatch):
+    """All of it, with the credentials of the environment."""
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE01")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRETS["AKIDEXAMPLE01"])
+    for name in ("SESSION_TOKEN", "BEARER_TOKEN_BEDROCK", "PROFILE"):
+        monkeypatch.delenv(f"AWS_{name}", raising=False)
+    with Aws() as server:
+        settings = {"base_url": server.url, "stream": False}
+        model = find_model("bedrock:openai.gpt-oss-120b-1:0", **settings)
+        assert model.respond("hi").message.text == "ok"
 
 
 def test_secrets_are_neither_shown_nor_pickled():

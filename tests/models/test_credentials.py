@@ -21,7 +21,7 @@ from syncagent.exceptions import (
     ProviderUnavailable,
 )
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
-from syncagent.models.endpoints import ENDPOINTS, Endpoint
+from syncagent.models.endpoints import ENDPOINTS
 from syncagent.testing import (
     FakeClock,
     FakeServer,
@@ -154,25 +154,43 @@ def test_a_constant_key_needs_no_thread():
     assert "credentials" not in phases
 
 
-def test_an_endpoint_may_name_header_and_scheme():
-    """They count more than those of the class."""
+@pytest.mark.parametrize(
+    ("key", "header", "value"),
+    [
+        ("key-0123456789", "api-key", "key-0123456789"),
+        (
+            "eyJhbGciOiJ.eyJzdWIi.c2ln",
+            "authorization",
+            "Bearer eyJhbGciOiJ.eyJzdWIi.c2ln",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_function", [False, True])
+def test_an_endpoint_may_have_headers_of_its_own(key, header, value, is_function):
+    """Also by the form of the key: Azure takes keys, and tokens that expire."""
+    with RawServer((400, {}, {})) as server:
+        model = OpenAIChat(
+            "m",
+            base_url=server.url,
+            api_key=(lambda: key) if is_function else key,
+            endpoint=ENDPOINTS["azure-chat"],
+        )
+        with pytest.raises(Exception, match="400"):
+            text_of(model)
+    seen = server.requests[0]
+    assert seen[header] == value
+    assert len({"authorization", "api-key"} & seen.keys()) == 1
 
-    class Other(Endpoint):
-        key_header: str | None = None
-        key_scheme: str | None = None
 
-    for key in (OLD, lambda: OLD):
-        with RawServer((400, {}, {})) as server:
-            endpoint = Other(
-                "x", "openai-chat", "", key_header="api-key", key_scheme=""
-            )
-            model = OpenAIChat(
-                "m", base_url=server.url, api_key=key, endpoint=endpoint, retries=0
-            )
-            with pytest.raises(Exception, match="400"):
-                text_of(model)
-        assert server.requests[0]["api-key"] == OLD
-        assert "authorization" not in server.requests[0]
+def test_a_token_of_the_environment(monkeypatch):
+    """Anthropic's goes into another header than its key."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-0123456789")
+    with RawServer((400, {}, {})) as server:
+        with pytest.raises(Exception, match="400"):
+            text_of(Anthropic("m", base_url=server.url))
+    assert server.requests[0]["authorization"] == "Bearer token-0123456789"
+    assert "x-api-key" not in server.requests[0]
 
 
 # -- after a 401 -----------------------------------------------------------------------

@@ -19,11 +19,12 @@ from syncagent.messages import (
 )
 from syncagent.options import Options, OutputFormat, ToolSpec
 from syncagent.providers.openai_chat.request import OpenAIChatDialect
+from syncagent.providers.quirks import Quirks
 from syncagent.sse import ServerSentEvent
 from syncagent.testing.providers.openai_chat.rules import complaint
 
 DIALECT = OpenAIChatDialect()
-IMITATOR = OpenAIChatDialect({"metadata": None})
+IMITATOR = OpenAIChatDialect("imitator", Quirks(prefill="continues"))
 TOOL = ToolSpec("weather", "Tell it.")
 SCHEMA = {
     "type": "object",

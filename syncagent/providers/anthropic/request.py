@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -75,7 +76,7 @@ class AnthropicDialect(Dialect):
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
         budget = (_thinking(options) or {}).get("budget_tokens", 0)
-        if budget and not _may_think(transcript):
+        if budget and not _may_think(transcript, self.origin):
             _check(options, is_thinking=True, has_tools=bool(tools))
             options = msgspec.structs.replace(
                 options,
@@ -139,13 +140,14 @@ class AnthropicDialect(Dialect):
     def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
+        encode = partial(encode_turn, origin=self.origin)
         encode_last: Callable[[Turn], bytes] | None = None
         if options.cache:
             encode_last = encode_marked
-        if not options.prefill and _is_paused(transcript):
+        if not options.prefill and _is_paused(transcript, self.origin):
             encode_last = encode_results
         # The last turn is not remembered, so no mark gets into the remembered ones.
-        *settled, last = transcript.encode(self.name, encode, encode_last)
+        *settled, last = transcript.encode(self.encoding, encode, encode_last)
         pieces = [*settled, last.removesuffix(b",")]
         if options.prefill:
             content = [{"type": "text", "text": options.prefill}]
@@ -157,10 +159,10 @@ class AnthropicDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        return response.decode(stream, draft)
+        return response.decode(stream, draft or Draft(self.origin))
 
-    def decode_body(self, body: bytes) -> Iterator[Event]:
-        return response.decode_body(body)
+    def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
+        return response.decode_body(body, draft or Draft(self.origin))
 
 
 # -- options ---------------------------------------------------------------------------
@@ -228,17 +230,17 @@ def _tool_choice(options: Options) -> dict[str, Any] | None:
     return choice
 
 
-def _is_paused(transcript: Transcript) -> bool:
+def _is_paused(transcript: Transcript, origin: str) -> bool:
     """Return whether the provider is amid its own tools: then no user turn follows."""
     last = transcript[-1] if len(transcript) else None
     if not isinstance(last, AssistantMessage) or last.is_cut or not last.content:
         return False
     block = last.content[-1]
-    is_ours = isinstance(block, ProviderBlock) and block.provider == NAME
+    is_ours = isinstance(block, ProviderBlock) and block.provider == origin
     return is_ours and last.stop_reason == "pause"
 
 
-def _may_think(transcript: Transcript) -> bool:
+def _may_think(transcript: Transcript, origin: str) -> bool:
     """Return whether the provider lets the model think in this turn.
 
     Amid tool calls only a model that began them with thinking may continue to think,
@@ -262,15 +264,17 @@ def _may_think(transcript: Transcript) -> bool:
     first = next(turns(transcript, begin, is_beginning=False))
     if not isinstance(first, AssistantTurn):
         return True
-    return _assistant(first)["content"][0]["type"] in _THINKING
+    return _assistant(first, origin)["content"][0]["type"] in _THINKING
 
 
 # -- turns -----------------------------------------------------------------------------
 
 
-def encode(turn: Turn) -> bytes:
-    """Return a turn as JSON, or several values with commas between them."""
-    return json_bytes(_user(turn) if isinstance(turn, UserTurn) else _assistant(turn))
+def encode_turn(turn: Turn, origin: str) -> bytes:
+    """Return a turn as JSON."""
+    if isinstance(turn, UserTurn):
+        return json_bytes(_user(turn))
+    return json_bytes(_assistant(turn, origin))
 
 
 def encode_marked(turn: Turn) -> bytes:
@@ -283,7 +287,8 @@ def encode_marked(turn: Turn) -> bytes:
 
 def encode_results(turn: Turn) -> bytes:
     """Return the last turn if it has tool results, else nothing."""
-    return encode(turn) if isinstance(turn, UserTurn) and turn.results else b""
+    assert isinstance(turn, UserTurn)
+    return json_bytes(_user(turn)) if turn.results else b""
 
 
 def _user(turn: UserTurn) -> dict[str, Any]:
@@ -357,13 +362,13 @@ def _part(block: UserBlock | ResultBlock) -> dict[str, Any]:
     return {**document, "title": block.name} if block.name else document
 
 
-def _assistant(turn: AssistantTurn) -> dict[str, Any]:
+def _assistant(turn: AssistantTurn, origin: str) -> dict[str, Any]:
     calls = dict(turn.calls)
     content: list[dict[str, Any]] = []
     for message in turn.messages:
         for block in message.content:
             if not isinstance(block, ToolCall):
-                part = _own_part(block, message)
+                part = _own_part(block, message, origin)
                 if part is not None:
                     content.append(part)
                 elif isinstance(block, (Text, Refusal)) and block.text.strip():
@@ -382,13 +387,13 @@ def _assistant(turn: AssistantTurn) -> dict[str, Any]:
 
 
 def _own_part(
-    block: AssistantBlock, message: AssistantMessage
+    block: AssistantBlock, message: AssistantMessage, origin: str
 ) -> dict[str, Any] | None:
     """Return a block that only this provider understands, if it made the block."""
     if isinstance(block, ProviderBlock):
-        is_ours = block.provider == NAME
+        is_ours = block.provider == origin
         return block.data if is_ours and not _lacks_result(block, message) else None
-    if message.provider != NAME:
+    if message.provider != origin:
         return None
     if isinstance(block, Thinking) and block.signature:
         thinking = {"type": "thinking", "thinking": block.text}

@@ -23,7 +23,6 @@ from ..draft import Draft, OpenText
 from ..errors import error_in_response
 from ..json_values import as_count
 
-#: The dialect's name. Signatures of messages from other dialects are not sent.
 NAME: Final = "anthropic"
 _STOPS: Final[dict[str, MessageStop]] = {
     "end_turn": "end_turn",
@@ -105,11 +104,8 @@ def is_end(event: ServerSentEvent) -> bool:
     return '"message_stop"' in event.data and _type_of(event) == "message_stop"
 
 
-def decode(
-    stream: Iterable[ServerSentEvent], draft: Draft | None = None
-) -> Iterator[Event]:
+def decode(stream: Iterable[ServerSentEvent], draft: Draft) -> Iterator[Event]:
     """Yield our events for those of a streamed response."""
-    draft = draft or Draft(NAME)
     finish, has_begun, is_done = "", False, False
     blocks, counts = _Blocks(draft), dict[str, int]()
     for sse in stream:
@@ -144,14 +140,13 @@ def decode(
     yield from draft.finish(_stop_reason(draft, finish), finish)
 
 
-def decode_body(body: bytes) -> Iterator[Event]:
+def decode_body(body: bytes, draft: Draft) -> Iterator[Event]:
     """Yield our events for a response that is not streamed."""
     message = decode_json(_bodies, body)
     if message.type == "error" or message.error:
         raise error_in_response(message.error or {})
     if message.content is None:
         raise stream_broken()
-    draft = Draft(NAME)
     draft.model = message.model or ""
     yield MessageStarted(draft.model, message.id or "")
     blocks = _Blocks(draft)
@@ -243,7 +238,7 @@ class _Blocks:
             yield draft.start_call(call.key, call_id, name)
         elif kind:
             self._open[index] = _ServerBlock(block, [])
-            draft.add(ProviderBlock(NAME, block))
+            draft.add(ProviderBlock(draft.provider, block))
 
     def delta(self, index: int | str | None, delta: BlockDelta) -> Event | None:
         """Add to a block."""

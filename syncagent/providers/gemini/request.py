@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from ...events import Event
@@ -103,7 +104,8 @@ class GeminiDialect(Dialect):
     def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        pieces = transcript.encode(self.name, encode)
+        encode = partial(encode_turn, origin=self.origin)
+        pieces = transcript.encode(self.encoding, encode)
         if options.prefill:
             prefill = {"role": "model", "parts": [{"text": options.prefill}]}
             pieces += [b",", json_bytes(prefill)]
@@ -114,10 +116,10 @@ class GeminiDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        return response.decode(stream, draft)
+        return response.decode(stream, draft or Draft(self.origin))
 
-    def decode_body(self, body: bytes) -> Iterator[Event]:
-        return response.decode_body(body)
+    def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
+        return response.decode_body(body, draft or Draft(self.origin))
 
     def explain(self, error: ProviderError) -> ProviderError:
         if isinstance(error, RequestRejected) and "API_KEY_INVALID" in error.body:
@@ -154,11 +156,11 @@ def _generation_config(model: str, options: Options) -> dict[str, Any]:
 # -- turns -----------------------------------------------------------------------------
 
 
-def encode(turn: Turn) -> bytes:
+def encode_turn(turn: Turn, origin: str) -> bytes:
     """Return a turn as JSON, or several values with commas between them."""
     if isinstance(turn, UserTurn):
         return json_bytes({"role": "user", "parts": _user(turn)})
-    return json_bytes({"role": "model", "parts": _model(turn)})
+    return json_bytes({"role": "model", "parts": _model(turn, origin)})
 
 
 def _user(turn: UserTurn) -> list[dict[str, Any]]:
@@ -195,11 +197,11 @@ def _part(block: Text | Image | File) -> dict[str, Any]:
     return {"inlineData": {"mimeType": block.media_type, "data": base64_of(block)}}
 
 
-def _model(turn: AssistantTurn) -> list[dict[str, Any]]:
+def _model(turn: AssistantTurn, origin: str) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     calls = dict(turn.calls)
     for message in turn.messages:
-        is_ours = message.provider == NAME
+        is_ours = message.provider == origin
         foreign_signature = _FOREIGN_SIGNATURE
         for block in message.content:
             if isinstance(block, ToolCall):
@@ -217,7 +219,7 @@ def _model(turn: AssistantTurn) -> list[dict[str, Any]]:
                     foreign_signature = ""  # one for all parallel calls
             elif not isinstance(block, ProviderBlock):
                 parts += _text(block, is_ours=is_ours)
-            elif block.provider == NAME:
+            elif block.provider == origin:
                 if block.data.keys() != {SIGNATURE}:
                     parts += _own_part(block.data)
                 elif parts and _is_base64(block.data[SIGNATURE]):

@@ -18,7 +18,6 @@ from ..draft import Draft, OpenText
 from ..errors import error_in_response
 from ..json_values import as_count
 
-#: The dialect's name. Signatures of messages from other dialects are not sent.
 NAME: Final = "gemini"
 #: The field that the provider wants back unchanged.
 SIGNATURE: Final = "thoughtSignature"
@@ -117,11 +116,9 @@ def is_end(event: ServerSentEvent) -> bool:
     return any(map(_specified, reasons))
 
 
-def decode(
-    stream: Iterable[ServerSentEvent], draft: Draft | None = None
-) -> Iterator[Event]:
+def decode(stream: Iterable[ServerSentEvent], draft: Draft) -> Iterator[Event]:
     """Yield our events for those of a streamed response."""
-    reader = _Reader(draft or Draft(NAME))
+    reader = _Reader(draft)
     for event in stream:
         if event.data.startswith("["):
             for piece in _split(event.data):
@@ -131,9 +128,9 @@ def decode(
     yield from reader.finish()
 
 
-def decode_body(body: bytes) -> Iterator[Event]:
+def decode_body(body: bytes, draft: Draft) -> Iterator[Event]:
     """Yield our events for a response that is not streamed."""
-    reader = _Reader(Draft(NAME))
+    reader = _Reader(draft)
     for piece in _split(body.strip()):
         yield from reader.add(piece)
     yield from reader.finish()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar, Final
 
 from ...events import Event
+from ...exceptions import ConfigurationError
 from ...messages import File, Image, Refusal, Text, UserBlock
 from ...options import Options, OutputFormat, ToolSpec
 from ...sse import ServerSentEvent
@@ -25,33 +26,15 @@ _MAX_NAME: Final = 64
 
 
 class OpenAIChatDialect(Dialect):
-    """``/chat/completions``.
-
-    :param field_names: a compatible server's names for fields of OpenAI's; ``None`` for
-        a field that it does not have, and that is left out.
-    :param has_short_ids: True if ids of calls must be nine letters and digits.
-    """
+    """``/chat/completions``."""
 
     name: ClassVar[str] = NAME
-    unknown_options: ClassVar[frozenset[str]] = frozenset(
-        {"thinking_tokens", "prefill"}
-    )
-
-    def __init__(
-        self,
-        field_names: Mapping[str, str | None] | None = None,
-        *,
-        has_short_ids: bool = False,
-    ) -> None:
-        self._field_names = field_names or {}
-        self._has_short_ids = has_short_ids
-        if self._field_names:  # OpenAI answers a prefill, other servers continue it
-            self.unknown_options = self.unknown_options - {"prefill"}  # type: ignore[misc]
+    unknown_options: ClassVar[frozenset[str]] = frozenset({"thinking_tokens"})
 
     def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
-        return self._field_names.get("response_format", "") is not None
+        return self.quirks.field_names.get("response_format", "") is not None
 
     def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
@@ -86,7 +69,7 @@ class OpenAIChatDialect(Dialect):
         if options.output is not None:
             output = openai_format(options.output)
             fields["response_format"] = {"type": "json_schema", "json_schema": output}
-        for official, name in self._field_names.items():
+        for official, name in self.quirks.field_names.items():
             value = fields.pop(official, None)
             if name is not None and value is not None:
                 fields[name] = value
@@ -95,14 +78,17 @@ class OpenAIChatDialect(Dialect):
     def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        if self._has_short_ids:
-            pieces = transcript.encode(f"{self.name}, short ids", encode_short)
-        else:
-            pieces = transcript.encode(self.name, encode)
+        encode = encode_short if self.quirks.has_short_ids else encode_turn
+        pieces = transcript.encode(self.encoding, encode)
         if options.system:
             system = {"role": "system", "content": options.system}
             pieces = [json_bytes(system), b",", *pieces]
         if options.prefill:
+            if self.quirks.prefill == "answers":
+                raise ConfigurationError(
+                    f"{self.endpoint} models cannot continue a prefill; they would "
+                    "answer it"
+                )
             prefill = {"role": "assistant", "content": options.prefill}
             pieces += [b",", json_bytes(prefill)]
         return "messages", pieces
@@ -112,16 +98,16 @@ class OpenAIChatDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        return response.decode(stream, draft)
+        return response.decode(stream, draft or Draft(self.origin))
 
-    def decode_body(self, body: bytes) -> Iterator[Event]:
-        return response.decode_body(body)
+    def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
+        return response.decode_body(body, draft or Draft(self.origin))
 
 
 # -- turns -----------------------------------------------------------------------------
 
 
-def encode(turn: Turn) -> bytes:
+def encode_turn(turn: Turn) -> bytes:
     """Return a turn as JSON, or several values with commas between them."""
     messages = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
     return b",".join(map(json_bytes, messages))

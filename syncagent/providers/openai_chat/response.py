@@ -97,11 +97,8 @@ def is_end(event: ServerSentEvent) -> bool:
     return 'finish_reason":"' in data or 'finish_reason": "' in data or data == "[DONE]"
 
 
-def decode(
-    stream: Iterable[ServerSentEvent], draft: Draft | None = None
-) -> Iterator[Event]:
+def decode(stream: Iterable[ServerSentEvent], draft: Draft) -> Iterator[Event]:
     """Yield our events for those of a streamed response."""
-    draft = draft or Draft(NAME)
     finish, has_begun, is_done = "", False, False
     calls = _Calls(draft)
     for event in stream:
@@ -143,14 +140,13 @@ def decode(
     yield from draft.finish(_stop_reason(draft, finish), finish)
 
 
-def decode_body(body: bytes) -> Iterator[Event]:
+def decode_body(body: bytes, draft: Draft) -> Iterator[Event]:
     """Yield our events for a response that is not streamed."""
     response = _read(body)
     if response.error:
         raise error_in_response(response.error)
     choice = response.choices[0] if response.choices else Choice()
     _raise_for_error(choice)
-    draft = Draft(NAME)
     draft.model = response.model or ""
     yield MessageStarted(draft.model, response.id or "")
     if choice.message is None:

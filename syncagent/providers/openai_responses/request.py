@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from ...events import Event
@@ -86,31 +87,33 @@ class OpenAIResponsesDialect(Dialect):
     def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        return "input", transcript.encode(self.name, encode)
+        encode = partial(encode_turn, origin=self.origin)
+        return "input", transcript.encode(self.encoding, encode)
 
     is_end = staticmethod(response.is_end)
 
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        return response.decode(stream, draft)
+        return response.decode(stream, draft or Draft(self.origin))
 
-    def decode_body(self, body: bytes) -> Iterator[Event]:
-        return response.decode_body(body)
+    def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
+        return response.decode_body(body, draft or Draft(self.origin))
 
 
 # -- turns -----------------------------------------------------------------------------
 
 
-def encode(turn: Turn) -> bytes:
+def encode_turn(turn: Turn, origin: str) -> bytes:
     """Return a turn as JSON, or several values with commas between them."""
     items: Iterable[_Data]
     if isinstance(turn, UserTurn):
         items = _user(turn)
     else:
         calls = dict(turn.calls)
-        items = [item for message in turn.messages for item in _items(message, calls)]
-        items = items or _items(AssistantMessage((Text("(nothing)"),)), calls)
+        parts = (_items(message, calls, origin) for message in turn.messages)
+        items = [item for part in parts for item in part]
+        items = items or _items(AssistantMessage((Text("(nothing)"),)), calls, origin)
     return b",".join(map(json_bytes, items))
 
 
@@ -138,7 +141,9 @@ def _part(block: UserBlock) -> _Data:
     return {"type": "input_file", "filename": block.name, "file_data": url_of(block)}
 
 
-def _items(message: AssistantMessage, calls: dict[str, ToolCall]) -> list[_Data]:
+def _items(
+    message: AssistantMessage, calls: dict[str, ToolCall], origin: str
+) -> list[_Data]:
     """Return *message* as items, and take those of its calls that it has from *calls*.
 
     Text and refusals become parts of one message item, as long as nothing is between
@@ -149,7 +154,7 @@ def _items(message: AssistantMessage, calls: dict[str, ToolCall]) -> list[_Data]
     last_phase = ""
     for block in message.content:
         if isinstance(block, (Text, Refusal)) and block.text.strip():
-            is_ours, is_text = message.provider == NAME, isinstance(block, Text)
+            is_ours, is_text = message.provider == origin, isinstance(block, Text)
             phase = block.signature if is_ours and isinstance(block, Text) else ""
             if parts is None or phase != last_phase:
                 parts, last_phase = [], phase
@@ -164,7 +169,7 @@ def _items(message: AssistantMessage, calls: dict[str, ToolCall]) -> list[_Data]
             function = {"name": name, "arguments": bytes(arguments).decode()}
             items.append({"type": "function_call", "call_id": call.call_id, **function})
             parts = None
-        elif isinstance(block, ProviderBlock) and block.provider == NAME:
+        elif isinstance(block, ProviderBlock) and block.provider == origin:
             data = block.data
             is_whole = data.get("encrypted_content") or data.get("content")
             is_whole = is_whole and isinstance(data.get("summary"), list)

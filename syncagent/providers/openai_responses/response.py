@@ -20,7 +20,6 @@ from ..json_values import as_count, as_dicts, as_string, get_path
 _Data = dict[str, Any]
 _Kind = type[Text | Thinking | Refusal]
 
-#: The dialect's name. Reasoning of messages from other dialects is not sent.
 NAME: Final = "openai-responses"
 _STOPS: Final[dict[object, MessageStop]] = {
     "max_output_tokens": "max_tokens",
@@ -70,11 +69,9 @@ def is_end(event: ServerSentEvent) -> bool:
     return event.event in _ENDS or _END.search(event.data) is not None
 
 
-def decode(
-    stream: Iterable[ServerSentEvent], draft: Draft | None = None
-) -> Iterator[Event]:
+def decode(stream: Iterable[ServerSentEvent], draft: Draft) -> Iterator[Event]:
     """Yield our events for those of a streamed response."""
-    reader = _Reader(draft or Draft(NAME))
+    reader = _Reader(draft)
     for sse in stream:
         if sse.data == "[DONE]":  # some compatible servers send it
             continue
@@ -92,9 +89,9 @@ def decode(
     raise stream_broken()
 
 
-def decode_body(body: bytes) -> Iterator[Event]:
+def decode_body(body: bytes, draft: Draft) -> Iterator[Event]:
     """Yield our events for a response that is not streamed."""
-    response, reader = decode_json(_events, body), _Reader(Draft(NAME))
+    response, reader = decode_json(_events, body), _Reader(draft)
     if response.error:
         raise error_in_response(response.error)
     if not isinstance(response.output, list):
@@ -287,7 +284,7 @@ class _Reader:
                 block = self._text_block(item, 0, Thinking)
                 if rest := _add_rest(block, "\n\n".join(texts)):
                     yield ThinkingDelta(rest)
-            own = ProviderBlock(NAME, data)
+            own = ProviderBlock(self.draft.provider, data)
             self.draft.add(own)
             item.blocks.append(own)
 

@@ -110,7 +110,7 @@
     stream: "while it was writing", tool: "while a tool was running", approval: "while waiting for your approval", auth: "while waiting for credentials",
     input: "while waiting for your answer", retry: "while waiting to retry", agent: "while another agent was working", headers: "before the first word", "first event": "before the first word",
   };
-  const STOPS = { limit: "A limit was reached.", max_tokens: "The response was too long and is cut off.", refusal: "The model refused the request." };
+  const STOPS = { limit: "A limit was reached.", max_tokens: "The response was too long and is cut off.", refusal: "The model refused the request.", other: "The provider ended the response irregularly." };
   const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_started: "not started", interrupted: "stopped", abandoned: "left running", unknown: "unknown" };
   const stateText = (state, tool) => (state === "executing_tool" && tool ? `Running ${exact(tool)}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${exact(tool)}` : ""));
   const isWaiting = (state) => /^waiting_for_(approval|auth|input)$/.test(state);
