@@ -1,42 +1,37 @@
 """Keys that change: functions and auth objects, asked for each attempt."""
 
 import contextvars
-import io
-import os
-import pickle
-import signal
 import threading
 
 import pytest
-from requests.auth import AuthBase, HTTPBasicAuth, HTTPDigestAuth
-from support.processes import in_child
+from requests.auth import AuthBase, HTTPDigestAuth
+from support.keys import (
+    NEW,
+    OLD,
+    SOON,
+    Refreshable,
+    Rotating,
+    checking,
+    key_of,
+    keys_seen,
+    text_of,
+)
 from support.raw_server import RawServer
 from support.threads import LONG, together
 
-from syncagent import Agent, Cancelled, CancelToken
 from syncagent.exceptions import (
     AuthenticationFailed,
-    ConfigurationError,
-    ConnectTimeout,
-    ProviderUnavailable,
 )
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from syncagent.models.endpoints import ENDPOINTS
 from syncagent.testing import (
-    FakeClock,
     FakeServer,
-    Gate,
     Status,
-    cancel_everywhere,
     say,
 )
-from syncagent.testing.leaks import no_leaks
-from syncagent.transport import Retries, Timeouts, close_idle
-from syncagent.usage import Usage
+from syncagent.transport import close_idle
 
 CLASSES = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
-SOON = Retries(limit=2, first_delay=0.001)
-OLD, NEW = "old-0123456789abcdef", "new-fedcba9876543210"
 
 
 @pytest.fixture(params=CLASSES, ids=lambda kind: kind.__name__)
@@ -56,65 +51,6 @@ def nothing_idle():
     """No connection outlives its test."""
     yield
     close_idle()
-
-
-class Rotating:
-    """Return the keys of a list, one after the other; the last one for ever."""
-
-    def __init__(self, *keys):
-        self._keys = list(keys)
-        self.asked = 0
-        self.threads = set()
-
-    def __call__(self):
-        self.asked += 1
-        self.threads.add(threading.current_thread().name)
-        return self._keys[min(self.asked, len(self._keys)) - 1]
-
-
-class Refreshable:
-    """Return the same key until it is refreshed."""
-
-    def __init__(self, *keys):
-        self._keys = keys
-        self.refreshed = 0
-        self.asked = 0
-
-    def __call__(self):
-        self.asked += 1
-        return self._keys[min(self.refreshed, len(self._keys) - 1)]
-
-    def refresh(self):
-        self.refreshed += 1
-
-
-def key_of(seen):
-    """Return the key of a request, without the scheme."""
-    names = ("authorization", "x-api-key", "x-goog-api-key")
-    return next(seen[name] for name in names if name in seen).removeprefix("Bearer ")
-
-
-def checking(*good):
-    """Return a server that takes these keys only."""
-
-    def decide(seen):
-        is_good = key_of(seen.headers) in good
-        return "ok" if is_good else say("", acts=[Status(401, "expired")])
-
-    return FakeServer(decide)
-
-
-def keys_seen(server):
-    """Return the keys of all requests, in order."""
-    return [key_of(seen.headers) for seen in server.requests]
-
-
-def text_of(model, **settings):
-    """Return the text of a response."""
-    return model.respond("hi", **settings).message.text
-
-
-# -- asked for each attempt ------------------------------------------------------------
 
 
 def test_a_function_is_asked_for_each_attempt(kind, stream):
@@ -191,9 +127,6 @@ def test_a_token_of_the_environment(monkeypatch):
             text_of(Anthropic("m", base_url=server.url))
     assert server.requests[0]["authorization"] == "Bearer token-0123456789"
     assert "x-api-key" not in server.requests[0]
-
-
-# -- after a 401 -----------------------------------------------------------------------
 
 
 def test_a_refused_key_is_asked_for_once_more(kind, stream):
@@ -317,248 +250,6 @@ def test_many_threads_with_one_expired_key_renew_it_once(source):
     assert getattr(source, "refreshed", 1) == 1
 
 
-# -- cancel, timeout, fork -------------------------------------------------------------
-
-
-class Hanging:
-    """A function that hangs at a gate."""
-
-    def __init__(self):
-        self.gate = Gate()
-
-    def __call__(self):
-        self.gate.stop_here(LONG)
-        return OLD
-
-
-@pytest.fixture
-def hanging():
-    """Such a function; it ends with the test."""
-    source = Hanging()
-    yield source
-    source.gate.open()
-
-
-@pytest.mark.parametrize("argument", ["api_key", "auth", "headers"])
-def test_a_cancel_leaves_a_hanging_function_behind(argument, hanging):
-    """Promise 2: the call ends while the function still hangs; no thread stays."""
-    value = hanging if argument == "api_key" else lambda *_: hanging()
-    settings = {argument: {"X-Token": value} if argument == "headers" else value}
-    if argument == "headers":
-        settings["api_key"] = OLD
-    model = OpenAIChat("m", base_url="http://127.0.0.1:1/v1", **settings)
-    token = CancelToken()
-
-    def call():
-        with pytest.raises(Cancelled):
-            text_of(model, token=token)
-
-    with no_leaks():
-        together(call, lambda: (hanging.gate.wait_reached(), token.cancel()))
-        names = [thread.name for thread in threading.enumerate()]
-        assert "syncagent-credentials" in names
-        hanging.gate.open()
-
-
-def test_a_signal_handler_can_cancel_it(hanging):
-    """The main thread waits for the function, and handles signals."""
-    token = CancelToken()
-    model = OpenAIChat("m", base_url="http://127.0.0.1:1/v1", api_key=hanging)
-    before = signal.signal(signal.SIGUSR1, lambda *_: token.cancel("", "signal"))
-
-    def send():
-        hanging.gate.wait_reached()
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(Cancelled, match="signal"):
-            text_of(model, token=token)
-    finally:
-        sender.join(LONG)
-        signal.signal(signal.SIGUSR1, before)
-
-
-def test_ctrl_c_ends_it(hanging):
-    """The exception of the handler comes out as it is."""
-
-    class Enough(Exception):
-        pass
-
-    def handle(*_):
-        raise Enough
-
-    model = OpenAIChat("m", base_url="http://127.0.0.1:1/v1", api_key=hanging)
-    before = signal.signal(signal.SIGUSR1, handle)
-
-    def send():
-        hanging.gate.wait_reached()
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        with pytest.raises(Enough):
-            text_of(model)
-    finally:
-        sender.join(LONG)
-        signal.signal(signal.SIGUSR1, before)
-
-
-def test_a_hanging_function_is_a_timeout(hanging):
-    """The connect timeout counts, and names the phase."""
-    with FakeClock() as clock:
-        settings = {"timeout": Timeouts(connect=10), "retries": 0}
-        model = OpenAIChat(
-            "m", base_url="http://127.0.0.1:1/v1", api_key=hanging, **settings
-        )
-
-        def call():
-            with pytest.raises(ConnectTimeout, match="no credentials within") as error:
-                text_of(model)
-            assert error.value.phase == "credentials"
-            assert error.value.usage == Usage()
-
-        together(call, lambda: (hanging.gate.wait_reached(), clock.advance(10)))
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_while_a_function_is_asked(hanging):
-    """The child asks for itself, also for a renewal that runs in the parent."""
-    source = Refreshable(OLD, NEW)
-    is_parent, parent = Gate(), os.getpid()
-
-    def refresh():
-        source.refreshed += 1
-        if os.getpid() == parent:
-            is_parent.stop_here(LONG)
-
-    source.refresh = refresh
-    with checking(NEW) as server:
-        model = OpenAIChat("m", base_url=server.base_url, api_key=source, retries=0)
-        answers = []
-        caller = threading.Thread(target=lambda: answers.append(text_of(model)))
-        caller.start()
-        is_parent.wait_reached()
-        source.refreshed = 0
-        assert in_child(lambda: text_of(model)) == "ok"
-        source.refreshed = 1
-        is_parent.open()
-        caller.join(LONG)
-    assert answers == ["ok"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["inside", "thread", "meanwhile"])
-def test_a_sweep_with_a_function(way):
-    """Wherever the run is cancelled, in the credentials, too."""
-    with FakeServer(lambda seen: "ok") as server:
-
-        def make_agent():
-            model = OpenAIChat("m", base_url=server.base_url, api_key=lambda: OLD)
-            return Agent(model)
-
-        swept = cancel_everywhere(make_agent, "Do it.", way=way)
-    assert "credentials" in swept.phases
-
-
-# -- trouble ---------------------------------------------------------------------------
-
-
-def no_requests(model, match):
-    """Expect that a model has no credentials; return the error."""
-    with pytest.raises(AuthenticationFailed, match=match) as caught:
-        text_of(model)
-    return caught.value
-
-
-def test_an_exception_of_the_function_is_the_cause(kind):
-    """The message says what failed; the cause has the user's own frames only."""
-
-    def fetch():
-        raise KeyError("TOKEN_FILE")
-
-    with FakeServer() as server:
-        model = kind("m", base_url=server.base_url, api_key=fetch, retries=SOON)
-        error = no_requests(
-            model, r"not sent: the api_key function raised KeyError: 'TOKEN_FILE'"
-        )
-    assert isinstance(error.__cause__, KeyError)
-    assert error.__cause__.__traceback__.tb_frame.f_code is fetch.__code__
-    assert error.__cause__.__traceback__.tb_next is None
-    assert error.url.startswith(server.base_url)
-    assert error.provider == kind.default_endpoint
-    assert error.usage == Usage()
-    assert server.requests == []
-
-
-def test_an_exception_of_refresh_is_a_cause_as_well():
-    """The request is not sent again."""
-    source = Refreshable(OLD, NEW)
-
-    def refresh():
-        raise OSError("no network")
-
-    source.refresh = refresh
-    with checking(NEW) as server:
-        model = OpenAIChat("m", base_url=server.base_url, api_key=source)
-        error = no_requests(model, r"refresh\(\) raised OSError: no network")
-    assert isinstance(error.__cause__, OSError)
-    assert keys_seen(server) == [OLD]
-
-
-@pytest.mark.parametrize(
-    ("value", "match"),
-    [
-        (None, "NoneType in place of a str"),
-        (b"bytes-0123456789", "bytes in place of a str"),
-        ("", "an empty string"),
-        ("  ", "an empty string"),
-        ("line-0123456789\n", "a line break or a control character"),
-        ("two-01234\r\nX: y-56789", "a line break or a control character"),
-        ("esc-0123456789\x1b", "a line break or a control character"),
-    ],
-)
-@pytest.mark.parametrize("argument", ["api_key", "headers"])
-def test_a_value_that_cannot_be_sent(argument, value, match):
-    """An error at once, that never shows it."""
-    settings = {"api_key": lambda: value}
-    if argument == "headers":
-        settings = {"api_key": OLD, "headers": {"X-Token": lambda: value}}
-    with FakeServer() as server:
-        model = OpenAIChat("m", base_url=server.base_url, **settings)
-        error = no_requests(model, match)
-    assert argument in str(error)
-    assert "0123456789" not in repr(error) + repr(vars(error))
-
-
-def test_an_auth_object_must_return_the_request():
-    """None is the usual mistake."""
-    model = OpenAIChat("m", base_url="http://127.0.0.1:1/v1", auth=lambda request: None)
-    no_requests(model, "the auth object returned NoneType in place of the request")
-
-
-def test_wrong_arguments():
-    """They are refused when the model is made, and never shown."""
-    with pytest.raises(ConfigurationError, match="not both"):
-        OpenAIChat("m", api_key=OLD, auth=HTTPBasicAuth("a", "b"))
-    with pytest.raises(TypeError, match="auth must be an object") as wrong_auth:
-        OpenAIChat("m", auth=("name", OLD))
-    with pytest.raises(TypeError, match="api_key must be a str") as wrong_key:
-        OpenAIChat("m", api_key=OLD.encode())
-    with pytest.raises(TypeError, match="X-Key") as wrong_header:
-        OpenAIChat("m", api_key=OLD, headers={"X-Key": OLD.encode()})
-    with pytest.raises(ConfigurationError, match="HTTPDigestAuth"):
-        auth = HTTPDigestAuth("a", "b")
-        OpenAIChat("m", auth=auth, headers={"X-Key": lambda: OLD})
-    for caught in (wrong_auth, wrong_key, wrong_header):
-        assert OLD not in str(caught.value)
-
-
-# -- headers and auth objects ----------------------------------------------------------
-
-
 def test_headers_for_a_gateway(kind):
     """Constants and functions, beside the key."""
     source = Rotating("token-one-1", "token-two-2")
@@ -653,73 +344,3 @@ def test_digest_authentication_works():
         settings = {"base_url": server.url, "stream": False, "retries": 0}
         assert text_of(OpenAIChat("m", auth=auth, **settings)) == "ok"
     assert server.requests[1]["authorization"].startswith("Digest ")
-
-
-# -- nothing is shown ------------------------------------------------------------------
-
-
-def test_rotated_values_are_masked_in_errors(kind):
-    """A server may quote the key before the newest one."""
-    with FakeServer(
-        [
-            say("", acts=[Status(503, "busy")]),
-            say("", acts=[Status(400, f"{OLD} was better than {NEW}")]),
-        ]
-    ) as server:
-        settings = {"base_url": server.base_url, "retries": SOON}
-        with pytest.raises(Exception, match="was better than") as caught:
-            text_of(kind("m", api_key=Rotating(OLD, NEW), **settings))
-    shown = f"{caught.value} {caught.value.body} {caught.value!r}"
-    assert OLD not in shown
-    assert NEW not in shown
-
-
-def test_rotated_values_are_masked_in_recordings():
-    """Recordings ask for the secrets as they write."""
-    keys, file = Rotating(OLD, NEW), io.BytesIO()
-    with FakeServer([f"I have seen {OLD}.", f"And {OLD}, and {NEW}."]) as server:
-        model = OpenAIChat("m", base_url=server.base_url, api_key=keys, stream=False)
-        agent = Agent(model)
-        agent.run("hi", record=file)
-        agent.run("again", record=file)
-    recorded = file.getvalue().decode()
-    assert "And ***, and ***." in recorded
-    assert OLD not in recorded
-    assert NEW not in recorded
-
-
-def test_only_the_last_few_values_are_kept():
-    """A model may live for years."""
-    keys = Rotating(*(f"key-number-{n:04}" for n in range(50)))
-    with FakeServer(lambda seen: "ok") as server:
-        model = OpenAIChat("m", base_url=server.base_url, api_key=keys)
-        for _ in range(50):
-            text_of(model)
-    assert len(model.secrets) <= 20
-    assert "key-number-0049" in model.secrets
-    assert "key-number-0045" in model.secrets
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"api_key": lambda: OLD},
-        {"auth": Signing(OLD)},
-        {"endpoint": ENDPOINTS["ollama"], "headers": {"X-Gateway-Key": OLD}},
-    ],
-)
-def test_neither_pickled_nor_shown(settings):
-    """As constant keys."""
-    model = OpenAIChat("m", **settings)
-    with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(model)
-    assert OLD not in repr(model) + repr(vars(model))
-
-
-def test_an_error_of_the_server_is_retried_with_a_function(kind):
-    """Other errors than 401 follow the usual rules."""
-    with FakeServer(lambda seen: say("", acts=[Status(503)])) as server:
-        settings = {"base_url": server.base_url, "retries": SOON}
-        with pytest.raises(ProviderUnavailable):
-            text_of(kind("m", api_key=lambda: OLD, **settings))
-    assert len(server.requests) == 3
