@@ -17,9 +17,9 @@ from .endpoint import Endpoint
 __all__ = [
     "Credentials",
     "FreshCredentials",
+    "HeaderFunction",
     "Key",
     "Place",
-    "Question",
     "SecretHeaders",
     "find_key",
     "make_credentials",
@@ -78,7 +78,7 @@ class SecretHeaders(_NotPickled, dict[str, str]):
     """Constant headers, of which one is a credential."""
 
 
-class Question:
+class HeaderFunction:
     """A user's function for the value of a header.
 
     :param name: the argument that it was passed as, for messages.
@@ -110,27 +110,29 @@ class Question:
 class FreshCredentials(_NotPickled, SlowAuth):
     """Credentials that are asked for anew for every attempt.
 
-    :param questions: functions for the values of headers.
+    :param functions: functions for the values of headers.
     :param auth: the user's own object, as :mod:`requests` takes it; it comes last.
     """
 
     def __init__(
-        self, questions: tuple[Question, ...], auth: Callable[..., Any] | None = None
+        self,
+        functions: tuple[HeaderFunction, ...],
+        auth: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__()
-        self._questions = questions
+        self._functions = functions
         self._auth = auth
         # A dict: adding to it and removing from it are atomic.
         self._seen: dict[str, None] = {}
 
     def ask(self) -> list[str]:
-        values = [question.ask() for question in self._questions]
+        values = [function.ask() for function in self._functions]
         self._remember(*values)
         return values
 
     def add(self, request: PreparedRequest, values: list[str]) -> PreparedRequest:
-        for question, value in zip(self._questions, values, strict=True):
-            header, scheme = question.place(value)
+        for function, value in zip(self._functions, values, strict=True):
+            header, scheme = function.place(value)
             request.headers[header] = f"{scheme} {value}" if scheme else value
         if self._auth is None:
             return request
@@ -147,7 +149,7 @@ class FreshCredentials(_NotPickled, SlowAuth):
         return signed
 
     def refresh(self) -> bool:
-        sources = [*(question.function for question in self._questions), self._auth]
+        sources = [*(function.function for function in self._functions), self._auth]
         methods = [getattr(source, "refresh", None) for source in sources]
         found = [method for method in methods if callable(method)]
         for method in found:
@@ -205,12 +207,14 @@ def make_credentials(
     :param auth: used in place of a key.
     :param headers: functions for the values of more headers.
     """
-    questions = [
-        Question(f"the function in headers[{name!r}]", function, partial(_in, name))
+    functions = [
+        HeaderFunction(
+            f"the function in headers[{name!r}]", function, partial(_in, name)
+        )
         for name, function in (headers or {}).items()
     ]
     if callable(key):
-        questions.append(Question("the api_key function", key, place))
+        functions.append(HeaderFunction("the api_key function", key, place))
     static: AuthBase | Callable[..., Any] | None = auth
     if isinstance(key, str):
         static = Credentials(key, *place(key))
@@ -218,13 +222,13 @@ def make_credentials(
     is_quick = isinstance(static, (Credentials, HTTPDigestAuth)) or (
         type(static) is HTTPBasicAuth
     )
-    if not questions and (static is None or is_quick):
+    if not functions and (static is None or is_quick):
         return static  # type: ignore[return-value]
     if isinstance(static, HTTPDigestAuth):
         raise ConfigurationError(
             "HTTPDigestAuth does not work together with functions in headers="
         )
-    return FreshCredentials(tuple(questions), static)
+    return FreshCredentials(tuple(functions), static)
 
 
 def _in(header: str, value: str) -> tuple[str, str]:
