@@ -5,6 +5,7 @@ import json
 import pytest
 from anthropic_talk import (
     MARK,
+    OLD,
     text,
 )
 from recorded import entries, folder
@@ -94,7 +95,7 @@ SIGNED = {"type": "thinking", "thinking": "t", "signature": "s"}
 )
 def test_fields_that_are_rejected(changes, words):
     """Each rule of the provider is known."""
-    fine = {"model": "claude", "max_tokens": 2000, "messages": [HI]}
+    fine = {"model": OLD, "max_tokens": 2000, "messages": [HI]}
     assert complaint(fine) is None
     assert words in complaint({**fine, **changes})
 
@@ -150,7 +151,7 @@ def test_fields_that_are_rejected(changes, words):
 )
 def test_messages_that_are_rejected(messages, words):
     """Each rule of the provider is known."""
-    assert words in complaint({"model": "x", "max_tokens": 9, "messages": messages})
+    assert words in complaint({"model": OLD, "max_tokens": 9, "messages": messages})
 
 
 LOOP = [HI, assistant(use()), user(result())]
@@ -164,7 +165,6 @@ MORE = [assistant(use("2")), user(result("2"))]
         (LOOP, BUDGET, False),
         ([*LOOP, *MORE], BUDGET, False),
         ([HI, assistant(text("a"), use()), user(result())], BUDGET, False),
-        (LOOP, {"type": "adaptive"}, True),
         (LOOP, {"type": "disabled"}, True),
         (THOUGHT, BUDGET, True),
         ([*THOUGHT, *MORE], BUDGET, True),
@@ -174,7 +174,7 @@ MORE = [assistant(use("2")), user(result("2"))]
 )
 def test_calls_of_a_turn_that_thinks_come_after_thinking(messages, thinking, is_fine):
     """The turn that goes on has to begin with it, earlier ones need not."""
-    sent = {"model": "x", "max_tokens": 2000, "messages": messages}
+    sent = {"model": OLD, "max_tokens": 2000, "messages": messages}
     said = complaint({**sent, "thinking": thinking})
     assert (said is None) is is_fine
     assert is_fine or "Expected `thinking` or `redacted_thinking`, but found" in said
