@@ -36,6 +36,7 @@ from .turns import (
     encode_marked,
     encode_results,
     encode_turn,
+    is_partial,
 )
 
 #: Default for max_tokens, which the provider requires; a thinking budget comes on top.
@@ -328,8 +329,9 @@ def _is_paused(transcript: Transcript, origin: str) -> bool:
     if not isinstance(last, AssistantMessage) or last.is_cut or not last.content:
         return False
     block = last.content[-1]
-    is_ours = isinstance(block, ProviderBlock) and block.provider == origin
-    return is_ours and last.stop_reason == "pause"
+    if not isinstance(block, ProviderBlock) or block.provider != origin:
+        return False
+    return last.stop_reason == "pause" and not is_partial(block, last)
 
 
 def _may_think(transcript: Transcript, origin: str) -> bool:

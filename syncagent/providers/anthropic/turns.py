@@ -158,7 +158,7 @@ def _own_part(
     """Return a block that only this provider understands, if it made the block."""
     if isinstance(block, ProviderBlock):
         is_ours = block.provider == origin
-        return block.data if is_ours and not _is_partial(block, message) else None
+        return block.data if is_ours and not is_partial(block, message) else None
     if message.provider != origin:
         return None
     if isinstance(block, Thinking) and block.signature:
@@ -172,7 +172,7 @@ def _own_part(
     return None
 
 
-def _is_partial(block: ProviderBlock, message: AssistantMessage) -> bool:
+def is_partial(block: ProviderBlock, message: AssistantMessage) -> bool:
     """Return whether it was cut off: a summary, or a call whose result is missing."""
     if block.data.get("type") == "compaction":
         return not block.data.get("content")
