@@ -12,7 +12,6 @@ from ...events import Event
 from ...exceptions import ConfigurationError
 from ...messages import AssistantMessage, Message, ProviderBlock, Text, UserMessage
 from ...options import (
-    BUDGETS,
     CodeExecution,
     Options,
     OutputFormat,
@@ -28,7 +27,15 @@ from ..draft import Draft
 from ..encoding import json_bytes
 from ..strict_schemas import closed, subschemas
 from . import response
-from .families import Family, family_of
+from .families import family_of
+from .options import (
+    MAX_TOKENS,
+    check_options,
+    max_tokens_of,
+    output_config_of,
+    thinking_of,
+    tool_choice_of,
+)
 from .response import NAME
 from .turns import (
     CACHE_MARK,
@@ -39,16 +46,6 @@ from .turns import (
     is_partial,
 )
 
-#: Default for max_tokens, which the provider requires; a thinking budget comes on top.
-_MAX_TOKENS: Final = 8192
-#: The same for models that decide themselves how much of it to think with, and for
-#: their highest efforts.
-_ROOM: Final = 32768
-_MUCH_ROOM: Final = 65536
-#: The smallest thinking budget that the provider takes.
-_MIN_BUDGET: Final = 1024
-#: Defaults of models that take no others.
-_SAMPLING: Final = {"temperature": 1, "top_p": 0.99}
 #: How many places of a schema may have a choice of types.
 _MAX_CHOICES: Final = 16
 
@@ -74,15 +71,15 @@ class AnthropicDialect(Dialect):
         transcript = (
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
-        thinking = _thinking(model, options) or {}
+        thinking = thinking_of(model, options) or {}
         budget = thinking.get("budget_tokens", 0)
         if budget and not _may_think(transcript, self.origin):
-            _check(model, options, thinking, has_tools=bool(tools))
+            check_options(model, options, thinking, has_tools=bool(tools))
             options = msgspec.structs.replace(
                 options,
                 effort=None,
                 thinking_tokens=None,
-                max_tokens=options.max_tokens or budget + _MAX_TOKENS,
+                max_tokens=options.max_tokens or budget + MAX_TOKENS,
             )
         return super().build_payload(model, transcript, tools, options, stream=stream)
 
@@ -122,22 +119,25 @@ class AnthropicDialect(Dialect):
     def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
-        thinking = _thinking(model, options)
-        _check(model, options, thinking or {}, has_tools=bool(tools))
+        thinking = thinking_of(model, options)
+        check_options(model, options, thinking or {}, has_tools=bool(tools))
         user = options.metadata.get("user_id")
         system: Any = options.system if options.system.strip() else None
         if system and options.cache:
             system = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
+        # Without it, nothing but the defaults has passed the check.
+        has_sampling = family_of(model).has_sampling
         version = self.quirks.anthropic_version
         return without_none(
             anthropic_version=version or None,
             model=None if version else model,
-            max_tokens=options.max_tokens or _max_tokens(model, options, thinking),
+            max_tokens=options.max_tokens or max_tokens_of(model, options, thinking),
             stream=stream,
-            **_sampling(model, options),
+            temperature=options.temperature if has_sampling else None,
+            top_p=options.top_p if has_sampling else None,
             stop_sequences=list(options.stop) or None,
             thinking=thinking,
-            output_config=_output_config(model, options) or None,
+            output_config=output_config_of(model, options) or None,
             metadata={"user_id": user} if user else None,
             system=system,
             **self._tool_fields(model, tools, options),
@@ -158,7 +158,7 @@ class AnthropicDialect(Dialect):
             own[-1]["cache_control"] = CACHE_MARK
         # The mark covers all that comes before it, so the agent's own come last.
         every = [*self.server_tools(model, options), *own]
-        return {"tools": every, "tool_choice": _tool_choice(options)} if every else {}
+        return {"tools": every, "tool_choice": tool_choice_of(options)} if every else {}
 
     def conversation(
         self, transcript: Transcript, options: Options
@@ -186,141 +186,6 @@ class AnthropicDialect(Dialect):
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
         return response.decode_body(body, draft or Draft(self.origin))
-
-
-# -- options ---------------------------------------------------------------------------
-
-
-def _thinking(model: str, options: Options) -> dict[str, Any] | None:
-    family, effort = family_of(model), options.effort
-    if options.thinking_tokens is not None:
-        if family.has_budgets:
-            return _budget(options.thinking_tokens, options.max_tokens)
-        raise ConfigurationError(
-            f"{model} decides itself how many tokens to think with; pass effort= in "
-            "place of thinking_tokens="
-        )
-    if effort is None:
-        return None
-    is_off = effort == "none" or (effort == "minimal" and not family.words)
-    if is_off and family.off == "never":
-        raise ConfigurationError(
-            f"{model} always thinks; pass effort='low' for the least of it"
-        )
-    if is_off:
-        return {"type": family.off}
-    if family.words:
-        display = "summarized" if family.hides_thinking else None
-        return without_none(type="adaptive", display=display)
-    budget, limit = BUDGETS[effort], options.max_tokens
-    if limit is not None:  # an effort is no exact number: leave half for the text
-        budget = max(_MIN_BUDGET, min(budget, limit // 2))
-    return _budget(budget, limit)
-
-
-def _budget(budget: int, limit: int | None) -> dict[str, Any]:
-    if budget < _MIN_BUDGET:
-        raise ConfigurationError(
-            f"{NAME} models think with at least {_MIN_BUDGET} tokens; got {budget}"
-        )
-    if limit is not None and limit <= budget:
-        raise ConfigurationError(
-            f"max_tokens={limit} leaves no room for text after {budget} tokens of "
-            "thinking; raise max_tokens or lower the thinking"
-        )
-    return {"type": "enabled", "budget_tokens": budget}
-
-
-def _max_tokens(model: str, options: Options, thinking: dict[str, Any] | None) -> int:
-    budget: int = (thinking or {}).get("budget_tokens", 0)
-    if budget or not family_of(model).words:
-        return budget + _MAX_TOKENS
-    return _MUCH_ROOM if options.effort in ("xhigh", "max") else _ROOM
-
-
-def _output_config(model: str, options: Options) -> dict[str, Any]:
-    family, effort = family_of(model), options.effort
-    has_effort = effort not in (None, "none") and options.thinking_tokens is None
-    config: dict[str, Any] = {}
-    if effort is not None and has_effort and family.words:
-        config["effort"] = family.word_for(effort)
-    if options.output is not None:
-        schema = closed(options.output.schema)
-        config["format"] = {"type": "json_schema", "schema": schema}
-    return config
-
-
-def _sampling(model: str, options: Options) -> dict[str, Any]:
-    if family_of(model).has_sampling:
-        return {"temperature": options.temperature, "top_p": options.top_p}
-    return {}  # nothing but the defaults has passed the check
-
-
-def _check(
-    model: str, options: Options, thinking: dict[str, Any], *, has_tools: bool
-) -> None:
-    """Raise ConfigurationError for options that the model would reject."""
-    family = family_of(model)
-    is_forced = has_tools and options.tool_choice not in (None, "auto", "none")
-    _check_model(model, family, options, is_forced=is_forced)
-    is_thinking = thinking.get("type") in ("adaptive", "enabled")
-    for name, is_wrong in (
-        ("a temperature other than 1", options.temperature not in (None, 1)),
-        ("a top_p below 0.95", options.top_p is not None and options.top_p < 0.95),
-        ("a tool_choice that forces a call", is_forced and "budget_tokens" in thinking),
-        ("prefill", options.prefill != ""),
-    ):
-        if is_thinking and is_wrong:
-            raise ConfigurationError(
-                f"{NAME} models cannot think with {name}; leave out one of the two"
-            )
-    if options.temperature is not None and options.top_p is not None:
-        raise ConfigurationError(
-            f"{NAME} models cannot have temperature and top_p together; leave out one "
-            "of the two"
-        )
-    if options.prefill != options.prefill.rstrip():
-        raise ConfigurationError(
-            f"prefill must not end with white space for {NAME} models; the response "
-            "can begin with it instead"
-        )
-
-
-def _check_model(
-    model: str, family: Family, options: Options, *, is_forced: bool
-) -> None:
-    """Raise ConfigurationError for options that this generation does not have."""
-    for name, default in _SAMPLING.items():
-        is_default = getattr(options, name) in (None, default)
-        if not is_default and not family.has_sampling:
-            raise ConfigurationError(
-                f"{model} has no {name}: the provider has removed it; leave it out"
-            )
-    if options.prefill and not family.has_prefill:
-        raise ConfigurationError(
-            f"{model} does not continue a prefill; ask for the form of the response "
-            "with output= or in the instructions"
-        )
-    if is_forced and not family.has_forced_tools:
-        raise ConfigurationError(
-            f"{model} cannot be forced to call a tool; leave out tool_choice, and say "
-            "in the instructions when to call it"
-        )
-
-
-def _tool_choice(options: Options) -> dict[str, Any] | None:
-    is_single = options.parallel_tool_calls is False
-    name = options.tool_choice or ("auto" if is_single else None)
-    if name is None:
-        return None
-    if name == "none":
-        return {"type": "none"}
-    choice: dict[str, Any] = {"type": {"required": "any"}.get(name, name)}
-    if name not in ("auto", "required"):
-        choice = {"type": "tool", "name": name}
-    if is_single:
-        choice["disable_parallel_tool_use"] = True
-    return choice
 
 
 def _is_paused(transcript: Transcript, origin: str) -> bool:

@@ -211,6 +211,17 @@ class _ServerBlock(msgspec.Struct):
     #: Fields that it has when it is complete; one that is cut off lacks them.
     more: dict[str, Any]
 
+    def add(self, delta: BlockDelta) -> None:
+        """Add the fields of a delta."""
+        if delta.signature:
+            self.more["signature"] = delta.signature
+        if delta.type == "compaction_delta":
+            before, text = self.more.get("content"), delta.content
+            is_more = isinstance(before, str) and isinstance(text, str)
+            self.more["content"] = before + text if is_more else text or before
+            if delta.encrypted_content is not None:
+                self.more["encrypted_content"] = delta.encrypted_content
+
 
 class _Blocks:
     """The blocks of a response, by the numbers that the provider gives them."""
@@ -274,7 +285,7 @@ class _Blocks:
             if isinstance(block, _ServerBlock):
                 block.pieces.append(delta.partial_json)
         elif isinstance(block, _ServerBlock):
-            _add_fields(block.more, delta)
+            block.add(delta)
         elif isinstance(block, OpenText):
             block.signature = delta.signature or block.signature
             _cite(block, [delta.citation])
@@ -299,18 +310,6 @@ class _Blocks:
         """End the blocks that the provider has not ended."""
         for index in list(self._open):
             yield from self.stop(index)
-
-
-def _add_fields(fields: dict[str, Any], delta: BlockDelta) -> None:
-    """Add what a delta says about a block of the provider's own."""
-    if delta.signature:
-        fields["signature"] = delta.signature
-    if delta.type == "compaction_delta":
-        before, text = fields.get("content"), delta.content
-        is_more = isinstance(before, str) and isinstance(text, str)
-        fields["content"] = before + text if is_more else text or before
-        if delta.encrypted_content is not None:
-            fields["encrypted_content"] = delta.encrypted_content
 
 
 def _string(data: Any, name: str) -> str:
