@@ -32,12 +32,19 @@ from syncagent.sse import ServerSentEvent, decode_events
 from syncagent.testing.providers.anthropic import speech
 from syncagent.usage import Usage
 
-USAGE = Usage(100, 20, 30, 10)
+SUMMARY = {"type": "compaction", "content": "So far: hello.", "encrypted_content": "e"}
+USAGE = Usage(100, 20, 30, 10, 5)
 ANSWERS = [
     ours(Text("Hello, wörld \U0001f600"), raw_stop_reason="end_turn"),
     ours(Text("a"), Text("b"), stop_reason="max_tokens", raw_stop_reason="max_tokens"),
     ours(*OWN, stop_reason="tool_calls", raw_stop_reason="tool_use"),
     ours(Text("no"), stop_reason="refusal", raw_stop_reason="refusal"),
+    ours(stop_reason="refusal", raw_stop_reason="refusal", stop_detail="It may harm."),
+    ours(
+        ProviderBlock("anthropic", {**SUMMARY, "signature": "s"}),
+        stop_reason="pause",
+        raw_stop_reason="compaction",
+    ),
     ours(Text("a"), stop_reason="stop_sequence", raw_stop_reason="stop_sequence"),
     ours(
         ProviderBlock("anthropic", SEARCH),
@@ -367,9 +374,6 @@ def test_why_a_model_refuses():
         delta = {"stop_reason": "refusal", "stop_details": wrong}
         events = read([start, frame("message_delta", delta=delta), end])
         assert events[-1].message.stop_detail == ""
-
-
-SUMMARY = {"type": "compaction", "content": "So far: hello.", "encrypted_content": "e"}
 
 
 @pytest.mark.parametrize("size", [4, 99])
