@@ -5,11 +5,17 @@ import json
 import pytest
 from anthropic_talk import DIALECT, HELLO, MARK, MODEL, OLD, OWN, payload, text
 
+from syncagent import Agent
 from syncagent.exceptions import ConfigurationError
 from syncagent.messages import AssistantMessage, ProviderBlock, UserMessage
+from syncagent.models import Anthropic
 from syncagent.options import CodeExecution, FileSearch, Options, ToolSpec, WebSearch
 from syncagent.providers.anthropic.request import AnthropicDialect
+from syncagent.testing import FakeServer, Send
 from syncagent.testing.providers.anthropic.rules import complaint
+from syncagent.testing.script import ScriptedResponse
+from syncagent.transport import close_idle
+from syncagent.usage import Usage
 
 ADD = ToolSpec("add")
 OWN_TOOL = {"name": "add", "input_schema": ADD.parameters}
@@ -124,3 +130,17 @@ def test_a_summary_that_failed_or_was_cut_off_does_not(content):
     sent = json.loads(DIALECT.build_payload(MODEL, [HELLO, message], (), options))
     assert complaint(sent) is None
     assert b"compaction" not in json.dumps(sent).encode()
+
+
+def test_a_run_goes_on_after_a_summary():
+    """It is the provider's to continue, and nothing is said in between."""
+    block = ProviderBlock("anthropic", SUMMARY)
+    paused = AssistantMessage((block,), "pause", "compaction")
+    script = [ScriptedResponse(paused, Usage(10, 5), (Send(),)), "Done."]
+    with FakeServer(script) as server:
+        url = server.url_of("anthropic")
+        result = Agent(Anthropic(MODEL, base_url=url, api_key="any")).run("Do it.")
+        close_idle()
+    assert (result.text, result.stop_reason) == ("Done.", "end_turn")
+    last = server.requests[-1].payload["messages"][-1]
+    assert last == {"role": "assistant", "content": [SUMMARY]}

@@ -85,8 +85,8 @@ def test_every_point_of_a_run_that_thinks(model, partial_text, way):
     assert signer.refused == []
 
 
-def test_thinking_after_a_cancel_goes_back():
-    """What was signed before the cancel is sent again, and unchanged."""
+def test_thinking_goes_back_in_the_next_run():
+    """It is signed for what comes before it, and that is as it was."""
     signer = Signer()
     with FakeServer(signer) as server:
         url = server.url_of("anthropic")
