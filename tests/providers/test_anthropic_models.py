@@ -6,11 +6,14 @@ import pytest
 from anthropic_talk import DIALECT, HELLO, MODEL, OLD, payload
 
 from syncagent.exceptions import ConfigurationError
+from syncagent.models import find_model
 from syncagent.options import Options, OutputFormat, ToolSpec
 from syncagent.providers.anthropic.families import family_of
 from syncagent.providers.anthropic.request import AnthropicDialect
 from syncagent.providers.quirks import Quirks
+from syncagent.testing import FakeServer
 from syncagent.testing.providers.anthropic.rules import complaint
+from syncagent.transport import close_idle
 
 ADD = ToolSpec("add")
 SCHEMA = {"type": "object", "additionalProperties": False}
@@ -219,3 +222,25 @@ def test_a_version_in_the_body(stream):
     assert complaint(sent, path) is None
     assert "model: Extra" in complaint({**sent, "model": MODEL}, path)
     assert "deprecated" in complaint({**sent, "temperature": 0}, path)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_model_on_vertex(stream):
+    """Its name is in the address, and the fake server knows what it takes."""
+    with FakeServer(["Hi."]) as server:
+        url = server.url_of("vertex-anthropic")
+        name = f"vertex-anthropic:{MODEL}"
+        model = find_model(name, base_url=url, api_key="token", stream=stream)
+        assert model.respond([HELLO]).message.text == "Hi."
+        (request,) = server.requests
+        close_idle()
+    assert MODEL in request.path
+    assert request.payload["anthropic_version"] == "vertex-2023-10-16"
+    assert "model" not in request.payload
+
+
+def test_thinking_that_the_provider_may_drop():
+    """The field of extra= is merged with ours."""
+    binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    sent = payload(effort="low", extra={"thinking": binding})
+    assert sent["thinking"] == ADAPTIVE | binding
