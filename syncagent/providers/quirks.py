@@ -39,3 +39,6 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     #: Values of ``tool_choice`` that force a call and that it takes: ``named`` tools,
     #: ``required``, or both, but only ``idle`` while it does not think.
     forced_choice: Literal["both", "named", "idle"] = "both"
+    #: The version of Anthropic's API, for those who want it in the body, and the name
+    #: of the model in the address.
+    anthropic_version: str = ""
