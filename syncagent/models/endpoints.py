@@ -91,13 +91,14 @@ def find_endpoint(
     endpoint = ENDPOINTS.get(name)
     if endpoint is None:
         names = [*ENDPOINTS, *also]
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         prefix = next(filter(name.startswith, _PREFIXES), None)
         if prefix is not None:
             near = [f"{_PREFIXES[prefix]}:{name}"]
-        hint = f"did you mean {' or '.join(near)}? Known" if near else "known"
+        hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigurationError(
-            f"no provider is called {name!r}; {hint} are {', '.join(names)}"
+            f"no provider is called {name!r}; {hint}'syncagent models' lists all, and "
+            "register_endpoint() adds one"
         )
     found = (face for form, face in endpoint.faces.items() if re.match(form, model))
     return ENDPOINTS[next(found, name)]
