@@ -6,7 +6,7 @@ from syncagent.testing.providers.gemini import speech
 from syncagent.testing.providers.gemini.rules import complaint
 
 WORDS = {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}
-CALL_PART = {"functionCall": {"name": "f", "args": {}}}
+CALL_PART = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}
 
 
 def said(*parts, role="user"):
@@ -47,7 +47,7 @@ def named(name, **fields):
 @pytest.mark.parametrize(
     "sent",
     [
-        answered(response(), {"text": "a"}),
+        answered(response()),
         said(inline("image/webp", "eA==")),
         config(temperature=2, topP=1, thinkingConfig={"thinkingBudget": -1}),
         tools(named("a.b:c-d_1"), mode="ANY", allowedFunctionNames=["a.b:c-d_1"]),

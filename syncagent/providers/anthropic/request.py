@@ -138,7 +138,7 @@ class AnthropicDialect(Dialect):
         return fields
 
     def conversation(
-        self, transcript: Transcript, options: Options
+        self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         encode = partial(encode_turn, origin=self.origin)
         encode_last: Callable[[Turn], bytes] | None = None
