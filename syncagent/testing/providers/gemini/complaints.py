@@ -23,6 +23,8 @@ class NamedModel:
         found = _VERSION.search(self.name)
         self.version = (int(found[1]), int(found[2] or 0)) if found else _CURRENT
         self.is_gemma = "gemma" in self.name
+        #: True for Google's Vertex, whose paths name the publisher of a model.
+        self.is_vertex = "/publishers/" in path or path.startswith("/vertex/")
 
     def is_since(self, *version: int) -> bool:
         """Return whether it is a Gemini of that version or a later one."""

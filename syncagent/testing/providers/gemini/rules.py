@@ -23,7 +23,9 @@ _CONFIG_FIELDS: Final = frozenset(
         *("thinkingConfig", "enableEnhancedCivicAnswers", "responseFormat"),
     }
 )
-#: Those of the Gemini API; Vertex has others.
+_VERTEX_TOOL_FIELDS: Final = frozenset(
+    {"retrieval", "enterpriseWebSearch", "parallelAiSearch", "exaAiSearch"}
+)
 _TOOL_FIELDS: Final = frozenset(
     {
         *("functionDeclarations", "googleSearch", "codeExecution", "fileSearch"),
@@ -194,7 +196,7 @@ def check_tools(payload: dict[str, Any], path: str) -> str | None:
         is_list = isinstance(declared, list)
         if not tool or ("functionDeclarations" in tool and not (declared and is_list)):
             return invalid(f"tools[{number}].tool_type", "required one_of 'tool_type'")
-        problem = unknown_field(tool, _TOOL_FIELDS, f"tools[{number}]")
+        problem = _search(tool, f"tools[{number}]", NamedModel(path))
         if problem is not None:
             return problem
         for index, function in enumerate(declared):
@@ -229,13 +231,34 @@ def _function(function: Any, where: str) -> str | None:
     return unknown_field(function, known, where)
 
 
+def _search(tool: dict[str, Any], where: str, model: NamedModel) -> str | None:
+    """Check the kind of a tool, and the fields of a search."""
+    kinds = _TOOL_FIELDS
+    known = frozenset({"searchTypes", "timeRangeFilter"})
+    if model.is_vertex:
+        kinds = (kinds | _VERTEX_TOOL_FIELDS) - {"fileSearch", "mcpServers"}
+        known = frozenset({"searchTypes", "excludeDomains", "blockingConfidence"})
+    search, files = tool.get("googleSearch", {}), tool.get("fileSearch")
+    if not isinstance(search, dict):
+        return f"Invalid value at '{where}.google_search'"
+    if files is not None and not (
+        isinstance(files, dict) and files.get("fileSearchStoreNames")
+    ):
+        return invalid(f"{where}.file_search.file_search_store_names", "is required")
+    problem = unknown_field(tool, kinds, where)
+    return problem or unknown_field(search, known, f"{where}.google_search")
+
+
 def check_tool_choice(payload: dict[str, Any], path: str) -> str | None:
     config = payload.get("toolConfig")
     if config is None:
         return None
     if not isinstance(config, dict):
         return f"Invalid value at 'tool_config', {config!r}"
-    problem = unknown_field(config, _TOOL_CONFIG_FIELDS, "tool_config")
+    known = _TOOL_CONFIG_FIELDS
+    if NamedModel(path).is_vertex:
+        known -= {"includeServerSideToolInvocations"}
+    problem = unknown_field(config, known, "tool_config")
     if problem is not None or "functionCallingConfig" not in config:
         return problem
     declared = (
@@ -270,10 +293,12 @@ def check_mixed_tools(payload: dict[str, Any], path: str) -> str | None:
     kinds = {kind for tool in tools for kind in tool}
     if "functionDeclarations" not in kinds or len(kinds) == 1:
         return None
-    if not NamedModel(path).is_since(3):
+    model = NamedModel(path)
+    if not model.is_since(3):
         return "Tool use with function calling is unsupported"
     config = payload.get("toolConfig", {})
-    if not config.get("includeServerSideToolInvocations"):
+    is_told = config.get("includeServerSideToolInvocations") or model.is_vertex
+    if not is_told:
         return (
             "Please enable tool_config.include_server_side_tool_invocations to use "
             "Built-in tools with Function calling."
