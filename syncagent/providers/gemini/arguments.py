@@ -55,6 +55,11 @@ class GrowingArguments:
         self._open = ""
         self._pieces: list[str] = []
 
+    def is_of(self, name: str | None, call_id: str | None) -> bool:
+        """Return whether a piece with that name and id belongs to this call."""
+        is_same_id = not call_id or call_id == self.call_id
+        return is_same_id and (not name or name == self.name)
+
     def add(self, partial: PartialArgument) -> None:
         """Add a value, or a piece of a string.
 

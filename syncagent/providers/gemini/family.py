@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
-from ...options import Effort
+from ...options import BUDGETS, Effort
 
 _VERSION: Final = re.compile(r"(?:gemini|gemma)-(\d+)(?:\.(\d+))?")
 #: The version of a name that has none, such as ``gemini-flash-latest``.
 _NEWEST: Final = (3, 8)
+_EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 #: Google's enumeration has ``XHIGH``, too, but documents no model that takes it.
 _ALL_LEVELS: Final[tuple[Effort, ...]] = ("minimal", "low", "medium", "high")
+#: The levels of families that do not have the newest ones; the first match counts.
+_LEVELS: Final[dict[str, tuple[Effort, ...]]] = {
+    r"flash.*-image": ("minimal", "high"),
+    r"gemini-3-pro": ("low", "high"),
+    r"flash-lite|gemini-3(\.[0-6])?-flash": _ALL_LEVELS,
+}
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -30,6 +37,21 @@ class Family(msgspec.Struct, frozen=True):
     #: True if it continues a response whose beginning is given.
     takes_prefill: bool = True
 
+    def level_of(self, effort: Effort) -> Effort:
+        """Return the level next to *effort*, and the higher one of two."""
+        wanted = _EFFORTS.index(effort)
+
+        def distance(level: Effort) -> tuple[int, int]:
+            number = _EFFORTS.index(level)
+            return abs(number - wanted), -number
+
+        return min(self.levels, key=distance)
+
+    def budget_of(self, effort: Effort) -> int:
+        """Return the number of thinking tokens for *effort*."""
+        least, most = self.budgets or (0, 0)
+        return min(max(BUDGETS[effort], least), most)
+
 
 @lru_cache(maxsize=256)
 def family_of(model: str) -> Family:
@@ -41,22 +63,12 @@ def family_of(model: str) -> Family:
         return Family(False, () if found and version < (4, 0) else ("minimal", "high"))
     if version < (3, 0):
         return Family(False, budgets=(128, 32768) if "pro" in name else (0, 24576))
+    documented = (levels for form, levels in _LEVELS.items() if re.search(form, name))
     return Family(
         True,
-        _levels(name, version),
+        next(documented, _ALL_LEVELS[1:]),
         # Documented as accepted by Gemini 3 "for backwards compatibility".
         budgets=(1, 32768),
         # Removed with 3.6, and 3.5 is forwarded to it.
         takes_prefill=version < (3, 5),
     )
-
-
-def _levels(name: str, version: tuple[int, int]) -> tuple[Effort, ...]:
-    """Return the levels that Google documents for a family of Gemini 3 or later."""
-    if "flash" in name and "image" in name:
-        return "minimal", "high"
-    if "pro" in name and version == (3, 0):
-        return "low", "high"
-    if "lite" in name or ("flash" in name and version < (3, 7)):
-        return _ALL_LEVELS
-    return _ALL_LEVELS[1:]

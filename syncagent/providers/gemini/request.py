@@ -64,14 +64,24 @@ class GeminiDialect(Dialect):
                 "3.5; leave prefill out, and say in the system prompt how to begin"
             )
         own = self.server_tools(model, options)
+        config = self._tool_config(model, options, bool(tools), bool(own))
         if own and options.output is not None and not family.is_current:
             options = with_format_in_system(options)
         fields: dict[str, Any] = {}
         if options.system:
             fields["systemInstruction"] = {"parts": [{"text": options.system}]}
-        if tools or own:
-            fields["tools"] = [*_declarations(tools), *own]
-        config = self._tool_config(model, options, bool(tools), bool(own))
+        declared = [
+            without_none(
+                name=tool.name,
+                parametersJsonSchema=tool.parameters,
+                description=tool.description or None,
+            )
+            for tool in tools
+        ]
+        if declared:
+            own = [{"functionDeclarations": declared}, *own]
+        if own:
+            fields["tools"] = own
         if config:
             fields["toolConfig"] = config
         generation = _generation_config(model, options)
@@ -145,19 +155,6 @@ class GeminiDialect(Dialect):
         if isinstance(error, RequestRejected) and "API_KEY_INVALID" in error.body:
             return recast(error, AuthenticationFailed)
         return super().explain(error)
-
-
-def _declarations(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    """Return the tools of the agent, in a list that is empty if there are none."""
-    declared = [
-        without_none(
-            name=tool.name,
-            parametersJsonSchema=tool.parameters,
-            description=tool.description or None,
-        )
-        for tool in tools
-    ]
-    return [{"functionDeclarations": declared}] if declared else []
 
 
 def _generation_config(model: str, options: Options) -> dict[str, Any]:

@@ -193,7 +193,9 @@ class _Reader:
         if not self._has_begun:
             self._draft.model = self._draft.model or chunk.model_version or ""
             self._response_id = self._response_id or chunk.response_id or ""
-            if _has_parts(chunk):
+            contents = (c.content for c in chunk.candidates or () if not c.index)
+            parts = (part for each in contents if each for part in each.parts or ())
+            if any(part.text != "" for part in parts):
                 yield from self._begin()
         for number, candidate in enumerate(chunk.candidates or ()):
             if candidate.index:  # the request asks for one candidate
@@ -222,10 +224,18 @@ class _Reader:
             raise stream_broken()
         if not self._has_begun:
             if self._finish in _MISTAKES and not self._is_blocked:
-                raise _mistake(self._finish, self._detail)
+                detail = excerpt(self._detail or "no explanation", _MAX_MESSAGE)
+                raise ProviderUnavailable(
+                    f"the model wrote an invalid response, {self._finish}: {detail}",
+                    retryable=True,
+                )
             yield from self._begin()
         yield from self._end_call(is_complete=self._finish == "STOP")
-        stop = self._stop()
+        stop = "refusal" if self._is_blocked else _STOPS.get(self._finish, "other")
+        # A model that calls a tool which it does not have will be told so.
+        is_call = self._finish in ("STOP", "UNEXPECTED_TOOL_CALL")
+        if is_call and self._draft.has_calls and not self._is_blocked:
+            stop = "tool_calls"
         if stop == "refusal" and self._detail:
             self._draft.refusal(self._detail)
         for block in reversed(self._draft.blocks) if self._sources else ():
@@ -246,15 +256,6 @@ class _Reader:
         yield MessageStarted(self._draft.model, self._response_id)
         if self._tokens is not None:
             yield UsageUpdated(self._draft.usage)
-
-    def _stop(self) -> MessageStop:
-        if self._is_blocked:
-            return "refusal"
-        # The model called a tool that it does not have, and will be told so.
-        is_call = self._finish in ("STOP", "UNEXPECTED_TOOL_CALL")
-        if is_call and self._draft.has_calls:
-            return "tool_calls"
-        return _STOPS.get(self._finish, "other")
 
     def _parts(
         self, parts: list[_Part], data: str | bytes, candidate: int
@@ -284,7 +285,7 @@ class _Reader:
         arguments = bytes(call.args).decode("utf-8", "replace")
         arguments = "" if arguments == "null" else arguments
         is_piece = bool(call.will_continue) or call.partial_args is not None
-        if growing is None or not _continues(call, growing):
+        if growing is None or not growing.is_of(call.name, call.id):
             yield from self._end_call(is_complete=True)
             growing = None
             if not (call.name or arguments or is_piece):
@@ -328,27 +329,6 @@ class _Reader:
             draft.add(ProviderBlock(draft.provider, part))
         elif signature:
             draft.add(Text("", signature=part[SIGNATURE]))
-
-
-def _has_parts(chunk: GeminiChunk) -> bool:
-    """Return whether there is anything to deliver in a chunk."""
-    contents = [c.content for c in chunk.candidates or () if not c.index and c.content]
-    return any(part.text != "" for each in contents for part in each.parts or ())
-
-
-def _continues(call: _FunctionCall, growing: GrowingArguments) -> bool:
-    """Return whether *call* is a piece of the call that is growing."""
-    is_same_id = not call.id or call.id == growing.call_id
-    return is_same_id and (not call.name or call.name == growing.name)
-
-
-def _mistake(reason: str, message: str) -> ProviderUnavailable:
-    """Return the error for a response that the model has spoiled."""
-    return ProviderUnavailable(
-        f"the model wrote an invalid response, {reason}"
-        + (f": {excerpt(message, _MAX_MESSAGE)}" if message else ""),
-        retryable=True,
-    )
 
 
 def _image(part: dict[str, Any]) -> Image | None:

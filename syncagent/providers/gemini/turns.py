@@ -15,7 +15,6 @@ from ...messages import (
     Text,
     Thinking,
     ToolCall,
-    ToolResult,
 )
 from ...transcript.turns import AssistantTurn, Turn, UserTurn
 from ..encoding import arguments_of, base64_of, json_bytes, text_of, tool_name_of
@@ -62,31 +61,27 @@ def _user(
     results: list[dict[str, Any]] = []
     others: list[Text | Image | File] = []
     for result in turn.results:
-        media = [b for b in result.content if isinstance(b, (Image, File))]
-        inside = [b for b in media if is_current and _fits_result(b)]
-        function = _result(result)
+        values = [block.value for block in result.content if isinstance(block, Json)]
+        if len(values) == len(result.content) == 1 and not result.is_error:
+            output = values[0]
+        else:
+            output = "\n".join(map(text_of, result.content)) or "(no output)"
+        function = {
+            **_id(result.call_id),
+            "name": tool_name_of(result, _MAX_NAME),
+            "response": {"error" if result.is_error else "result": output},
+        }
+        inside: list[dict[str, Any]] = []
+        for block in result.content:
+            if isinstance(block, (Image, File)):
+                if is_current and block.data and block.media_type in _RESULT_TYPES:
+                    inside.append(_part(block))
+                else:
+                    others.append(block)
         if inside:
-            function["parts"] = [_part(block) for block in inside]
+            function["parts"] = inside
         results.append({"functionResponse": function})
-        others += [block for block in media if block not in inside]
     return results, [_part(block) for block in (*others, *turn.content)]
-
-
-def _result(result: ToolResult) -> dict[str, Any]:
-    values = [block.value for block in result.content if isinstance(block, Json)]
-    if len(values) == len(result.content) == 1 and not result.is_error:
-        output = values[0]
-    else:
-        output = "\n".join(map(text_of, result.content)) or "(no output)"
-    return {
-        **_id(result.call_id),
-        "name": tool_name_of(result, _MAX_NAME),
-        "response": {"error" if result.is_error else "result": output},
-    }
-
-
-def _fits_result(block: Image | File) -> bool:
-    return not block.url and block.media_type in _RESULT_TYPES
 
 
 def _id(call_id: str) -> dict[str, str]:

@@ -58,9 +58,12 @@ def check_contents(payload: dict[str, Any], path: str) -> str | None:
             return f"Invalid value at '{where}'"
         role: Any = content.get("role")
         parts: Any = content.get("parts")
+        if role not in ("user", "model"):
+            return "Please use a valid role: user, model."
+        if not isinstance(parts, list) or not parts:
+            return invalid(f"{where}.parts", "contents.parts must not be empty.")
         problem = (
             unknown_field(content, frozenset({"role", "parts"}), where)
-            or _shape(role, parts, where)
             or _parts(parts, role, f"{where}.parts", model)
             or _results(parts, calls, model)
             or _signatures(parts, number, model)
@@ -78,14 +81,6 @@ def check_contents(payload: dict[str, Any], path: str) -> str | None:
     if calls:
         return "Please ensure that function call turn is followed by its responses."
     return _NO_MODEL_TURN if before == "model" and model.is_since(3, 5) else None
-
-
-def _shape(role: object, parts: object, where: str) -> str | None:
-    if role not in ("user", "model"):
-        return "Please use a valid role: user, model."
-    if not isinstance(parts, list) or not parts:
-        return invalid(f"{where}.parts", "contents.parts must not be empty.")
-    return None
 
 
 def _results(

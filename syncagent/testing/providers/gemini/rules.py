@@ -94,40 +94,44 @@ def check_thinking(payload: dict[str, Any], path: str) -> str | None:
     where = "generation_config.thinking_config"
     if not isinstance(thinking, dict):
         return f"Invalid value at '{where}'"
-    budget, level = thinking.get("thinkingBudget"), thinking.get("thinkingLevel")
-    if budget is not None and level is not None:
+    if thinking.keys() >= {"thinkingBudget", "thinkingLevel"}:
         return "You can only set one of thinking budget and thinking level."
-    model = NamedModel(path)
-    problem = None
-    if budget is not None:
-        problem = _budget(budget, model, f"{where}.thinking_budget")
-        if budget == 0 and thinking.get("includeThoughts"):
-            return (
-                "Unable to submit request because Thinking_config.include_thoughts is "
-                "only enabled when thinking is enabled."
-            )
-    elif level is not None:
-        problem = _level(level, model, f"{where}.thinking_level")
+    if thinking.get("thinkingBudget") == 0 and thinking.get("includeThoughts"):
+        return (
+            "Unable to submit request because Thinking_config.include_thoughts is only "
+            "enabled when thinking is enabled."
+        )
     known = frozenset({"thinkingBudget", "includeThoughts", "thinkingLevel"})
-    return problem or unknown_field(thinking, known, where)
+    return unknown_field(thinking, known, where)
 
 
-def _budget(budget: Any, model: NamedModel, where: str) -> str | None:
+def check_thinking_budget(payload: dict[str, Any], path: str) -> str | None:
+    config = payload.get("generationConfig", {}).get("thinkingConfig", {})
+    budget, model = config.get("thinkingBudget"), NamedModel(path)
+    if budget is None or budget == -1:
+        return None
     if model.is_gemma:
         return "Thinking budget is not supported for this model."
     is_pro = "pro" in model.name
     least = 128 if is_pro and not model.is_since(3) else 0
     most = 32768 if is_pro or model.is_since(3) else 24576
-    is_valid = _is_number(budget, is_integer=True) and least <= budget <= most
-    if is_valid or budget == -1:
+    if _is_number(budget, is_integer=True) and least <= budget <= most:
         return None
-    what = f"The thinking budget {budget} is invalid. Please choose a value between"
-    return invalid(where, f"{what} {least} and {most}.")
+    return invalid(
+        "generation_config.thinking_config.thinking_budget",
+        f"The thinking budget {budget} is invalid. Please choose a value between "
+        f"{least} and {most}.",
+    )
 
 
-def _level(level: Any, model: NamedModel, where: str) -> str | None:
+def check_thinking_level(payload: dict[str, Any], path: str) -> str | None:
+    config = payload.get("generationConfig", {}).get("thinkingConfig", {})
+    level, model = config.get("thinkingLevel"), NamedModel(path)
+    if level is None:
+        return None
     word = level.upper() if isinstance(level, str) else ""
     if word not in ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"):
+        where = "generation_config.thinking_config.thinking_level"
         return f"Invalid value at '{where}' (TYPE_ENUM), {level!r}"
     if model.version < ((4, 0) if model.is_gemma else (3, 0)):
         return "Thinking level is not supported for this model."
@@ -196,9 +200,6 @@ def check_tools(payload: dict[str, Any], path: str) -> str | None:
         is_list = isinstance(declared, list)
         if not tool or ("functionDeclarations" in tool and not (declared and is_list)):
             return invalid(f"tools[{number}].tool_type", "required one_of 'tool_type'")
-        problem = _search(tool, f"tools[{number}]", NamedModel(path))
-        if problem is not None:
-            return problem
         for index, function in enumerate(declared):
             where = f"tools[{number}].function_declarations[{index}]"
             problem = _function(function, where)
@@ -231,22 +232,24 @@ def _function(function: Any, where: str) -> str | None:
     return unknown_field(function, known, where)
 
 
-def _search(tool: dict[str, Any], where: str, model: NamedModel) -> str | None:
-    """Check the kind of a tool, and the fields of a search."""
-    kinds = _TOOL_FIELDS
-    known = frozenset({"searchTypes", "timeRangeFilter"})
-    if model.is_vertex:
+def check_server_tools(payload: dict[str, Any], path: str) -> str | None:
+    kinds, known = _TOOL_FIELDS, frozenset({"searchTypes", "timeRangeFilter"})
+    if NamedModel(path).is_vertex:
         kinds = (kinds | _VERTEX_TOOL_FIELDS) - {"fileSearch", "mcpServers"}
         known = frozenset({"searchTypes", "excludeDomains", "blockingConfidence"})
-    search, files = tool.get("googleSearch", {}), tool.get("fileSearch")
-    if not isinstance(search, dict):
-        return f"Invalid value at '{where}.google_search'"
-    if files is not None and not (
-        isinstance(files, dict) and files.get("fileSearchStoreNames")
-    ):
-        return invalid(f"{where}.file_search.file_search_store_names", "is required")
-    problem = unknown_field(tool, kinds, where)
-    return problem or unknown_field(search, known, f"{where}.google_search")
+    for number, tool in enumerate(payload.get("tools", [])):
+        where = f"tools[{number}]"
+        search, files = tool.get("googleSearch", {}), tool.get("fileSearch", {})
+        if not isinstance(search, dict) or not isinstance(files, dict):
+            return f"Invalid value at '{where}'"
+        problem = unknown_field(tool, kinds, where)
+        problem = problem or unknown_field(search, known, f"{where}.google_search")
+        if problem is not None:
+            return problem
+        if "fileSearch" in tool and not files.get("fileSearchStoreNames"):
+            where = f"{where}.file_search.file_search_store_names"
+            return invalid(where, "is required")
+    return None
 
 
 def check_tool_choice(payload: dict[str, Any], path: str) -> str | None:
@@ -311,8 +314,11 @@ RULES: Final[tuple[Callable[[dict[str, Any], str], str | None], ...]] = (
     check_fields,
     check_config,
     check_thinking,
+    check_thinking_budget,
+    check_thinking_level,
     check_format,
     check_tools,
+    check_server_tools,
     check_tool_choice,
     check_mixed_tools,
     check_tools_and_schema,
