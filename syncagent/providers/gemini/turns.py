@@ -66,7 +66,7 @@ def _user(
             output = values[0]
         else:
             output = "\n".join(map(text_of, result.content)) or "(no output)"
-        function = {
+        function: dict[str, Any] = {
             **_id(result.call_id),
             "name": tool_name_of(result, _MAX_NAME),
             "response": {"error" if result.is_error else "result": output},
