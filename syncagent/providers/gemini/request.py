@@ -7,12 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from ...events import Event
-from ...exceptions import (
-    AuthenticationFailed,
-    ConfigurationError,
-    ProviderError,
-    RequestRejected,
-)
+from ...exceptions import ConfigurationError
 from ...options import (
     CodeExecution,
     FileSearch,
@@ -27,7 +22,6 @@ from ...transcript.transcript import Piece, Transcript
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import json_bytes
-from ..errors import recast
 from ..strict_schemas import gemini_schema, with_format_in_system
 from . import response
 from .family import family_of
@@ -150,11 +144,6 @@ class GeminiDialect(Dialect):
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
         return response.decode_body(body, draft or Draft(self.origin))
-
-    def explain(self, error: ProviderError) -> ProviderError:
-        if isinstance(error, RequestRejected) and "API_KEY_INVALID" in error.body:
-            return recast(error, AuthenticationFailed)
-        return super().explain(error)
 
 
 def _generation_config(model: str, options: Options) -> dict[str, Any]:

@@ -66,7 +66,6 @@ def check_contents(payload: dict[str, Any], path: str) -> str | None:
             unknown_field(content, frozenset({"role", "parts"}), where)
             or _parts(parts, role, f"{where}.parts", model)
             or _results(parts, calls, model)
-            or _signatures(parts, number, model)
         )
         if problem is not None:
             return problem
@@ -111,21 +110,22 @@ def _results(
     return None
 
 
-def _signatures(
-    parts: list[dict[str, Any]], number: int, model: NamedModel
-) -> str | None:
-    """Check that the first call of a step is signed."""
-    calls = [part for part in parts if "functionCall" in part]
-    if not calls or not model.is_since(3) or calls[0].get("thoughtSignature"):
-        return None
-    return (
-        "Function call is missing a thought_signature in functionCall parts. This is "
-        "required for tools to work correctly, and missing thought_signature may lead "
-        "to degraded model performance. Additional data, function call "
-        f"`default_api:{calls[0]['functionCall']['name']}` , position {number + 1}. "
-        "Please refer to https://ai.google.dev/gemini-api/docs/thought-signatures for "
-        "more details."
-    )
+def check_signatures(payload: dict[str, Any], path: str) -> str | None:
+    """Return the complaint about a step whose first call is not signed, or None."""
+    contents = payload["contents"] if NamedModel(path).is_since(3) else ()
+    for number, content in enumerate(contents, 1):
+        calls = [part for part in content["parts"] if "functionCall" in part]
+        if calls and not calls[0].get("thoughtSignature"):
+            return (
+                "Function call is missing a thought_signature in functionCall parts. "
+                "This is required for tools to work correctly, and missing "
+                "thought_signature may lead to degraded model performance. Additional "
+                f"data, function call `default_api:{calls[0]['functionCall']['name']}` "
+                f", position {number}. Please refer to "
+                "https://ai.google.dev/gemini-api/docs/thought-signatures for more "
+                "details."
+            )
+    return None
 
 
 def _parts(parts: list[Any], role: str, where: str, model: NamedModel) -> str | None:
@@ -171,7 +171,19 @@ def _data(part: dict[str, Any], role: str, at: str) -> str | None:
         return invalid(f"{at}.response", "must be set.")
     if role != "user":
         return "Please ensure that a functionResponse is in a content of role user."
-    return _media_of_result(function.get("parts", []), at)
+    media = function.get("parts", [])
+    if not isinstance(media, list):
+        return f"Invalid value at '{at}.parts'"
+    known = frozenset({"inlineData", "fileData", "mediaProcessing"})
+    for number, each in enumerate(media):
+        where = f"{at}.parts[{number}]"
+        if not isinstance(each, dict) or len(each.keys() & known) != 1:
+            return invalid(where, "must have one initialized field")
+        problem = unknown_field(each, known, where)
+        problem = problem or _media(each, where, _MEDIA_OF_RESULTS)
+        if problem is not None:
+            return problem
+    return None
 
 
 def _function(function: Any, value: str, known: frozenset[str], at: str) -> str | None:
@@ -184,21 +196,6 @@ def _function(function: Any, value: str, known: frozenset[str], at: str) -> str 
     if not is_name(name):
         return invalid(f"{at}.name", NAME_RULE)
     return unknown_field(function, known, at)
-
-
-def _media_of_result(parts: Any, at: str) -> str | None:
-    if not isinstance(parts, list):
-        return f"Invalid value at '{at}.parts'"
-    known = frozenset({"inlineData", "fileData", "mediaProcessing"})
-    for number, part in enumerate(parts):
-        where = f"{at}.parts[{number}]"
-        if not isinstance(part, dict) or len(part.keys() & known) != 1:
-            return invalid(where, "must have one initialized field")
-        problem = unknown_field(part, known, where)
-        problem = problem or _media(part, where, _MEDIA_OF_RESULTS)
-        if problem is not None:
-            return problem
-    return None
 
 
 def _media(part: dict[str, Any], at: str, kinds: re.Pattern[str]) -> str | None:

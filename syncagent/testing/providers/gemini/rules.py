@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .complaints import NamedModel, invalid, unknown_field
-from .contents import NAME_RULE, check_contents, is_name
+from .contents import NAME_RULE, check_contents, check_signatures, is_name
 
 _FIELDS: Final = frozenset(
     {
@@ -324,4 +324,5 @@ RULES: Final[tuple[Callable[[dict[str, Any], str], str | None], ...]] = (
     check_tools_and_schema,
     check_system,
     check_contents,
+    check_signatures,
 )
