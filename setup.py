@@ -17,9 +17,12 @@ EXTRAS = {
     "django": ["django>=5.2.17"],
     "flask": ["flask>=3.1.3"],
     "test": [
+        "aws-bedrock-token-generator>=1.1",
+        "azure-identity>=1.19",
         "botocore>=1.34",
         "django>=5.2.17",
         "flask>=3.1.3",
+        "google-auth>=2.38",
         "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a fake provider written by others

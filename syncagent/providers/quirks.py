@@ -42,3 +42,6 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     #: True if it is Google's Vertex, whose server tools have other fields than those of
     #: the Gemini API.
     is_vertex: bool = False
+    #: The version of Anthropic's API, for those who want it in the body, and the name
+    #: of the model in the address.
+    anthropic_version: str = ""

@@ -1,15 +1,13 @@
 """Signatures of AWS, checked by a server that computes them by hand."""
 
-import hashlib
-import hmac
 import pickle
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
-from urllib.parse import quote
 
 import pytest
+from support.aws_signature import signature_of
 from support.raw_server import RawServer
 
 from syncagent.exceptions import AuthenticationFailed, ConfigurationError
@@ -29,33 +27,6 @@ def nothing_idle():
     """No connection outlives its test."""
     yield
     close_idle()
-
-
-def hmac_of(key, text):
-    return hmac.new(key, text.encode(), hashlib.sha256).digest()
-
-
-def signature_of(method, path, headers, body, scope, names, secret):
-    """Return the signature of a request, as the manual of AWS says."""
-    path, _, query = path.partition("?")
-    lines = [f"{name}:{' '.join(headers[name].split())}" for name in names.split(";")]
-    canonical = "\n".join(
-        [
-            method,
-            quote(path, safe="/~-_."),
-            "&".join(sorted(query.split("&"))),
-            *lines,
-            "",
-            names,
-            hashlib.sha256(body).hexdigest(),
-        ]
-    )
-    digest = hashlib.sha256(canonical.encode()).hexdigest()
-    text = f"AWS4-HMAC-SHA256\n{headers['x-amz-date']}\n{scope}\n{digest}"
-    key = f"AWS4{secret}".encode()
-    for part in scope.split("/"):
-        key = hmac_of(key, part)
-    return hmac_of(key, text).hex()
 
 
 class Aws(RawServer):

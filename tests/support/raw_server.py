@@ -39,9 +39,13 @@ class RawServer(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     """Answers as its server says."""
 
+    def do_GET(self):
+        """Answer as for a POST without a body."""
+        self.do_POST()
+
     def do_POST(self):
         """Answer."""
-        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        sent = self.rfile.read(int(self.headers["Content-Length"] or 0))
         seen = {name.lower(): value for name, value in self.headers.items()}
         self.server.requests.append(seen)
         status, headers, body = self.server.respond(self, sent)
