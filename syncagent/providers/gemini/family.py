@@ -24,7 +24,7 @@ _LEVELS: Final[dict[str, tuple[Effort, ...]]] = {
 }
 
 
-class Family(msgspec.Struct, frozen=True):
+class GeminiFamily(msgspec.Struct, frozen=True):
     """The abilities of one family of models."""
 
     #: True for Gemini 3 and later: the first call of a step needs a signature, results
@@ -54,17 +54,21 @@ class Family(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def family_of(model: str) -> Family:
+def family_of(model: str) -> GeminiFamily:
     """Return the abilities of a model; an unknown name counts as the newest Gemini."""
     name = model.lower().rpartition("/")[2]
     found = _VERSION.search(name)
     version = (int(found[1]), int(found[2] or 0)) if found else _NEWEST
     if "gemma" in name:
-        return Family(False, () if found and version < (4, 0) else ("minimal", "high"))
+        return GeminiFamily(
+            False, () if found and version < (4, 0) else ("minimal", "high")
+        )
     if version < (3, 0):
-        return Family(False, budgets=(128, 32768) if "pro" in name else (0, 24576))
+        return GeminiFamily(
+            False, budgets=(128, 32768) if "pro" in name else (0, 24576)
+        )
     documented = (levels for form, levels in _LEVELS.items() if re.search(form, name))
-    return Family(
+    return GeminiFamily(
         True,
         next(documented, _ALL_LEVELS[1:]),
         # Documented as accepted by Gemini 3 "for backwards compatibility".

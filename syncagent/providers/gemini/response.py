@@ -92,6 +92,17 @@ class _Tokens(_Wire):
     cached_content_token_count: Any = None
     tool_use_prompt_token_count: Any = None
 
+    def as_usage(self) -> Usage:
+        """Return the numbers as far as they make sense; input has what tools read."""
+        thoughts = as_count(self.thoughts_token_count)
+        return Usage(
+            as_count(self.prompt_token_count)
+            + as_count(self.tool_use_prompt_token_count),
+            as_count(self.candidates_token_count) + thoughts,
+            as_count(self.cached_content_token_count),
+            reasoning_tokens=thoughts,
+        )
+
 
 class GeminiChunk(_Wire):
     """A complete response, or a part of a streamed one."""
@@ -209,7 +220,7 @@ class _Reader:
                 self._sources.update(_sources(candidate.grounding_metadata))
         if chunk.usage_metadata is not None and chunk.usage_metadata != self._tokens:
             self._tokens = chunk.usage_metadata
-            self._draft.usage = _usage(self._tokens)
+            self._draft.usage = self._tokens.as_usage()
             if self._has_begun:
                 yield UsageUpdated(self._draft.usage)
         if chunk.prompt_feedback and _specified(chunk.prompt_feedback.block_reason):
@@ -351,14 +362,3 @@ def _sources(metadata: Any) -> Iterator[tuple[str, Citation]]:
             if isinstance(url, str) and url:
                 title = str(source.get("title") or "")
                 yield url, Citation(title=title, url=url, data=chunk)
-
-
-def _usage(tokens: _Tokens) -> Usage:
-    thoughts = as_count(tokens.thoughts_token_count)
-    return Usage(
-        as_count(tokens.prompt_token_count)
-        + as_count(tokens.tool_use_prompt_token_count),
-        as_count(tokens.candidates_token_count) + thoughts,
-        as_count(tokens.cached_content_token_count),
-        reasoning_tokens=thoughts,
-    )
