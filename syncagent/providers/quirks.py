@@ -39,6 +39,9 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     #: Values of ``tool_choice`` that force a call and that it takes: ``named`` tools,
     #: ``required``, or both, but only ``idle`` while it does not think.
     forced_choice: Literal["both", "named", "idle"] = "both"
+    #: True if it is Google's Vertex, whose server tools have other fields than those of
+    #: the Gemini API.
+    is_vertex: bool = False
     #: The version of Anthropic's API, for those who want it in the body, and the name
     #: of the model in the address.
     anthropic_version: str = ""

@@ -76,7 +76,7 @@ class OpenAIChatDialect(Dialect):
         return fields
 
     def conversation(
-        self, transcript: Transcript, options: Options
+        self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         encode = encode_short if self.quirks.has_short_ids else encode_turn
         pieces = transcript.encode(self.encoding, encode)

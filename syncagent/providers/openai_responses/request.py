@@ -85,7 +85,7 @@ class OpenAIResponsesDialect(Dialect):
         return fields
 
     def conversation(
-        self, transcript: Transcript, options: Options
+        self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         encode = partial(encode_turn, origin=self.origin)
         return "input", transcript.encode(self.encoding, encode)
