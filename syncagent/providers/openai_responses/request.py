@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
 from ...events import Event
+from ...exceptions import ConfigurationError
 from ...messages import (
     AssistantMessage,
     File,
@@ -18,22 +18,29 @@ from ...messages import (
     ToolCall,
     UserBlock,
 )
-from ...options import Options, ToolSpec
+from ...options import (
+    CodeExecution,
+    FileSearch,
+    Options,
+    ServerTool,
+    ToolSpec,
+    WebSearch,
+)
 from ...sse import ServerSentEvent
 from ...transcript.transcript import Piece, Transcript
 from ...transcript.turns import Turn, UserTurn
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import arguments_of, json_bytes, text_of, tool_name_of, url_of
+from ..json_values import as_string
 from ..strict_schemas import openai_format
 from . import response
+from .families import find_family
+from .items import call_fields, waiting_calls
 from .response import NAME
 
 _Data = dict[str, Any]
 
-#: Names of models that reason even if no effort is set, with or without a vendor's
-#: prefix. The chat versions of a family do not.
-_REASONS: Final = re.compile(r"(?:.*/)?(?:o\d|gpt-5(?!(?:\.\d+)?-chat)|codex|gpt-oss)")
 _MAX_NAME: Final = 64
 
 
@@ -48,31 +55,26 @@ class OpenAIResponsesDialect(Dialect):
     def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> _Data:
+        family = find_family(model)
+        family.check_sampling(model, options)
         fields: _Data = {"model": model, "stream": stream, "store": False}
-        if options.effort is not None or _REASONS.match(model):
+        if family.reasons:
             # The server stores nothing, so reasoning has to travel with us. A model
             # that does not reason rejects the field.
             fields["include"] = ["reasoning.encrypted_content"]
+        effort = options.effort and family.word_for(model, options.effort)
         fields |= without_none(
             instructions=options.system or None,
             temperature=options.temperature,
             top_p=options.top_p,
             max_output_tokens=options.max_tokens,
             # Not every account may see a summary: extra= can ask for one.
-            reasoning=options.effort and {"effort": options.effort},
+            reasoning=effort and {"effort": effort},
             metadata=options.metadata or None,
         )
-        if tools:
-            fields["tools"] = [
-                {
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                    "strict": False,
-                }
-                for tool in tools
-            ]
+        all_tools = [*map(_function, tools), *self.server_tools(model, options)]
+        if all_tools:
+            fields["tools"] = all_tools
             if options.tool_choice is not None:
                 named = {"type": "function", "name": options.tool_choice}
                 is_mode = options.tool_choice in ("auto", "none", "required")
@@ -83,6 +85,38 @@ class OpenAIResponsesDialect(Dialect):
             output = openai_format(options.output)
             fields["text"] = {"format": {"type": "json_schema", **output}}
         return fields
+
+    def server_tool(self, model: str, tool: ServerTool) -> _Data:
+        """Return a typed tool in the provider's own form.
+
+        :raises ConfigurationError: the provider cannot count the uses of one tool.
+        """
+        if isinstance(tool, WebSearch):
+            if tool.max_uses is not None:
+                raise ConfigurationError(
+                    f"{self.endpoint} models have no WebSearch(max_uses=); leave it "
+                    "out, or limit the calls of all server tools with "
+                    "extra={'max_tool_calls': ...}"
+                )
+            filters = self._named(
+                allowed_domains=list(tool.allowed_domains),
+                blocked_domains=list(tool.blocked_domains),
+            )
+            return {"type": "web_search", **self._named(filters=filters)}
+        if isinstance(tool, CodeExecution):
+            container = self._named(container={"type": "auto"})
+            return {"type": "code_interpreter", **container}
+        if isinstance(tool, FileSearch):
+            stores, most = list(tool.stores), tool.max_results
+            found = self._named(vector_store_ids=stores, max_num_results=most)
+            return {"type": "file_search", **found}
+        return super().server_tool(model, tool)
+
+    def _named(self, **fields: Any) -> _Data:
+        """Return the fields that have a value, by the provider's names for them."""
+        names = self.quirks.field_names
+        named = {names.get(name, name): value for name, value in fields.items()}
+        return {name: value for name, value in named.items() if name and value}
 
     def conversation(
         self, transcript: Transcript, options: Options
@@ -99,6 +133,16 @@ class OpenAIResponsesDialect(Dialect):
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
         return response.decode_body(body, draft or Draft(self.origin))
+
+
+def _function(tool: ToolSpec) -> _Data:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": False,
+    }
 
 
 # -- turns -----------------------------------------------------------------------------
@@ -152,9 +196,11 @@ def _items(
     items: list[_Data] = []
     parts: list[_Data] | None = None
     last_phase = ""
+    is_ours = message.provider == origin
+    waiting = waiting_calls(message.content)
     for block in message.content:
         if isinstance(block, (Text, Refusal)) and block.text.strip():
-            is_ours, is_text = message.provider == origin, isinstance(block, Text)
+            is_text = isinstance(block, Text)
             phase = block.signature if is_ours and isinstance(block, Text) else ""
             if parts is None or phase != last_phase:
                 parts, last_phase = [], phase
@@ -164,20 +210,32 @@ def _items(
             kind, field = ("output_text", "text") if is_text else ("refusal",) * 2
             parts.append({"type": kind, field: block.text})
         elif isinstance(block, ToolCall) and block.call_id in calls:
-            call = calls.pop(block.call_id)
-            name, arguments = tool_name_of(call, _MAX_NAME), arguments_of(call)
-            function = {"name": name, "arguments": bytes(arguments).decode()}
-            items.append({"type": "function_call", "call_id": call.call_id, **function})
+            items.append(_call(calls.pop(block.call_id), is_ours))
             parts = None
         elif isinstance(block, ProviderBlock) and block.provider == origin:
-            data = block.data
-            is_whole = data.get("encrypted_content") or data.get("content")
-            is_whole = is_whole and isinstance(data.get("summary"), list)
-            # Reasoning without content is only an id, which the server has not stored.
-            if is_whole or data.get("type") != "reasoning":
-                items.append(data)
+            if as_string(block.data.get("call_id")) in waiting:
+                _drop_reasoning(items)
+            elif block.data.get("type") != "reasoning" or _is_whole(block.data):
+                items.append(block.data)
                 parts = None
-    # The provider rejects reasoning that nothing follows.
+    _drop_reasoning(items)
+    return items
+
+
+def _call(call: ToolCall, is_ours: bool) -> _Data:
+    name, arguments = tool_name_of(call, _MAX_NAME), arguments_of(call)
+    function = {"name": name, "arguments": bytes(arguments).decode()}
+    item = {"type": "function_call", "call_id": call.call_id, **function}
+    return {**item, **call_fields(call.signature)} if is_ours else item
+
+
+def _is_whole(reasoning: _Data) -> bool:
+    """Return whether *reasoning* is more than the id of something not stored."""
+    has_content = reasoning.get("encrypted_content") or reasoning.get("content")
+    return bool(has_content) and isinstance(reasoning.get("summary"), list)
+
+
+def _drop_reasoning(items: list[_Data]) -> None:
+    """Remove reasoning from the end: the provider rejects it if nothing follows."""
     while items and items[-1].get("type") == "reasoning":
         items.pop()
-    return items
