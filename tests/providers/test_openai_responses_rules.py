@@ -33,7 +33,7 @@ def formed(schema, strict=True):
         ({"max_output_tokens": 1}, "max_output_tokens"),
         ({"stream": "yes"}, "stream"),
         ({"metadata": {"a": 1}}, "metadata"),
-        ({"reasoning": {"effort": "huge"}}, "effort"),
+        ({"reasoning": {"effort": "huge"}}, "Invalid value: 'huge'."),
         ({"tools": [{**TOOL, "name": "a b"}]}, "name"),
         ({"tools": [{**TOOL, "parameters": {}}]}, "schema"),
         ({"tools": [TOOL, TOOL]}, "unique"),

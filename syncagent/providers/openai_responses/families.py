@@ -1,4 +1,4 @@
-"""What the models of each family understand, by their names.
+"""Families of models, and the words that each understands.
 
 The efforts are those that OpenAI and xAI document for each model, or name in their
 error messages. A newer name of a known family counts as its latest model; a name of no

@@ -32,7 +32,7 @@ from ...transcript.turns import Turn, UserTurn
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import arguments_of, json_bytes, text_of, tool_name_of, url_of
-from ..json_values import as_string
+from ..json_values import as_dicts, as_string
 from ..strict_schemas import openai_format
 from . import response
 from .families import find_family
@@ -231,7 +231,8 @@ def _call(call: ToolCall, is_ours: bool) -> _Data:
 
 def _is_whole(reasoning: _Data) -> bool:
     """Return whether *reasoning* is more than the id of something not stored."""
-    has_content = reasoning.get("encrypted_content") or reasoning.get("content")
+    sealed, content = reasoning.get("encrypted_content"), reasoning.get("content")
+    has_content = as_string(sealed) or (not sealed and as_dicts(content))
     return bool(has_content) and isinstance(reasoning.get("summary"), list)
 
 
