@@ -55,7 +55,8 @@ _ALL = (
         ("XAI_BASE_URL",),
         example="grok-4.5",
         quirks=Quirks(
-            field_names={"blocked_domains": "excluded_domains", "container": None}
+            field_names={"blocked_domains": "excluded_domains", "container": None},
+            has_client_tools=False,
         ),
         default_path="/v1",
     ),

@@ -39,3 +39,6 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     #: Values of ``tool_choice`` that force a call and that it takes: ``named`` tools,
     #: ``required``, or both, but only ``idle`` while it does not think.
     forced_choice: Literal["both", "named", "idle"] = "both"
+    #: True if it defines tools that the client runs, such as a shell, so their calls
+    #: wait for an output.
+    has_client_tools: bool = True

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...messages import ProviderBlock, Text
-from ..draft import OpenText
+from ...messages import ProviderBlock
 from ..json_values import as_string
 
 #: Fields of a call that the provider wants back with it.
@@ -20,19 +19,16 @@ def waiting_calls(blocks: Iterable[object]) -> set[str]:
 
     They are of tools that the provider defines and its client runs, such as a shell;
     nothing here runs them. A tool that the provider runs itself has no id for its
-    calls, or its output or the model's text follows.
+    calls, or its output follows.
     """
     waiting: set[str] = set()
-    for block in blocks:
-        if isinstance(block, ProviderBlock):
-            kind = as_string(block.data.get("type"))
-            call_id = as_string(block.data.get("call_id"))
-            if kind.endswith("_call") and call_id:
-                waiting.add(call_id)
-            elif kind.endswith("_output"):
-                waiting.discard(call_id)
-        elif (block.kind if isinstance(block, OpenText) else type(block)) is Text:
-            waiting.clear()
+    own = [block.data for block in blocks if isinstance(block, ProviderBlock)]
+    for item in own:
+        kind, call_id = as_string(item.get("type")), as_string(item.get("call_id"))
+        if kind.endswith("_call") and call_id:
+            waiting.add(call_id)
+        elif kind.endswith("_output"):
+            waiting.discard(call_id)
     return waiting
 
 

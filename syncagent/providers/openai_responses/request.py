@@ -33,6 +33,7 @@ from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import arguments_of, json_bytes, text_of, tool_name_of, url_of
 from ..json_values import as_dicts, as_string
+from ..quirks import Quirks
 from ..strict_schemas import openai_format
 from . import response
 from .families import find_family
@@ -121,7 +122,7 @@ class OpenAIResponsesDialect(Dialect):
     def conversation(
         self, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        encode = partial(encode_turn, origin=self.origin)
+        encode = partial(encode_turn, origin=self.origin, quirks=self.quirks)
         return "input", transcript.encode(self.encoding, encode)
 
     is_end = staticmethod(response.is_end)
@@ -148,16 +149,16 @@ def _function(tool: ToolSpec) -> _Data:
 # -- turns -----------------------------------------------------------------------------
 
 
-def encode_turn(turn: Turn, origin: str) -> bytes:
+def encode_turn(turn: Turn, origin: str, quirks: Quirks) -> bytes:
     """Return a turn as JSON, or several values with commas between them."""
     items: Iterable[_Data]
     if isinstance(turn, UserTurn):
         items = _user(turn)
     else:
         calls = dict(turn.calls)
-        parts = (_items(message, calls, origin) for message in turn.messages)
+        parts = (_items(message, calls, origin, quirks) for message in turn.messages)
         items = [item for part in parts for item in part]
-        items = items or _items(AssistantMessage((Text("(nothing)"),)), calls, origin)
+        items = items or [_said({"type": "output_text", "text": "(nothing)"})]
     return b",".join(map(json_bytes, items))
 
 
@@ -186,7 +187,7 @@ def _part(block: UserBlock) -> _Data:
 
 
 def _items(
-    message: AssistantMessage, calls: dict[str, ToolCall], origin: str
+    message: AssistantMessage, calls: dict[str, ToolCall], origin: str, quirks: Quirks
 ) -> list[_Data]:
     """Return *message* as items, and take those of its calls that it has from *calls*.
 
@@ -197,16 +198,14 @@ def _items(
     parts: list[_Data] | None = None
     last_phase = ""
     is_ours = message.provider == origin
-    waiting = waiting_calls(message.content)
+    waiting = waiting_calls(message.content) if quirks.has_client_tools else set()
     for block in message.content:
         if isinstance(block, (Text, Refusal)) and block.text.strip():
             is_text = isinstance(block, Text)
             phase = block.signature if is_ours and isinstance(block, Text) else ""
             if parts is None or phase != last_phase:
-                parts, last_phase = [], phase
-                items.append({"type": "message", "role": "assistant", "content": parts})
-                if phase:
-                    items[-1]["phase"] = phase
+                items.append(_said(phase=phase))
+                parts, last_phase = items[-1]["content"], phase
             kind, field = ("output_text", "text") if is_text else ("refusal",) * 2
             parts.append({"type": kind, field: block.text})
         elif isinstance(block, ToolCall) and block.call_id in calls:
@@ -220,6 +219,11 @@ def _items(
                 parts = None
     _drop_reasoning(items)
     return items
+
+
+def _said(*parts: _Data, phase: str = "") -> _Data:
+    item = {"type": "message", "role": "assistant", "content": [*parts]}
+    return {**item, "phase": phase} if phase else item
 
 
 def _call(call: ToolCall, is_ours: bool) -> _Data:

@@ -252,7 +252,7 @@ class _Reader:
             return stop, status, "" if stop == "max_tokens" else reason or status
         if self.draft.has_calls:
             return "tool_calls", status, ""
-        if waiting_calls(blocks):
+        if blocks and waiting_calls(blocks) & waiting_calls(blocks[-1:]):
             detail = "the model has called a tool of the provider's own that has to be "
             return "other", status, detail + "run here, which syncagent does not do"
         return "end_turn", status, ""

@@ -8,7 +8,6 @@ from typing import Any, Final
 from ..openai_responses import rules as openai_responses
 from ..openai_responses.rules import (
     check_calls,
-    check_client_tools,
     check_input,
     check_messages,
     check_numbers,
@@ -84,5 +83,4 @@ RULES: Final = (
     check_calls,
     check_seals,
     check_results,
-    check_client_tools,
 )
