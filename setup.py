@@ -57,6 +57,7 @@ setup(
     packages=find_packages(include=["syncagent", "syncagent.*"]),
     package_data={
         "syncagent": ["py.typed"],
+        "syncagent.models": ["known.json"],
         "syncagent.integrations.web.page": ["page.css", "page.html", "page.js"],
     },
     python_requires=">=3.10",

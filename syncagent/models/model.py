@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from typing import Any, ClassVar, NoReturn
+from urllib.parse import quote
 
 import msgspec
 from requests import PreparedRequest
 from requests.auth import AuthBase
 
+from .._checks import check_number
 from ..cancel import CancelToken
 from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import MessageFinished
@@ -32,7 +33,7 @@ from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
 from .endpoint import Endpoint
 from .endpoints import ENDPOINTS
-from .prices import Price, find_price
+from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
 __all__ = ["Credentials", "Model"]
@@ -66,7 +67,7 @@ class Credentials(AuthBase):
         )
 
 
-class Model(ABC):
+class Model:
     """A model of a provider. Any number of threads may use it at once.
 
     :param name: the provider's name for it.
@@ -79,7 +80,9 @@ class Model(ABC):
     :param transport: in place of *timeout*: one with proxies, certificates or a
         session; it does its own retries.
     :param endpoint: the provider, for those that share a dialect.
-    :param price: the price of its tokens, in place of ``syncagent.models.PRICES``.
+    :param price: the price of its tokens, in place of that of the table of known
+        models.
+    :param context_window: its context window in tokens, in place of that of the table.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
     :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
@@ -88,6 +91,8 @@ class Model(ABC):
     dialect_class: ClassVar[type[Dialect]]
     #: The name of its provider, unless another endpoint is given.
     default_endpoint: ClassVar[str]
+    #: The paths of streamed and of whole responses.
+    paths: ClassVar[tuple[str, str]]
     #: The header with the key, and the scheme before the key.
     key_header: ClassVar[str] = "Authorization"
     key_scheme: ClassVar[str] = "Bearer"
@@ -106,6 +111,7 @@ class Model(ABC):
         transport: Transport | None = None,
         endpoint: Endpoint | None = None,
         price: Price | None = None,
+        context_window: int | None = None,
         **options: Any,
     ) -> None:
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
@@ -114,6 +120,14 @@ class Model(ABC):
         self.stream = stream
         self.price = price
         self._is_priced = False
+        check_number(
+            "context_window",
+            context_window,
+            is_positive=True,
+            is_integer=True,
+            allow_none=True,
+        )
+        self._context_window = context_window
         unknown = options.keys() - _OPTION_NAMES
         if unknown:
             raise ConfigurationError(
@@ -210,11 +224,22 @@ class Model(ABC):
         """The timeouts of each phase of a request."""
         return self._transport.timeouts
 
+    @property
+    def context_window(self) -> int | None:
+        """Its context window in tokens, or None if it is not known."""
+        if self._context_window is None:
+            known = find_known(self.name, self.endpoint.name)
+            self._context_window = None if known is None else known.window
+        return self._context_window
+
     def cost(self, usage: Usage) -> float | None:
-        """Return the cost of *usage* in US dollars, or None without a price."""
+        """Return the cost of *usage* in US dollars, or None without a price.
+
+        :param usage: that of one request.
+        """
         if not self._is_priced:
-            self._is_priced = True
-            self.price = self.price or find_price(self.name)
+            self.price = self.price or find_price(self.name, self.endpoint.name)
+            self._is_priced = True  # last: other threads rely on the price then
         return None if self.price is None else self.price.of(usage)
 
     def _attempts(self, response: ModelResponse, request: dict[str, Any]) -> Events:
@@ -289,9 +314,11 @@ class Model(ABC):
         key = getattr(getattr(self, "_auth", None), "_key", None)
         return () if key is None else (key,)
 
-    @abstractmethod
     def _url(self) -> str:
         """Return the URL of requests."""
+        streamed, whole = self.endpoint.paths or self.paths
+        name = quote(self.name.removeprefix("models/"), safe="@")
+        return self.base_url + (streamed if self.stream else whole).format(model=name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"

@@ -127,9 +127,9 @@ def test_an_answer_to_the_right_address(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("gpt-5", "openai:gpt-5"),
-        ("claude-sonnet-4-5", "anthropic:claude"),
-        ("google:gemini-2.5-pro", "gemini"),
+        ("gpt-6-luna", "openai:gpt-6-luna"),
+        ("claude-sonnet-5-5", "anthropic:claude"),
+        ("google:gemini-3.8-flash", "gemini"),
         ("local:x", "name is local"),
         ("openai: ", "a model needs a name"),
     ],

@@ -191,7 +191,7 @@ def testing() -> None:
 
 
 def models(token: CancelToken) -> str:
-    model: Model = find_model("anthropic:claude-sonnet-4-5", temperature=0.5)
+    model: Model = find_model("anthropic:claude-sonnet-5-5", temperature=0.5)
     transcript = Transcript([UserMessage.of(["look", Image(b"x")])])
     spec = ToolSpec("weather", "Tell it.", {"type": "object"})
     for event in model.ask(transcript, [spec], token=token):
@@ -238,7 +238,7 @@ def patient(request: ApprovalRequest, token: CancelToken) -> bool:
 
 def agents(event: threading.Event, token: CancelToken) -> str:
     agent = Agent(
-        "anthropic:claude-sonnet-4-5",
+        "anthropic:claude-sonnet-5-5",
         tools=[weather, count],
         limits=Limits(turns=5),
         cancel_policy=CancelPolicy(partial_text="discard"),
@@ -303,24 +303,24 @@ class Place:
     east: float
 
 
-@llm_function(model="openai:gpt-5-mini", tools=[weather], limits=Limits(turns=5))
+@llm_function(model="openai:gpt-6-luna", tools=[weather], limits=Limits(turns=5))
 def locate(name: str, *, near: list[str] | None = None) -> Place:
     """Find the place."""
     raise NotImplementedError
 
 
-@llm_chat(model="anthropic:claude-sonnet-4-5")
+@llm_chat(model="anthropic:claude-sonnet-5-5")
 def tutor(message: str, history: list[Message]) -> None:
     """You are a patient tutor."""
 
 
 class Atlas:
-    @llm_function(model="openai:gpt-5-mini")
+    @llm_function(model="openai:gpt-6-luna")
     def find(self, name: str) -> list[Place]:
         """Find all places with that name."""
         raise NotImplementedError
 
-    @llm_chat(model="openai:gpt-5-mini")
+    @llm_chat(model="openai:gpt-6-luna")
     def talk(self, message: str, history: list[Message]) -> None:
         """Talk about maps."""
 

@@ -159,7 +159,8 @@ def check_reasoning(payload: dict[str, Any]) -> str | None:
         kind, name = item.get("type"), item.get("id")
         sealed = item.get("encrypted_content")
         if sealed and sealed.startswith(XAI_SEAL):
-            return f"The encrypted content {_short(sealed)} could not be verified."
+            ends = f"{sealed[:4]}...{sealed[-4:]}"
+            return f"The encrypted content {ends} could not be verified."
         is_kept = is_stored or sealed or item.get("content")
         if kind in ("reasoning", "item_reference") and not is_kept:
             return (
@@ -178,10 +179,6 @@ def check_reasoning(payload: dict[str, Any]) -> str | None:
                 "following item."
             )
     return None
-
-
-def _short(sealed: str) -> str:
-    return f"{sealed[:4]}...{sealed[-4:]}"
 
 
 def items_of(payload: dict[str, Any], kind: str = "") -> list[dict[str, Any]]:

@@ -8,8 +8,10 @@ from typing import Any, Final
 from ..openai_responses import speech as openai_responses
 from ..openai_responses.speech import error_frames
 
-__all__ = ["SEAL", "body", "error", "error_frames", "frames"]
+__all__ = ["LANGUAGE", "SEAL", "body", "error", "error_frames", "frames"]
 
+#: The speech that this is a variety of.
+LANGUAGE: Final = openai_responses
 #: The beginning of encrypted content.
 SEAL: Final = "xai-"
 
