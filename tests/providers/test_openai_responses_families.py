@@ -131,3 +131,4 @@ def test_extra_has_the_last_word():
     """A family that has changed since can be asked for anything."""
     sent = build("grok-4", extra={"reasoning": {"effort": "low"}, "temperature": 0.5})
     assert (sent["reasoning"], sent["temperature"]) == ({"effort": "low"}, 0.5)
+    assert build("a-deployment-of-gpt-4o", extra={"include": None})["include"] is None
