@@ -6,6 +6,8 @@
 :mod:`~.compatible`      those that are compatible with Chat Completions
 :mod:`~.clouds`          Azure, Vertex, Bedrock, and others with addresses of your own
 :mod:`~.model`           a model: a dialect, an address, a key, and a transport
+:mod:`~.credentials`     keys, functions that return them, auth objects
+:mod:`~.aws`             signatures of AWS
 :mod:`~.response`        the response of a model, in events
 :mod:`~.dialects`        the classes, one for each wire dialect
 :mod:`~.names`           strings such as ``openai:gpt-6-luna``

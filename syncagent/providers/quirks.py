@@ -42,3 +42,6 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     #: True if it defines tools that the client runs, such as a shell, so their calls
     #: wait for an output.
     has_client_tools: bool = True
+    #: The version of Anthropic's API, for those who want it in the body, and the name
+    #: of the model in the address.
+    anthropic_version: str = ""

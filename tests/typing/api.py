@@ -54,6 +54,7 @@ from syncagent.functions.llm_chat import ChatStream
 from syncagent.hooks import BeforeTool, Deny
 from syncagent.messages import Image, Message, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
+from syncagent.models.aws import SigV4
 from syncagent.options import Options, ToolSpec
 from syncagent.sse import EventDecoder, ServerSentEvent, decode_events
 from syncagent.testing import (
@@ -207,6 +208,8 @@ def models(token: CancelToken) -> str:
 def scripts() -> None:
     with FakeServer([say("hi", call("f", {"a": 1}), acts=[Send(1), Stall()])]) as fake:
         OpenAIChat("any", base_url=fake.base_url, api_key="any")
+        OpenAIChat("any", api_key=lambda: "any", headers={"A": "b", "C": lambda: "d"})
+        OpenAIChat("any", auth=SigV4("bedrock", "eu-central-1"))
     ScriptedModel(["hello", TimeoutError()])
 
 

@@ -8,6 +8,7 @@ known family, such as a deployment's, counts as a model that understands everyth
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -24,11 +25,11 @@ _UP_TO_MAX: Final[tuple[Effort, ...]] = (*_UP_TO_XHIGH, "max")
 _PREFIX: Final = re.compile(r"\A(?:.*/)?(?:ft:|(?:[a-z-]+\.)+)?")
 
 
-class Family(msgspec.Struct, frozen=True):
+class ResponsesFamily(msgspec.Struct, frozen=True):
     """Models that understand the same."""
 
-    #: The beginning of their names.
-    names: re.Pattern[str]
+    #: A pattern for the beginning of their names.
+    names: str
     #: From the lowest one; empty if their effort cannot be set.
     efforts: tuple[Effort, ...] = _EFFORTS
     #: False for models that never reason; they reject the fields of reasoning.
@@ -76,30 +77,31 @@ class Family(msgspec.Struct, frozen=True):
 
 #: The first that fits counts.
 _FAMILIES: Final = (
-    Family(re.compile(r"chatgpt-4|gpt-[34]|gpt-5-chat|gpt-audio"), (), reasons=False),
-    Family(re.compile(r"o\d.*-research|computer-use|gpt-5\.\d+-chat"), ("medium",)),
-    Family(re.compile(r"o\d|codex-mini"), _UP_TO_HIGH, sampling="never"),
-    Family(re.compile(r"gpt-5-pro"), ("high",), sampling="never"),
-    Family(re.compile(r"gpt-5(\.1)?-codex(?!-max)"), _UP_TO_HIGH, sampling="never"),
-    Family(re.compile(r"gpt-5\.[1-5]-codex"), _UP_TO_XHIGH, sampling="never"),
-    Family(re.compile(r"gpt-5\.[2-5]-pro"), _UP_TO_XHIGH[1:], sampling="never"),
-    Family(re.compile(r"gpt-5(?![.\d])"), ("minimal", *_UP_TO_HIGH), sampling="never"),
-    Family(re.compile(r"gpt-5\.1(?!\d)"), ("none", *_UP_TO_HIGH), sampling="idle"),
-    Family(re.compile(r"gpt-5\.[2-5](?!\d)"), ("none", *_UP_TO_XHIGH), sampling="idle"),
-    Family(re.compile(r"gpt-[\d.]+-astra"), _UP_TO_MAX, sampling="never"),
-    Family(re.compile(r"gpt-\d"), ("none", *_UP_TO_MAX), sampling="idle"),
-    Family(re.compile(r"gpt-oss"), _UP_TO_HIGH),
-    Family(re.compile(r"grok-3-mini"), ("low", "high")),
-    Family(re.compile(r"grok-4\.20-multi-agent"), _UP_TO_XHIGH),
-    Family(re.compile(r"grok-4[.-]3"), ("none", *_UP_TO_HIGH)),
-    Family(re.compile(r"grok-4[.-]5"), _UP_TO_HIGH),
-    Family(re.compile(r"grok-(?:[23]|4(?![.\d])|4\.[12]|code|build)"), ()),
-    Family(re.compile(r"grok"), _UP_TO_XHIGH),
+    ResponsesFamily(r"chatgpt-4|gpt-[34]|gpt-5-chat|gpt-audio", (), reasons=False),
+    ResponsesFamily(r"o\d.*-research|computer-use|gpt-5\.\d+-chat", ("medium",)),
+    ResponsesFamily(r"o\d|codex-mini", _UP_TO_HIGH, sampling="never"),
+    ResponsesFamily(r"gpt-5-pro", ("high",), sampling="never"),
+    ResponsesFamily(r"gpt-5(\.1)?-codex(?!-max)", _UP_TO_HIGH, sampling="never"),
+    ResponsesFamily(r"gpt-5\.[1-5]-codex", _UP_TO_XHIGH, sampling="never"),
+    ResponsesFamily(r"gpt-5\.[2-5]-pro", _UP_TO_XHIGH[1:], sampling="never"),
+    ResponsesFamily(r"gpt-5(?![.\d])", ("minimal", *_UP_TO_HIGH), sampling="never"),
+    ResponsesFamily(r"gpt-5\.1(?!\d)", ("none", *_UP_TO_HIGH), sampling="idle"),
+    ResponsesFamily(r"gpt-5\.[2-5](?!\d)", ("none", *_UP_TO_XHIGH), sampling="idle"),
+    ResponsesFamily(r"gpt-[\d.]+-astra", _UP_TO_MAX, sampling="never"),
+    ResponsesFamily(r"gpt-\d", ("none", *_UP_TO_MAX), sampling="idle"),
+    ResponsesFamily(r"gpt-oss", _UP_TO_HIGH),
+    ResponsesFamily(r"grok-3-mini", ("low", "high")),
+    ResponsesFamily(r"grok-4\.20-multi-agent", _UP_TO_XHIGH),
+    ResponsesFamily(r"grok-4[.-]3", ("none", *_UP_TO_HIGH)),
+    ResponsesFamily(r"grok-4[.-]5", _UP_TO_HIGH),
+    ResponsesFamily(r"grok-(?:[23]|4(?![.\d])|4\.[12]|code|build)", ()),
+    ResponsesFamily(r"grok", _UP_TO_XHIGH),
 )
-_UNKNOWN: Final = Family(re.compile(""))
+_UNKNOWN: Final = ResponsesFamily("")
 
 
-def find_family(model: str) -> Family:
+@lru_cache
+def find_family(model: str) -> ResponsesFamily:
     """Return the family of a model."""
     name = _PREFIX.sub("", model.lower())
-    return next((each for each in _FAMILIES if each.names.match(name)), _UNKNOWN)
+    return next((each for each in _FAMILIES if re.match(each.names, name)), _UNKNOWN)

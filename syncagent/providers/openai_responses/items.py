@@ -8,10 +8,17 @@ from typing import Any, Final
 import msgspec
 
 from ...messages import ProviderBlock
-from ..json_values import as_string
+from ..json_values import as_dicts, as_string
 
 #: Fields of a call that the provider wants back with it.
 _CALL_FIELDS: Final = ("namespace", "caller")
+
+
+def is_whole(reasoning: dict[str, Any]) -> bool:
+    """Return whether *reasoning* is more than the id of something not stored."""
+    sealed, content = reasoning.get("encrypted_content"), reasoning.get("content")
+    has_content = as_string(sealed) or (not sealed and as_dicts(content))
+    return bool(has_content) and isinstance(reasoning.get("summary"), list)
 
 
 def waiting_calls(blocks: Iterable[object]) -> set[str]:

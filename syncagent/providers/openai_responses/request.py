@@ -32,12 +32,12 @@ from ...transcript.turns import Turn, UserTurn
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import arguments_of, json_bytes, text_of, tool_name_of, url_of
-from ..json_values import as_dicts, as_string
+from ..json_values import as_string
 from ..quirks import Quirks
 from ..strict_schemas import openai_format
 from . import response
 from .families import find_family
-from .items import call_fields, waiting_calls
+from .items import call_fields, is_whole, waiting_calls
 from .response import NAME
 
 _Data = dict[str, Any]
@@ -73,8 +73,17 @@ class OpenAIResponsesDialect(Dialect):
             reasoning=effort and {"effort": effort},
             metadata=options.metadata or None,
         )
-        all_tools = [*map(_function, tools), *self.server_tools(model, options)]
-        if all_tools:
+        own_tools = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": False,
+            }
+            for tool in tools
+        ]
+        if all_tools := own_tools + self.server_tools(model, options):
             fields["tools"] = all_tools
             if options.tool_choice is not None:
                 named = {"type": "function", "name": options.tool_choice}
@@ -134,16 +143,6 @@ class OpenAIResponsesDialect(Dialect):
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
         return response.decode_body(body, draft or Draft(self.origin))
-
-
-def _function(tool: ToolSpec) -> _Data:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-        "strict": False,
-    }
 
 
 # -- turns -----------------------------------------------------------------------------
@@ -214,7 +213,7 @@ def _items(
         elif isinstance(block, ProviderBlock) and block.provider == origin:
             if as_string(block.data.get("call_id")) in waiting:
                 _drop_reasoning(items)
-            elif block.data.get("type") != "reasoning" or _is_whole(block.data):
+            elif block.data.get("type") != "reasoning" or is_whole(block.data):
                 items.append(block.data)
                 parts = None
     _drop_reasoning(items)
@@ -231,13 +230,6 @@ def _call(call: ToolCall, is_ours: bool) -> _Data:
     function = {"name": name, "arguments": bytes(arguments).decode()}
     item = {"type": "function_call", "call_id": call.call_id, **function}
     return {**item, **call_fields(call.signature)} if is_ours else item
-
-
-def _is_whole(reasoning: _Data) -> bool:
-    """Return whether *reasoning* is more than the id of something not stored."""
-    sealed, content = reasoning.get("encrypted_content"), reasoning.get("content")
-    has_content = as_string(sealed) or (not sealed and as_dicts(content))
-    return bool(has_content) and isinstance(reasoning.get("summary"), list)
 
 
 def _drop_reasoning(items: list[_Data]) -> None:
