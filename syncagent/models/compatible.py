@@ -70,7 +70,6 @@ COMPATIBLE_ENDPOINTS: Final = (
         field_names={"seed": "random_seed", "stream_options": None},
         has_short_ids=True,
     ),
-    _chat("xai", "https://api.x.ai/v1", example="grok-4.5"),
     _chat(
         "ollama", "http://127.0.0.1:11434/v1", needs_key=False, example="qwen3:latest"
     ),

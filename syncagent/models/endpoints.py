@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from ..exceptions import ConfigurationError
+from ..providers.quirks import Quirks
 from .clouds import CLOUD_ENDPOINTS
 from .compatible import COMPATIBLE_ENDPOINTS
 from .endpoint import Endpoint
@@ -48,6 +49,19 @@ _ALL = (
         ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
         example="gemini-3.8-flash",
         version="/v1beta",
+    ),
+    Endpoint(
+        "xai",
+        "openai-responses",
+        "https://api.x.ai/v1",
+        ("XAI_API_KEY",),
+        ("XAI_BASE_URL",),
+        example="grok-4.5",
+        quirks=Quirks(
+            field_names={"blocked_domains": "excluded_domains", "container": None},
+            has_client_tools=False,
+        ),
+        default_path="/v1",
     ),
     Endpoint(
         "perplexity",

@@ -42,6 +42,9 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     #: True if it is Google's Vertex, whose server tools have other fields than those of
     #: the Gemini API.
     is_vertex: bool = False
+    #: True if it defines tools that the client runs, such as a shell, so their calls
+    #: wait for an output.
+    has_client_tools: bool = True
     #: The version of Anthropic's API, for those who want it in the body, and the name
     #: of the model in the address.
     anthropic_version: str = ""

@@ -16,6 +16,8 @@ from .openai_chat import rules as openai_chat_rules
 from .openai_chat import speech as openai_chat
 from .openai_responses import rules as openai_responses_rules
 from .openai_responses import speech as openai_responses
+from .xai import rules as xai_rules
+from .xai import speech as xai
 
 __all__ = ["PLAYED", "PlayedProvider", "find_played"]
 
@@ -56,6 +58,7 @@ _SCHEMES: Final = ("bearer", "aws4-hmac-sha256")
 PLAYED: Final = {
     "openai": _played(openai_responses, openai_responses_rules),
     "openai-chat": _played(openai_chat, openai_chat_rules),
+    "xai": _played(xai, xai_rules),
     "anthropic": _played(anthropic, anthropic_rules, "x-api-key"),
     "gemini": _played(gemini, gemini_rules, "x-goog-api-key"),
     "azure": _played(
@@ -96,4 +99,5 @@ def find_played(path: str) -> PlayedProvider | None:
     played = PLAYED[inventor]
     named = PLAYED.get(path.split("/")[1], played)
     # The path of a provider may begin with the name of another: /openai/v1.
-    return named if named.speech is played.speech else played
+    language = getattr(named.speech, "LANGUAGE", named.speech)
+    return named if language is played.speech else played
