@@ -3,6 +3,7 @@
 import ast
 import configparser
 import re
+from collections import Counter
 from importlib.metadata import distribution
 
 from source import DOCS, PACKAGE, ROOT, parse, text_of
@@ -94,3 +95,9 @@ def test_data_files_are_in_the_package():
     data = {name for name in files if not name.endswith((".py", ".pyc"))}
     assert "known.json" in data
     assert data <= strings
+
+
+def test_test_modules_have_names_of_their_own():
+    """pytest imports them by their base names, and so do tools in worker processes."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, number in names.items() if number > 1] == []
