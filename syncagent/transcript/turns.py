@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -39,8 +40,10 @@ _SILENCE: Final = (Text(SILENCE),)
 
 #: Characters that some providers reject in the id of a call.
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
-#: Length of an id; a number may follow it.
-_MAX_ID: Final = 56
+#: The longest id that every provider takes.
+_MAX_ID: Final = 40
+#: Length of the digest at the end of an id that was cut.
+_DIGEST: Final = 12
 
 
 class UserTurn(msgspec.Struct, frozen=True):
@@ -153,8 +156,7 @@ def _calls(
     for call in message.tool_calls:
         if call.call_id in calls:  # a repeated call counts once
             continue
-        clean = _NOT_IN_IDS.sub("_", call.call_id)[:_MAX_ID] or "call"
-        call_id = _free_id(clean, taken, ids)
+        call_id = _free_id(_clean_id(call.call_id), taken, ids)
         ids.add(call_id)
         is_same = call_id == call.call_id
         calls[call.call_id] = (
@@ -163,22 +165,37 @@ def _calls(
     return calls
 
 
+def _clean_id(call_id: str) -> str:
+    """Return an id that every provider takes, always the same for the same one."""
+    clean = _NOT_IN_IDS.sub("_", call_id) or "call"
+    if len(clean) <= _MAX_ID:
+        return clean
+    digest = sha256(call_id.encode("utf-8", "replace")).hexdigest()[:_DIGEST]
+    return f"{clean[: _MAX_ID - _DIGEST - 1]}_{digest}"
+
+
 def _free_id(clean: str, taken: Collection[str], ids: Collection[str]) -> str:
-    """Return *clean*, with a number after it if it is taken.
+    """Return *clean*, with a number at its end if it is taken.
 
     Some models use the same id again and again. A linear search would take longer with
     every turn, so the number is doubled until it is free, and then bisected.
     """
+
+    def is_taken(number: int) -> bool:
+        name = _numbered(clean, number)
+        return name in taken or name in ids
+
     if clean not in taken and clean not in ids:
         return clean
     used, free = 1, 2
-    while (name := f"{clean}_{free}") in taken or name in ids:
+    while is_taken(free):
         used, free = free, 2 * free
     while free - used > 1:
         middle = (used + free) // 2
-        name = f"{clean}_{middle}"
-        if name in taken or name in ids:
-            used = middle
-        else:
-            free = middle
-    return f"{clean}_{free}"
+        used, free = (middle, free) if is_taken(middle) else (used, middle)
+    return _numbered(clean, free)
+
+
+def _numbered(clean: str, number: int) -> str:
+    end = f"_{number}"
+    return clean[: _MAX_ID - len(end)] + end
