@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from ..cancel import CancelToken
+from ..exceptions import ConfigurationError
 from ..models.endpoints import ENDPOINTS
 from .formatting import address_text
 
@@ -19,14 +20,20 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     """
     rows = [("MODEL", "KEY", "ADDRESS")]
     for endpoint in ENDPOINTS.values():
-        variables = " or ".join(endpoint.key_variables)
+        names = (*endpoint.key_variables, *endpoint.token_variables)
+        variables = " or ".join(names)
         if endpoint.find_key() is not None:
             key = f"set ({variables})"
+        elif endpoint.is_aws:
+            key = f"{variables}, or AWS credentials"
         elif endpoint.needs_key:
-            key = f"missing, set {variables}"
+            key = f"missing, set {variables}" if variables else "api_key="
         else:
             key = "not needed"
-        address = address_text(endpoint.find_url())
+        try:
+            address = address_text(endpoint.find_url())
+        except ConfigurationError:  # a part of it is different for every user
+            address = endpoint.base_url or f"that of {endpoint.url_variables[0]}"
         rows.append((f"{endpoint.name}:{endpoint.example}", key, address))
     rows.append(("local", "not needed", "this machine; syncagent doctor says how"))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import ClassVar
-from urllib.parse import quote
 
 from ..providers.anthropic.request import AnthropicDialect
 from ..providers.dialect import Dialect
@@ -21,9 +20,7 @@ class OpenAIChat(Model):
 
     dialect_class: ClassVar[type[Dialect]] = OpenAIChatDialect
     default_endpoint: ClassVar[str] = "openai-chat"
-
-    def _url(self) -> str:
-        return f"{self.base_url}/chat/completions"
+    paths: ClassVar[tuple[str, str]] = ("/chat/completions", "/chat/completions")
 
 
 class OpenAIResponses(Model):
@@ -31,9 +28,7 @@ class OpenAIResponses(Model):
 
     dialect_class: ClassVar[type[Dialect]] = OpenAIResponsesDialect
     default_endpoint: ClassVar[str] = "openai"
-
-    def _url(self) -> str:
-        return f"{self.base_url}/responses"
+    paths: ClassVar[tuple[str, str]] = ("/responses", "/responses")
 
 
 class Anthropic(Model):
@@ -44,9 +39,7 @@ class Anthropic(Model):
     key_header: ClassVar[str] = "x-api-key"
     key_scheme: ClassVar[str] = ""
     extra_headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
-
-    def _url(self) -> str:
-        return f"{self.base_url}/messages"
+    paths: ClassVar[tuple[str, str]] = ("/messages", "/messages")
 
 
 class Gemini(Model):
@@ -56,8 +49,7 @@ class Gemini(Model):
     default_endpoint: ClassVar[str] = "gemini"
     key_header: ClassVar[str] = "x-goog-api-key"
     key_scheme: ClassVar[str] = ""
-
-    def _url(self) -> str:
-        method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
-        name = quote(self.name.removeprefix("models/"), safe="")
-        return f"{self.base_url}/models/{name}:{method}"
+    paths: ClassVar[tuple[str, str]] = (
+        "/models/{model}:streamGenerateContent?alt=sse",
+        "/models/{model}:generateContent",
+    )

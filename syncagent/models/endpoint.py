@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -12,12 +13,32 @@ import msgspec
 from ..exceptions import ConfigurationError
 from ..providers.quirks import Quirks
 
-__all__ = ["Endpoint"]
+__all__ = ["Endpoint", "UrlPart"]
 
 #: The end of an address that was copied with the path of a request.
 _OPERATIONS: Final = ("/chat/completions", "/responses", "/messages", "/models")
 #: ``/v1``, ``/v1beta``, ``/v1beta1``.
 _VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?\Z")
+
+
+class UrlPart(msgspec.Struct, frozen=True):
+    """A part of an address that comes from the environment, such as a region."""
+
+    #: Environment variables; the first that is set counts.
+    variables: tuple[str, ...]
+    default: str = ""
+    #: The text in the address, with the value in place of ``{}``.
+    form: str = "{}"
+    #: The text in the address for values that have another form.
+    forms: Mapping[str, str] = {}
+
+    def find(self) -> str | None:
+        """Return the text in the address, or None if no variable is set."""
+        found = (os.environ.get(name, "").strip() for name in self.variables)
+        value = next(filter(None, found), self.default)
+        if not value:
+            return None
+        return self.forms.get(value) or self.form.format(value)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -26,6 +47,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     name: str
     #: The name of its wire dialect.
     dialect: str
+    #: Its usual address, possibly with names of parts in braces. Empty if every user
+    #: has another one.
     base_url: str
     #: Environment variables with its key; the first that is set counts.
     key_variables: tuple[str, ...] = ()
@@ -42,20 +65,50 @@ class Endpoint(msgspec.Struct, frozen=True):
     #: The version that follows every address, unless it ends in one. The clients of
     #: these providers add it to addresses with a path, too.
     version: str = ""
+    #: The parts of the address.
+    url_parts: Mapping[str, UrlPart] = {}
+    #: The paths of streamed and of whole responses, where they are not the dialect's
+    #: own; ``{model}`` stands for the name of the model.
+    paths: tuple[str, str] | None = None
+    #: The header with the key, and the scheme before the key, where they are not the
+    #: dialect's own.
+    key_header: str = ""
+    key_scheme: str = ""
+    #: Environment variables with a bearer token, which goes into another header.
+    token_variables: tuple[str, ...] = ()
+    #: How keys begin that are bearer tokens, whatever variable or argument has them.
+    token_prefixes: tuple[str, ...] = ()
+    #: More headers of every request.
+    headers: Mapping[str, str] = {}
+    #: True if requests are signed with AWS credentials unless there is a key.
+    is_aws: bool = False
+    #: Other endpoints of the same provider, for the models whose names match a pattern.
+    faces: Mapping[str, str] = {}
+    #: How to pass credentials, for the error message if there are none.
+    advice: str = "pass api_key="
 
     def find_key(self) -> str | None:
-        """Return the key from the environment, or None."""
-        found = (os.environ.get(name, "").strip() for name in self.key_variables)
-        return next((key for key in found if key), None)
+        """Return the key or token from the environment, or None."""
+        names = (*self.key_variables, *self.token_variables)
+        found = (os.environ.get(name, "").strip() for name in names)
+        return next(filter(None, found), None)
+
+    def is_token(self, key: str) -> bool:
+        """Return whether *key* goes into a header of its own, as a bearer token."""
+        if key.startswith(self.token_prefixes):
+            return True
+        tokens = (os.environ.get(name, "").strip() for name in self.token_variables)
+        return key in tokens
 
     def find_url(self, given: str | None = None) -> str:
         """Return the address, without the part that names the operation.
 
         :param given: the caller's address; it takes precedence over the environment.
+        :raises ConfigurationError: the address, or a part of it, is not known.
         """
         found = (os.environ.get(name, "") for name in self.url_variables)
-        addresses = (url.strip() for url in (given or "", *found, self.base_url))
-        url = next((url for url in addresses if url), "").rstrip("/")
+        addresses = (url.strip() for url in (given or "", *found))
+        url = next(filter(None, addresses), "").rstrip("/") or self._usual_url()
         for operation in _OPERATIONS:
             url = url.removesuffix(operation)
         has_path = "/" in url.partition("://")[2]
@@ -64,6 +117,23 @@ class Endpoint(msgspec.Struct, frozen=True):
             return url if is_complete else url + self.version
         return url if has_path else url + self.default_path
 
+    def _usual_url(self) -> str:
+        if not self.base_url and self.url_variables:
+            raise ConfigurationError(
+                f"{self.name} models need an address: set "
+                f"{' or '.join(self.url_variables)} in the environment, or pass "
+                "base_url="
+            )
+        parts = {name: part.find() for name, part in self.url_parts.items()}
+        for name, value in parts.items():
+            if value is None:
+                variables = " or ".join(self.url_parts[name].variables)
+                raise ConfigurationError(
+                    f"{self.name} models need a {name}: set {variables} in the "
+                    "environment, or pass base_url="
+                )
+        return self.base_url.format(**parts) if parts else self.base_url
+
     def origin_of(self, base_url: str) -> str:
         """Return the origin of responses from *base_url*.
 
@@ -71,13 +141,14 @@ class Endpoint(msgspec.Struct, frozen=True):
         usual one: a gateway may pass requests to another provider. The address itself
         stays out of conversations, which may be stored and shown.
         """
-        if not self.base_url or base_url == self.base_url:
+        if base_url in ("", self.base_url):
             return self.name
         return f"{self.name}@{sha256(base_url.encode()).hexdigest()[:8]}"
 
     def missing_key(self) -> ConfigurationError:
         """Return the error for a missing key."""
+        names = " or ".join((*self.key_variables, *self.token_variables))
+        variables = f"set {names} in the environment, or " if names else ""
         return ConfigurationError(
-            f"{self.name} models need a key: set {' or '.join(self.key_variables)} in "
-            "the environment, or pass api_key="
+            f"{self.name} models need a key: {variables}{self.advice}"
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Final
 
 from ..exceptions import ConfigurationError
+from .clouds import CLOUD_ENDPOINTS
 from .compatible import COMPATIBLE_ENDPOINTS
 from .endpoint import Endpoint
 
-__all__ = ["ENDPOINTS", "find_endpoint"]
+__all__ = ["ENDPOINTS", "find_endpoint", "register_endpoint"]
 
 _ALL = (
     Endpoint(
@@ -34,6 +36,7 @@ _ALL = (
         "https://api.anthropic.com/v1",
         ("ANTHROPIC_API_KEY",),
         ("ANTHROPIC_BASE_URL",),
+        token_variables=("ANTHROPIC_AUTH_TOKEN",),
         example="claude-sonnet-5-5",
         version="/v1",
     ),
@@ -46,13 +49,24 @@ _ALL = (
         example="gemini-3.8-flash",
         version="/v1beta",
     ),
+    Endpoint(
+        "perplexity",
+        "openai-responses",
+        "https://api.perplexity.ai/v1",
+        ("PERPLEXITY_API_KEY",),
+        ("PERPLEXITY_BASE_URL",),
+        example="perplexity/sonar",
+    ),
     *COMPATIBLE_ENDPOINTS,
+    *CLOUD_ENDPOINTS,
 )
 
 #: All known providers, by name.
 ENDPOINTS = {endpoint.name: endpoint for endpoint in _ALL}
 
 
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
+_DIALECTS: Final = frozenset(endpoint.dialect for endpoint in _ALL)
 #: Providers by the prefixes of their models' names.
 _PREFIXES: Final = {
     "gpt-": "openai",
@@ -64,9 +78,13 @@ _PREFIXES: Final = {
 }
 
 
-def find_endpoint(name: str, *, also: tuple[str, ...] = ()) -> Endpoint:
+def find_endpoint(
+    name: str, model: str = "", *, also: tuple[str, ...] = ()
+) -> Endpoint:
     """Return the endpoint of that name.
 
+    :param model: the name of a model. Some providers have several endpoints, and
+        choose one by it.
     :param also: more valid names, for the error message.
     :raises ConfigurationError: no provider has that name; the message suggests some.
     """
@@ -81,4 +99,37 @@ def find_endpoint(name: str, *, also: tuple[str, ...] = ()) -> Endpoint:
         raise ConfigurationError(
             f"no provider is called {name!r}; {hint} are {', '.join(names)}"
         )
-    return endpoint
+    found = (face for form, face in endpoint.faces.items() if re.match(form, model))
+    return ENDPOINTS[next(found, name)]
+
+
+def register_endpoint(endpoint: Endpoint) -> None:
+    """Make *endpoint* available to model strings, ``find_model()`` and agents.
+
+    :raises ConfigurationError: its name is taken or not a name, or it cannot work.
+    """
+    if not isinstance(endpoint, Endpoint):
+        raise ConfigurationError(
+            f"register_endpoint() takes an Endpoint; got {endpoint!r:.80}"
+        )
+    if not _NAME.fullmatch(endpoint.name) or endpoint.name == "local":
+        raise ConfigurationError(
+            "the name of an endpoint has lower-case letters, digits and dashes, and is "
+            f"not 'local'; got {endpoint.name!r}"
+        )
+    if ENDPOINTS.get(endpoint.name, endpoint) != endpoint:
+        raise ConfigurationError(
+            f"an endpoint is called {endpoint.name!r} already; choose another name"
+        )
+    if endpoint.dialect not in _DIALECTS:
+        raise ConfigurationError(
+            f"no dialect is called {endpoint.dialect!r}; known are "
+            f"{', '.join(sorted(_DIALECTS))}"
+        )
+    has_url = endpoint.base_url.startswith(("https://", "http://"))
+    if not has_url and (endpoint.base_url or not endpoint.url_variables):
+        raise ConfigurationError(
+            "the base_url of an endpoint begins with https://, or is empty and comes "
+            f"from url_variables; got {endpoint.base_url!r}"
+        )
+    ENDPOINTS[endpoint.name] = endpoint

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from typing import Any, ClassVar, NoReturn
+from urllib.parse import quote
 
 import msgspec
 from requests import PreparedRequest
@@ -66,7 +66,7 @@ class Credentials(AuthBase):
         )
 
 
-class Model(ABC):
+class Model:
     """A model of a provider. Any number of threads may use it at once.
 
     :param name: the provider's name for it.
@@ -88,6 +88,8 @@ class Model(ABC):
     dialect_class: ClassVar[type[Dialect]]
     #: The name of its provider, unless another endpoint is given.
     default_endpoint: ClassVar[str]
+    #: The paths of streamed and of whole responses.
+    paths: ClassVar[tuple[str, str]]
     #: The header with the key, and the scheme before the key.
     key_header: ClassVar[str] = "Authorization"
     key_scheme: ClassVar[str] = "Bearer"
@@ -289,9 +291,11 @@ class Model(ABC):
         key = getattr(getattr(self, "_auth", None), "_key", None)
         return () if key is None else (key,)
 
-    @abstractmethod
     def _url(self) -> str:
         """Return the URL of requests."""
+        streamed, whole = self.endpoint.paths or self.paths
+        name = quote(self.name.removeprefix("models/"), safe="@")
+        return self.base_url + (streamed if self.stream else whole).format(model=name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"

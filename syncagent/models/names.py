@@ -61,7 +61,7 @@ def check_name(name: str) -> Endpoint | None:
         if model:
             raise ConfigurationError("there is one local model; its name is local")
         return None
-    endpoint = find_endpoint(provider, also=("local",))
+    endpoint = find_endpoint(provider, model, also=("local",))
     if not colon or not model:
         raise ConfigurationError(
             f"{name!r} names no model; write for example "

@@ -244,14 +244,11 @@ class _Exchange:
         self._played = played = find_played(path)
         if played is None:
             return self._whole(404, {"error": {"message": f"no such path: {path}"}})
-        key = played.key_header
-        value = self._request.headers.get(key, "")
-        if key == "authorization":
-            scheme, _, value = value.partition(" ")
-            value = value.strip() if scheme.lower() == "bearer" else ""
-        if not value:
-            return self._error(401, f"no API key; it belongs in the header {key!r}")
-        if key == "x-api-key" and not self._request.headers.get("anthropic-version"):
+        headers = self._request.headers
+        if not played.has_key(headers):
+            names = " or ".join(map(repr, played.key_headers))
+            return self._error(401, f"no API key; it belongs in the header {names}")
+        if "x-api-key" in played.key_headers and not headers.get("anthropic-version"):
             return self._error(400, "anthropic-version: header is required")
         payload = self._request.payload
         complaint = played.complaint(payload, path)

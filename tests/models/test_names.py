@@ -74,7 +74,8 @@ def test_what_a_string_means(string, kind, url):
 @pytest.mark.parametrize("name", ENDPOINTS)
 def test_every_endpoint_makes_a_model(name):
     """And none shows its key."""
-    model = find_model(f"{name}:{ENDPOINTS[name].example}", temperature=0.5)
+    settings = {"base_url": "https://my.example/v1", "api_key": "key of it"}
+    model = find_model(f"{name}:{ENDPOINTS[name].example}", temperature=0.5, **settings)
     assert isinstance(model, Model)
     assert model.options.temperature == 0.5
     assert "key of" not in repr(model) + repr(vars(model))

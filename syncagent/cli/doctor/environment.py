@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ... import __version__
+from ...exceptions import ConfigurationError
 from ...models.endpoint import Endpoint
 from ...models.endpoints import ENDPOINTS
 from ...models.local import INSTALL
@@ -37,6 +38,8 @@ _LONG_KEY: Final = 20
 #: Seconds for a server on this machine to accept a connection.
 _CONNECT_SECONDS: Final = 0.3
 _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+#: Providers that are always shown; of the others only those that can be used.
+_MAIN: Final = frozenset({"openai", "anthropic", "gemini", "ollama"})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -106,7 +109,13 @@ def _package(
 def check_models() -> Iterator[Finding]:
     """Look for keys, addresses and proxies in the environment."""
     findings = [_check_endpoint(endpoint) for endpoint in ENDPOINTS.values()]
-    yield from findings
+    shown = [each for each in findings if each.status != "off" or each.name in _MAIN]
+    yield from shown
+    yield Finding(
+        name="others",
+        value=f"{len(findings) - len(shown)} more; syncagent models lists them",
+        status="off",
+    )
     for name in _PROXIES:
         value = os.environ.get(name) or os.environ.get(name.lower())
         if value:
@@ -121,11 +130,15 @@ def check_models() -> Iterator[Finding]:
 
 
 def _check_endpoint(endpoint: Endpoint) -> Finding:
-    name, url, key = endpoint.name, endpoint.find_url(), endpoint.find_key()
+    name, key = endpoint.name, endpoint.find_key()
+    try:
+        url = endpoint.find_url()
+    except ConfigurationError as error:
+        return Finding(name=name, value=str(error), status="off")
     address = address_text(url)
     other_address = "" if url == endpoint.base_url else f", {address}"
     if key is not None:
-        variables = endpoint.key_variables
+        variables = (*endpoint.key_variables, *endpoint.token_variables)
         variable = next(each for each in variables if os.environ.get(each, "").strip())
         shown = f"{variable}={mask(key)}{other_address}"
         if key.isascii() and key.isprintable() and not {*" \"'"} & {*key}:
@@ -136,7 +149,7 @@ def _check_endpoint(endpoint: Endpoint) -> Finding:
             status="problem",
             advice=f"set {variable} to the key alone",
         )
-    if endpoint.needs_key:
+    if endpoint.needs_key or endpoint.is_aws:
         missing = f"no {' or '.join(endpoint.key_variables)}{other_address}"
         return Finding(name=name, value=missing, status="off")
     parts = urlsplit(url)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -29,16 +29,27 @@ class PlayedProvider(msgspec.Struct, frozen=True):
     complaint: Callable[[dict[str, Any], str], str | None]
     #: Returns the body of an error, by its status and message.
     error: Callable[[int, str], Any]
-    #: The header with the key.
-    key_header: str = "authorization"
+    #: The headers that may hold the key.
+    key_headers: tuple[str, ...] = ("authorization",)
+
+    def has_key(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request has a key, or the signature of a cloud."""
+        for name in self.key_headers:
+            scheme, _, value = headers.get(name, "").partition(" ")
+            is_bare = name != "authorization" and scheme != ""
+            if is_bare or (value.strip() and scheme.lower() in _SCHEMES):
+                return True
+        return False
 
 
-def _played(
-    speech: ModuleType, rules: ModuleType, key_header: str = "authorization"
-) -> PlayedProvider:
+def _played(speech: ModuleType, rules: ModuleType, *key_headers: str) -> PlayedProvider:
     """Return a provider with the error bodies of its rules, or those of its dialect."""
     error = getattr(rules, "error", speech.error)
-    return PlayedProvider(speech, rules.complaint, error, key_header)
+    names = key_headers or ("authorization",)
+    return PlayedProvider(speech, rules.complaint, error, names)
+
+
+_SCHEMES: Final = ("bearer", "aws4-hmac-sha256")
 
 
 #: The providers with rules of their own, by endpoint.
@@ -47,6 +58,18 @@ PLAYED: Final = {
     "openai-chat": _played(openai_chat, openai_chat_rules),
     "anthropic": _played(anthropic, anthropic_rules, "x-api-key"),
     "gemini": _played(gemini, gemini_rules, "x-goog-api-key"),
+    "azure": _played(
+        openai_responses, openai_responses_rules, "api-key", "authorization"
+    ),
+    "azure-chat": _played(openai_chat, openai_chat_rules, "api-key", "authorization"),
+    "azure-anthropic": _played(
+        anthropic, anthropic_rules, "x-api-key", "authorization"
+    ),
+    "vertex": _played(gemini, gemini_rules),
+    "vertex-chat": _played(openai_chat, openai_chat_rules),
+    "bedrock": _played(openai_chat, openai_chat_rules),
+    "bedrock-anthropic": _played(anthropic, anthropic_rules),
+    "bedrock-responses": _played(openai_responses, openai_responses_rules),
 }
 #: The provider that invented each operation, by the end of the path.
 _INVENTORS: Final = {
@@ -67,4 +90,7 @@ def find_played(path: str) -> PlayedProvider | None:
     inventor = next(inventors, None)
     if inventor is None:
         return None
-    return PLAYED.get(path.split("/")[1], PLAYED[inventor])
+    played = PLAYED[inventor]
+    named = PLAYED.get(path.split("/")[1], played)
+    # The path of a provider may begin with the name of another: /openai/v1.
+    return named if named.speech is played.speech else played
