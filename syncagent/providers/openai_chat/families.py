@@ -13,7 +13,7 @@ from ..quirks import Family
 #: All efforts, from the least to the most.
 _EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 #: The part of a name before that of the model: the vendor, or the mark of a tuned one.
-_VENDOR: Final = re.compile(r"ft:|.*/")
+_VENDOR: Final = re.compile(r"ft:|.*/|openai\.")
 
 #: OpenAI's own. A newer model is taken for one of the newest; a name of another vendor
 #: is left alone. Chat Completions have no ``max``.

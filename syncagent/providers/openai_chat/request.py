@@ -115,8 +115,9 @@ class OpenAIChatDialect(Dialect):
                     f"{self.endpoint} models cannot continue a prefill; they would "
                     "answer it. Say in the prompt how the response begins"
                 )
-            mark = {} if way == "continues" else {way: True}
-            prefill = {"role": "assistant", "content": options.prefill, **mark}
+            prefill: dict[str, Any] = {"role": "assistant", "content": options.prefill}
+            if way != "continues":
+                prefill[way] = True
             pieces += [b",", json_bytes(prefill)]
         return "messages", pieces
 

@@ -33,9 +33,9 @@ class TurnEncoder:
 
     def __call__(self, turn: Turn) -> bytes:
         """Return a turn as JSON, or several values with commas between them."""
-        is_user = isinstance(turn, UserTurn)
-        messages = self._user(turn) if is_user else (self._assistant(turn),)
-        return b",".join(map(json_bytes, messages))
+        if isinstance(turn, UserTurn):
+            return b",".join(map(json_bytes, self._user(turn)))
+        return json_bytes(self._assistant(turn))
 
     def _user(self, turn: UserTurn) -> Iterator[dict[str, Any]]:
         attachments: list[UserBlock] = []
