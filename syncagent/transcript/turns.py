@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -42,8 +41,6 @@ _SILENCE: Final = (Text(SILENCE),)
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 #: The longest id that every provider takes.
 _MAX_ID: Final = 40
-#: Length of the digest at the end of an id that was cut.
-_DIGEST: Final = 12
 
 
 class UserTurn(msgspec.Struct, frozen=True):
@@ -156,22 +153,14 @@ def _calls(
     for call in message.tool_calls:
         if call.call_id in calls:  # a repeated call counts once
             continue
-        call_id = _free_id(_clean_id(call.call_id), taken, ids)
+        clean = _NOT_IN_IDS.sub("_", call.call_id)[:_MAX_ID] or "call"
+        call_id = _free_id(clean, taken, ids)
         ids.add(call_id)
         is_same = call_id == call.call_id
         calls[call.call_id] = (
             call if is_same else msgspec.structs.replace(call, call_id=call_id)
         )
     return calls
-
-
-def _clean_id(call_id: str) -> str:
-    """Return an id that every provider takes, always the same for the same one."""
-    clean = _NOT_IN_IDS.sub("_", call_id) or "call"
-    if len(clean) <= _MAX_ID:
-        return clean
-    digest = sha256(call_id.encode("utf-8", "replace")).hexdigest()[:_DIGEST]
-    return f"{clean[: _MAX_ID - _DIGEST - 1]}_{digest}"
 
 
 def _free_id(clean: str, taken: Collection[str], ids: Collection[str]) -> str:

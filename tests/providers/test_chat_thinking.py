@@ -169,8 +169,9 @@ def test_odd_details_do_no_harm(odd):
 
 def test_blocks_of_others_are_no_details():
     """Whatever is in them."""
-    block = ProviderBlock("openrouter", {"reasoning_details": "x", "type": "y"})
-    message = AssistantMessage((block, Text("Hi")), provider="openrouter")
+    odd = ProviderBlock("openrouter", {"reasoning_details": "x", "type": "y"})
+    other = ProviderBlock("else", {"reasoning_details": MERGED})
+    message = AssistantMessage((odd, other, Text("Hi")), provider="openrouter")
     assert sent_assistant("openrouter", message) == {
         "role": "assistant",
         "content": "Hi",
