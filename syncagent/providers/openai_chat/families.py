@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, get_args
 
 from ...exceptions import ConfigurationError
@@ -52,8 +53,15 @@ OPENAI_FAMILIES: Final = (
 
 def find_family(model: str, families: Sequence[Family]) -> Family:
     """Return the family of a model; the last one has every name."""
+    return families[_find(model, tuple(family.names for family in families))]
+
+
+@lru_cache
+def _find(model: str, patterns: tuple[str, ...]) -> int:
+    """Return the number of the first pattern that has the name of *model*."""
     name = _VENDOR.sub("", model.lower())
-    return next(family for family in families if re.match(family.names, name))
+    matches = (bool(re.match(pattern, name)) for pattern in patterns)
+    return next(number for number, is_match in enumerate(matches) if is_match)
 
 
 def thinking_fields(

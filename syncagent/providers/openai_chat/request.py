@@ -43,9 +43,11 @@ class OpenAIChatDialect(Dialect):
             stop=list(options.stop) or None,
             seed=options.seed,
         )
-        family = find_family(model, self.quirks.families or OPENAI_FAMILIES)
-        fields |= thinking_fields(model, family, options, has_tools=bool(tools))
-        fields |= self._tool_fields(model, tools, options)
+        if tools or options.effort is not None:
+            family = find_family(model, self.quirks.families or OPENAI_FAMILIES)
+            fields |= thinking_fields(model, family, options, has_tools=bool(tools))
+        if tools or options.server_tools:
+            fields |= self._tool_fields(model, tools, options)
         if options.output is not None:
             output = openai_format(options.output)
             fields["response_format"] = {"type": "json_schema", "json_schema": output}
@@ -69,9 +71,6 @@ class OpenAIChatDialect(Dialect):
         own: list[dict[str, Any]] = [
             {"type": "function", "function": function} for function in functions
         ]
-        every = own + self.server_tools(model, options)
-        if not every:
-            return {}
         choice: Any = options.tool_choice
         if choice is not None:
             is_mode = choice in ("auto", "none", "required")
@@ -84,7 +83,7 @@ class OpenAIChatDialect(Dialect):
             if not is_mode:
                 choice = {"type": "function", "function": {"name": choice}}
         return without_none(
-            tools=every,
+            tools=own + self.server_tools(model, options),
             tool_choice=choice,
             parallel_tool_calls=options.parallel_tool_calls,
         )
