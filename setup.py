@@ -13,11 +13,16 @@ VERSION = re.search(
 # The floors of Django and Flask are past their known serious security issues:
 # CVE-2025-64459 and CVE-2026-15307, CVE-2025-47278 and CVE-2026-27205.
 EXTRAS = {
+    "aws": ["botocore>=1.34"],
     "django": ["django>=5.2.17"],
     "flask": ["flask>=3.1.3"],
     "test": [
+        "aws-bedrock-token-generator>=1.1",
+        "azure-identity>=1.19",
+        "botocore>=1.34",
         "django>=5.2.17",
         "flask>=3.1.3",
+        "google-auth>=2.38",
         "gunicorn>=23",
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a fake provider written by others
@@ -57,6 +62,7 @@ setup(
     packages=find_packages(include=["syncagent", "syncagent.*"]),
     package_data={
         "syncagent": ["py.typed"],
+        "syncagent.models": ["known.json"],
         "syncagent.integrations.web.page": ["page.css", "page.html", "page.js"],
     },
     python_requires=">=3.10",

@@ -1,7 +1,7 @@
 """Ask before a tool is called: with a handler, or by pausing the run.
 
 Run it: python examples/approvals.py
-With a real model: Agent("openai:gpt-5-mini", tools=[pay], approve=approve)
+With a real model: Agent("openai:gpt-6-luna", tools=[pay], approve=approve)
 """
 
 from syncagent import Agent, Approval, tool

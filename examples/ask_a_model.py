@@ -4,7 +4,7 @@ Both are played by a server on this machine, which checks requests as strictly a
 providers do.
 
 Run it: python examples/ask_a_model.py
-With a real model: find_model("anthropic:claude-sonnet-4-5"), with its key set.
+With a real model: find_model("anthropic:claude-sonnet-5-5"), with its key set.
 """
 
 from syncagent.events import MessageFinished, TextDelta, ToolCallReady
@@ -42,13 +42,13 @@ def main():
     transcript = Transcript([UserMessage.of("What do I need in Oslo today?")])
     with FakeServer(SCRIPT) as server:
         where = {"base_url": server.base_url, "api_key": "none needed"}
-        answer(Anthropic("claude-sonnet-4-5", **where), transcript)
+        answer(Anthropic("claude-sonnet-5-5", **where), transcript)
         results = [
             ToolResult(each.call_id, (Text("rain"),))
             for each in transcript[-1].tool_calls
         ]
         transcript.append(ToolMessage(tuple(results)))
-        answer(OpenAIResponses("gpt-5-mini", **where), transcript)
+        answer(OpenAIResponses("gpt-6-luna", **where), transcript)
     close_idle()
 
 

@@ -1,7 +1,7 @@
 """Run an agent in the background: follow it, steer it, interrupt it, go on with it.
 
 Run it: python examples/background.py
-With a real model: Agent("openai:gpt-5-mini", tools=[search]), without the gate.
+With a real model: Agent("openai:gpt-6-luna", tools=[search]), without the gate.
 """
 
 import threading

@@ -1,7 +1,7 @@
 """Stop an agent from another thread, see what is left, and go on with it.
 
 Run it: python examples/cancel_from_watchdog.py
-With a real model: Agent("openai:gpt-5-mini"); give the watchdog a second or two.
+With a real model: Agent("openai:gpt-6-luna"); give the watchdog a second or two.
 """
 
 import threading

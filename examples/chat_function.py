@@ -1,7 +1,7 @@
 """A chat as a function: break out of an answer, and go on with the conversation.
 
 Run it: python examples/chat_function.py
-With a real model: MODEL = "anthropic:claude-sonnet-4-5", with ANTHROPIC_API_KEY set.
+With a real model: MODEL = "anthropic:claude-sonnet-5-5", with ANTHROPIC_API_KEY set.
 """
 
 from syncagent import llm_chat

@@ -1,7 +1,7 @@
 """Give a run a deadline, and see what there is when it has passed.
 
 Run it: python examples/deadline.py
-With a real model: Agent("openai:gpt-5-mini").run("Tell me a long story.", timeout=3)
+With a real model: Agent("openai:gpt-6-luna").run("Tell me a long story.", timeout=3)
 """
 
 from syncagent import Agent, Limits, RunCancelled

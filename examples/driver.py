@@ -1,7 +1,7 @@
 """Pull a run along, step by step: it waits for you, wherever it has to ask.
 
 Run it: python examples/driver.py
-With a real model: Agent("openai:gpt-5-mini", tools=[delete])
+With a real model: Agent("openai:gpt-6-luna", tools=[delete])
 """
 
 from syncagent import AfterToolResult, Agent, ApprovalRequest, AwaitingInput, tool

@@ -1,7 +1,7 @@
 """An agent with a tool, on this thread: ask, and wait for the answer.
 
 Run it: python examples/hello.py
-With a real model: Agent("anthropic:claude-sonnet-4-5", tools=[weather]), with
+With a real model: Agent("anthropic:claude-sonnet-5-5", tools=[weather]), with
 ANTHROPIC_API_KEY set; every "provider:name" that `syncagent models` lists works so.
 """
 

@@ -1,7 +1,7 @@
 """A tool that looks at nothing: killed with its process, or left behind on its thread.
 
 Run it: python examples/killable_tool.py
-With a real model: Agent("openai:gpt-5-mini", tools=[loop, sleep])
+With a real model: Agent("openai:gpt-6-luna", tools=[loop, sleep])
 """
 
 import threading

@@ -1,7 +1,7 @@
 """A hundred agents in a hundred threads, one deadline and one event for all.
 
 Run it: python examples/many_threads.py
-With a real model: model = find_model("openai:gpt-5-mini"), from syncagent.models.
+With a real model: model = find_model("openai:gpt-6-luna"), from syncagent.models.
 """
 
 import threading

@@ -2,7 +2,7 @@
 
 Run it: python examples/record_a_run.py [run.jsonl]
 Then: syncagent timeline run.jsonl -o run.html
-With a real model: Agent("openai:gpt-5-mini", ...) in place of the server's.
+With a real model: Agent("openai:gpt-6-luna", ...) in place of the server's.
 """
 
 import sys

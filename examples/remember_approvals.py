@@ -1,7 +1,7 @@
 """Answer once: an answer may go for the tool, or for these very arguments.
 
 Run it: python examples/remember_approvals.py
-With a real model: Agent("openai:gpt-5-mini", tools=[shell, read], ...)
+With a real model: Agent("openai:gpt-6-luna", tools=[shell, read], ...)
 """
 
 from syncagent import Agent, Approval, Rule, tool

@@ -1,7 +1,7 @@
 """Many runs in the background: find them, cancel one, drain the rest at the end.
 
 Run it: python examples/runtime.py
-With a real model: return Agent("openai:gpt-5-mini", tools=[work]) in make_agent().
+With a real model: return Agent("openai:gpt-6-luna", tools=[work]) in make_agent().
 """
 
 from syncagent import Agent, Runtime, ToolContext, tool

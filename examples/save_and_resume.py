@@ -1,7 +1,7 @@
 """Save a run that waits for an answer, and go on with it in another process.
 
 Run it: python examples/save_and_resume.py
-With a real model: Agent("openai:gpt-5-mini", tools=[deploy]), here and there.
+With a real model: Agent("openai:gpt-6-luna", tools=[deploy]), here and there.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Send a run to the background from another thread: its caller returns, it goes on.
 
 Run it: python examples/send_to_background.py
-With a real model: Agent("openai:gpt-5-mini"), and no server.
+With a real model: Agent("openai:gpt-6-luna"), and no server.
 """
 
 import threading

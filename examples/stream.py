@@ -1,7 +1,7 @@
 """Follow a run event by event, and leave in the middle.
 
 Run it: python examples/stream.py
-With a real model: Agent("openai:gpt-5-mini", tools=[look_up])
+With a real model: Agent("openai:gpt-6-luna", tools=[look_up])
 """
 
 from syncagent import Agent, tool

@@ -1,7 +1,7 @@
 """An agent that asks another one; what is cancelled above ends below.
 
 Run it: python examples/sub_agents.py
-With a real model: Agent("openai:gpt-5-mini", tools=[researcher])
+With a real model: Agent("openai:gpt-6-luna", tools=[researcher])
 """
 
 import threading

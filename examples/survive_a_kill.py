@@ -1,7 +1,7 @@
 """Kill a process in the middle of a tool, and go on: what had begun is not run twice.
 
 Run it: python examples/survive_a_kill.py
-With a real model: Agent("openai:gpt-5-mini", tools=[charge], hooks=[saving])
+With a real model: Agent("openai:gpt-6-luna", tools=[charge], hooks=[saving])
 """
 
 import os

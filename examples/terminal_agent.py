@@ -2,7 +2,7 @@
 
 Run it: python examples/terminal_agent.py
 or: echo "delete /tmp/a" | python examples/terminal_agent.py
-With a real model: Agent("anthropic:claude-sonnet-4-5", tools=[delete, count])
+With a real model: Agent("anthropic:claude-sonnet-5-5", tools=[delete, count])
 """
 
 from syncagent import Agent, ToolContext, tool, tui

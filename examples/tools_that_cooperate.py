@@ -1,7 +1,7 @@
 """Tools that end with their run: they wait through their context, or register an end.
 
 Run it: python examples/tools_that_cooperate.py
-With a real model: Agent("openai:gpt-5-mini", tools=[watch, query, program])
+With a real model: Agent("openai:gpt-6-luna", tools=[watch, query, program])
 """
 
 import sqlite3

@@ -1,7 +1,7 @@
 """A function that a model stands in for, and how to stop it.
 
 Run it: python examples/typed_function.py
-With a real model: @llm_function(model="openai:gpt-5-mini"), with OPENAI_API_KEY set.
+With a real model: @llm_function(model="openai:gpt-6-luna"), with OPENAI_API_KEY set.
 """
 
 import threading
@@ -11,7 +11,7 @@ from typing import Literal
 from syncagent import OutputInvalid, RunCancelled, llm_function
 from syncagent.testing import Gate, ScriptedModel
 
-# With a key, write "openai:gpt-5-mini" or "anthropic:claude-sonnet-4-5" in its place.
+# With a key, write "openai:gpt-6-luna" or "anthropic:claude-sonnet-5-5" in its place.
 MODEL = ScriptedModel(
     [
         '{"mood": "cross", "stars": 2}',

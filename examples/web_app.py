@@ -3,7 +3,7 @@
 The example serves itself, starts a run, and disconnects before it ends.
 Serve it: gunicorn -k gthread --threads 20 web_app:application
 Run it: python examples/web_app.py
-With a real model: put "openai:gpt-5" in place of the scripted one.
+With a real model: put "openai:gpt-6-luna" in place of the scripted one.
 """
 
 import http.client

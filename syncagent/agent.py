@@ -48,7 +48,7 @@ class Agent:
     has one run at a time, on the thread that calls :meth:`run` or iterates over
     :meth:`stream`; :meth:`cancel` ends that run from any thread.
 
-    :param model: a model, or the name of one, such as ``"openai:gpt-5"``.
+    :param model: a model, or the name of one, such as ``"openai:gpt-6-luna"``.
     :param tools: functions, :class:`~syncagent.tools.tool.Tool` objects, other agents.
     :param system: the system prompt.
     :param name: its name where it is a tool of another agent.

@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     #: Input and output tokens, sub-agents included. The turn that exceeds the limit is
     #: the last.
     tokens: int | None = None
-    #: Cost in US dollars, sub-agents included, for models whose price is known.
+    #: Cost in US dollars, sub-agents included. The price of every model must be known.
     cost: float | None = None
     #: Duration of the run; then it is cancelled with origin ``deadline``.
     seconds: float | None = None

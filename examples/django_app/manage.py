@@ -3,7 +3,7 @@
 Install it: pip install ".[django]"
 Run it: python examples/django_app/manage.py runserver
 Then open http://127.0.0.1:8000/agent/ and say "help".
-With a real model: put "openai:gpt-5" in place of demo_model(), and your own tools.
+With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
 """
 
 import os

@@ -3,7 +3,7 @@
 Install it: pip install ".[flask]"
 Run it: flask --app examples/flask_app/app.py run
 Then open http://127.0.0.1:5000/agent/ and say "help".
-With a real model: put "openai:gpt-5" in place of demo_model(), and your own tools.
+With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
 """
 
 import secrets

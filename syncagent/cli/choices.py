@@ -40,7 +40,7 @@ VARIABLE: Final = "SYNCAGENT_MODEL"
 
 _NO_MODEL: Final = (
     "No model is set, so this is a scripted demo model; say help to see its lines. "
-    "For a real one: --model openai:gpt-5-mini, or, without a key, "
+    "For a real one: --model openai:gpt-6-luna, or, without a key, "
     f"{INSTALL}"
 )
 
@@ -51,7 +51,7 @@ def add_choices(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="PROVIDER:NAME",
         default=os.environ.get(VARIABLE) or None,
-        help="such as openai:gpt-5-mini, ollama:qwen3, local or demo; by default "
+        help="such as openai:gpt-6-luna, ollama:qwen3, local or demo; by default "
         f"{VARIABLE}, else the local model if it is installed, else demo",
     )
     parser.add_argument(

@@ -8,13 +8,14 @@ from typing import Final
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
 from ..models.endpoints import ENDPOINTS
+from ..models.known import known_date
 from .formatting import address_text
 
 SUMMARY: Final = "list the providers of models, and whether a key is set"
 
 
 def run(options: argparse.Namespace, token: CancelToken) -> int:
-    """Print the providers, never a key.
+    """Print the providers, never a key, and the date of the prices.
 
     :return: 0.
     """
@@ -39,4 +40,5 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for model, key, address in rows:
         print(f"{model:{widths[0]}}  {key:{widths[1]}}  {address}")
+    print(f"\nPrices and context windows are those of {known_date()}.")
     return 0

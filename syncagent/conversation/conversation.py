@@ -184,7 +184,9 @@ class Conversation:
         if pause is None:
             self._drop_pause()
             self.transcript.repair()
-            meter = Meter(self.setup.limits, self.setup.model)
+            meter = Meter(
+                self.setup.limits, self.setup.model, needs_price=request.needs_price
+            )
             progress = RunProgress.after(self.transcript, claim.run_id, meter, output)
         else:
             if not self.can_resume(pause):

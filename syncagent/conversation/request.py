@@ -50,6 +50,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     parent_token: CancelToken | None = None
     #: Answers the questions of the run that this one is a part of.
     outer: Answering | None = None
+    #: True if a limit of that run counts the cost of this one.
+    needs_price: bool = False
 
     @property
     def has_work(self) -> bool:

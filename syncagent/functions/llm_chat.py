@@ -291,7 +291,7 @@ def llm_chat(
 
     A call returns a :class:`.ChatStream`, and also takes ``cancel=`` and ``timeout=``.
 
-    :param model: a model, or the name of one, such as ``"openai:gpt-5-mini"``.
+    :param model: a model, or the name of one, such as ``"openai:gpt-6-luna"``.
     :param tools: as for :class:`syncagent.Agent`.
     :param settings: others of :class:`syncagent.Agent`, except ``system`` and
         ``messages``.

@@ -266,7 +266,7 @@ def llm_function(
 
     Every call also takes ``cancel=`` and ``timeout=``.
 
-    :param model: a model, or the name of one, such as ``"openai:gpt-5-mini"``.
+    :param model: a model, or the name of one, such as ``"openai:gpt-6-luna"``.
     :param tools: as for :class:`syncagent.Agent`.
     :param repairs: how often the model is sent the errors of a response that is not of
         the type, and asked for another.

@@ -44,7 +44,7 @@ class AgentMaker:
         if inspect.isroutine(model):
             raise ConfigurationError(
                 "the model is missing: pass it to the decorator, as in "
-                "@llm_function(model='openai:gpt-5-mini')"
+                "@llm_function(model='openai:gpt-6-luna')"
             )
         # Iterators can be read only once, and every agent needs their items.
         reusable = {

@@ -6,11 +6,14 @@
 :mod:`~.compatible`      those that are compatible with Chat Completions
 :mod:`~.clouds`          Azure, Vertex, Bedrock, and others with addresses of your own
 :mod:`~.model`           a model: a dialect, an address, a key, and a transport
+:mod:`~.credentials`     keys, functions that return them, auth objects
+:mod:`~.aws`             signatures of AWS
 :mod:`~.response`        the response of a model, in events
 :mod:`~.dialects`        the classes, one for each wire dialect
-:mod:`~.names`           strings such as ``openai:gpt-5-mini``
+:mod:`~.names`           strings such as ``openai:gpt-6-luna``
 :mod:`~.local`           a real small model on this machine
-:mod:`~.prices`          prices of tokens
+:mod:`~.known`           the table of known models: prices and context windows
+:mod:`~.prices`          find the price of a model in that table
 =======================  ===============================================================
 """
 
@@ -20,7 +23,7 @@ from .endpoint import Endpoint, UrlPart
 from .endpoints import register_endpoint
 from .model import Model
 from .names import find_model
-from .prices import PRICES, Price, cost
+from .prices import Price, Tier, cost
 
 __all__ = [
     "Anthropic",
@@ -29,9 +32,9 @@ __all__ = [
     "Model",
     "OpenAIChat",
     "OpenAIResponses",
-    "PRICES",
     "Price",
     "Quirks",
+    "Tier",
     "UrlPart",
     "cost",
     "find_model",

@@ -144,6 +144,7 @@ CLOUD_ENDPOINTS: Final = (
         "/publishers/anthropic",
         "claude-sonnet-5-5",
         paths=("/models/{model}:streamRawPredict", "/models/{model}:rawPredict"),
+        quirks=Quirks(anthropic_version="vertex-2023-10-16"),
     ),
     _vertex(
         "vertex-responses", "openai-responses", "/publishers/openai/v1", "gpt-6-luna"

@@ -23,6 +23,7 @@ from .compatible import COMPATIBLE
 from .dialects import OpenAIChat
 from .endpoint import Endpoint
 from .model import Credentials
+from .prices import Price
 from .response import Events, ModelResponse
 
 __all__ = [
@@ -76,6 +77,8 @@ class Local(OpenAIChat):
                 "OpenAIChat(name, base_url=...)"
             )
         _find_weights()
+        settings.setdefault("price", Price(0.0, 0.0))
+        settings.setdefault("context_window", CONTEXT_TOKENS)
         if settings.get("transport") is None:
             waits = {key: settings.pop(key) for key in _WAITS & settings.keys()}
             # A proxy from the environment must not see data that stays on this machine.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import msgspec
-from requests import PreparedRequest
 from requests.auth import AuthBase
 
+from .._checks import check_number
 from ..cancel import CancelToken
 from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import MessageFinished
@@ -28,42 +28,26 @@ from ..providers.draft import Draft
 from ..transport import Transport
 from ..transport.redactor import Redactor
 from ..transport.retries import Retries
+from ..transport.slow_auth import SlowAuth
 from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
+from .aws import sign_for
+from .credentials import (
+    Credentials,
+    Key,
+    find_key,
+    make_credentials,
+    secrets_of,
+    split_headers,
+)
 from .endpoint import Endpoint
 from .endpoints import ENDPOINTS
-from .prices import Price, find_price
+from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
 __all__ = ["Credentials", "Model"]
 
 _OPTION_NAMES = frozenset(Options.__struct_fields__)
-
-
-class Credentials(AuthBase):
-    """A key, in the header that its provider expects.
-
-    :param key: it is in no repr, log or pickle.
-    """
-
-    def __init__(self, key: str, header: str = "Authorization", scheme: str = "Bearer"):
-        self._key = key
-        self._header = header
-        self._scheme = scheme
-
-    def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        value = f"{self._scheme} {self._key}" if self._scheme else self._key
-        request.headers[self._header] = value
-        return request
-
-    def __repr__(self) -> str:
-        return "<Credentials>"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "keys are not pickled; make the model in the other process, with the key "
-            "from its environment"
-        )
 
 
 class Model:
@@ -72,14 +56,20 @@ class Model:
     :param name: the provider's name for it.
     :param base_url: its address, if not the usual one, as the provider's own clients
         take it: with the version for OpenAI, with or without for Anthropic and Gemini.
-    :param api_key: its key, if not that of the environment.
+    :param api_key: its key, if not that of the environment, or a function that returns
+        one, which is asked for every attempt.
+    :param auth: credentials as :mod:`requests` takes them, in place of a key.
+    :param headers: more headers of every request, with values or functions that return
+        them; for gateways.
     :param timeout: as for :class:`~syncagent.transport.Transport`.
     :param retries: as for :class:`~syncagent.transport.Transport`.
     :param stream: False to get each response in one piece.
     :param transport: in place of *timeout*: one with proxies, certificates or a
         session; it does its own retries.
     :param endpoint: the provider, for those that share a dialect.
-    :param price: the price of its tokens, in place of ``syncagent.models.PRICES``.
+    :param price: the price of its tokens, in place of that of the table of known
+        models.
+    :param context_window: its context window in tokens, in place of that of the table.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
     :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
@@ -101,13 +91,16 @@ class Model:
         name: str,
         *,
         base_url: str | None = None,
-        api_key: str | None = None,
+        api_key: Key | None = None,
+        auth: AuthBase | None = None,
+        headers: Mapping[str, Key] | None = None,
         timeout: Timeout | Timeouts = Timeouts(),  # noqa: B008 - it is frozen
         retries: int | Retries = Retries(),  # noqa: B008
         stream: bool = True,
         transport: Transport | None = None,
         endpoint: Endpoint | None = None,
         price: Price | None = None,
+        context_window: int | None = None,
         **options: Any,
     ) -> None:
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
@@ -116,6 +109,14 @@ class Model:
         self.stream = stream
         self.price = price
         self._is_priced = False
+        check_number(
+            "context_window",
+            context_window,
+            is_positive=True,
+            is_integer=True,
+            allow_none=True,
+        )
+        self._context_window = context_window
         unknown = options.keys() - _OPTION_NAMES
         if unknown:
             raise ConfigurationError(
@@ -129,12 +130,13 @@ class Model:
             raise ConfigurationError(f"invalid option: {error}") from None
         if not name.strip():
             raise ConfigurationError(f"a model needs a name; got {name!r}")
-        key = (api_key or "").strip() or self.endpoint.find_key()
-        if key is None and self.endpoint.needs_key:
-            raise self.endpoint.missing_key()
-        self._auth: AuthBase | None = None
-        if key is not None:
-            self._auth = Credentials(key, self.key_header, self.key_scheme)
+        self._headers, functions = split_headers(headers)
+        key = find_key(api_key, auth, self.endpoint)
+        if key is None and auth is None and self.endpoint.is_aws:
+            auth = sign_for(self.base_url)
+        self._auth = make_credentials(
+            key, self._place_key, auth=auth, headers=functions
+        )
         self.dialect = self.dialect_class(
             self.endpoint.origin_of(self.base_url), self.endpoint.quirks
         )
@@ -175,10 +177,15 @@ class Model:
             "token": token or CancelToken(),
             "data": payload,
             "auth": self._auth,
-            "headers": dict(self.extra_headers),
+            "headers": {
+                **self.extra_headers,
+                **self.endpoint.headers,
+                **self._headers,
+            },
             "timeouts": timeouts,
             "on_phase": on_phase,
             "redactor": Redactor(""),
+            "explain": self.dialect.explain,
         }
         response = ModelResponse(len(payload), (options or self.options).prefill)
         return response.follow(self._attempts(response, request))
@@ -207,16 +214,36 @@ class Model:
                     return event
         raise AssertionError("a response without MessageFinished")
 
+    def _place_key(self, key: str) -> tuple[str, str]:
+        """Return the header for *key*, and the scheme before it."""
+        endpoint = self.endpoint
+        if endpoint.is_token(key):
+            return "Authorization", "Bearer"
+        if endpoint.key_header:
+            return endpoint.key_header, endpoint.key_scheme
+        return self.key_header, self.key_scheme
+
     @property
     def timeouts(self) -> Timeouts:
         """The timeouts of each phase of a request."""
         return self._transport.timeouts
 
+    @property
+    def context_window(self) -> int | None:
+        """Its context window in tokens, or None if it is not known."""
+        if self._context_window is None:
+            known = find_known(self.name, self.endpoint.name)
+            self._context_window = None if known is None else known.window
+        return self._context_window
+
     def cost(self, usage: Usage) -> float | None:
-        """Return the cost of *usage* in US dollars, or None without a price."""
+        """Return the cost of *usage* in US dollars, or None without a price.
+
+        :param usage: that of one request.
+        """
         if not self._is_priced:
-            self._is_priced = True
-            self.price = self.price or find_price(self.name)
+            self.price = self.price or find_price(self.name, self.endpoint.name)
+            self._is_priced = True  # last: other threads rely on the price then
         return None if self.price is None else self.price.of(usage)
 
     def _attempts(self, response: ModelResponse, request: dict[str, Any]) -> Events:
@@ -225,7 +252,7 @@ class Model:
         The transport retries errors before the response.
         """
         for failures in count(1):
-            has_begun = False
+            has_begun = response.has_error_inside = False
             try:
                 with closing(self._events(response, request)) as events:
                     for event in events:
@@ -241,37 +268,46 @@ class Model:
             # Outside of the "except": the next error does not refer to this one, which
             # quotes the provider as it is.
             try:
-                # An error with a URL was the transport's to retry.
-                is_ours = failure.url == "" and not has_begun
+                is_ours = response.has_error_inside and not has_begun
                 is_ours = is_ours and isinstance(failure, ProviderError)
                 delay = self._retries.delay(failures, failure) if is_ours else None
                 if delay is None:
                     cause = failure.__cause__
-                    failure = self._explained(failure, request["redactor"])
+                    failure = self._explained(failure, response, request["redactor"])
                     raise failure from cause
             finally:
                 del failure  # its traceback refers to this frame
             request["token"].sleep(delay)
 
     def _explained(
-        self, error: ProviderError | TransportError, redactor: Redactor
+        self,
+        error: ProviderError | TransportError,
+        response: ModelResponse,
+        redactor: Redactor,
     ) -> ProviderError | TransportError:
-        """Return *error* as it is shown: with its meaning, and without secrets."""
+        """Return *error* as it is shown: with its origin, and without secrets."""
+        error.provider = self.endpoint.name
+        prefix = "" if error.url else f"{error.provider}: "
+        if response.has_error_inside:
+            error.url = redactor.url
         if isinstance(error, ProviderError):
-            # The transport has cleaned what came with an error status.
-            is_clean = error.url != "" and error.status != 200
-            error = self.dialect.explain(error)
-            if not is_clean:
+            if response.has_error_inside:
+                error.status = 200
+                error.request_id = error.request_id or response.request_id
+            if error.status == 200:  # the transport has cleaned all others
                 error.args = (redactor.printable(str(error)),)
                 error.body = redactor.printable(error.body)
                 error.__context__ = None  # a decoder's, which quotes the provider, too
-            if isinstance(error, AuthenticationFailed):
+                if error.request_id:
+                    error.request_id = redactor.quote(error.request_id)
+                    error.args = (f"{error} (request {error.request_id})",)
+            if isinstance(error, AuthenticationFailed) and error.status is not None:
                 places = ("api_key=", *self.endpoint.key_variables)
+                if isinstance(self._auth, SlowAuth):
+                    places = ("api_key=", "auth=", "headers=")
                 error.args = (f"{error}; check the key in {' or '.join(places)}",)
         error.__traceback__ = None  # frames of decoders hold the provider's text
-        error.provider = self.endpoint.name
-        if error.url == "":
-            error.args = (f"{error.provider}: {error}",)
+        error.args = (f"{prefix}{error}",)
         return error
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
@@ -279,17 +315,24 @@ class Model:
         response.draft = Draft(dialect.origin)
         request["redactor"] = Redactor(url)
         if not self.stream:
-            body = self._transport.post(url, **request).body
-            yield from dialect.decode_body(body, response.draft)
+            whole = self._transport.post(url, **request)
+            with response.decoding(whole):
+                yield from dialect.decode_body(whole.body, response.draft)
             return
-        with self._transport.stream(url, is_end=dialect.is_end, **request) as events:
+        with (
+            self._transport.stream(url, is_end=dialect.is_end, **request) as events,
+            response.decoding(events),
+        ):
             yield from dialect.decode(events, response.draft)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that must not appear in logs or recordings, such as its key."""
-        key = getattr(getattr(self, "_auth", None), "_key", None)
-        return () if key is None else (key,)
+        """Values that must not appear in logs or recordings, such as its key.
+
+        Ask again for each text: functions return new keys.
+        """
+        auth, headers = getattr(self, "_auth", None), getattr(self, "_headers", {})
+        return secrets_of(auth, headers)
 
     def _url(self) -> str:
         """Return the URL of requests."""

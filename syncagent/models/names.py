@@ -1,4 +1,4 @@
-"""Models by their strings, such as ``openai:gpt-5-mini``."""
+"""Models by their strings, such as ``openai:gpt-6-luna``."""
 
 from __future__ import annotations
 

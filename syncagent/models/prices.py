@@ -1,70 +1,42 @@
-"""Prices of tokens."""
+"""Find the price and the context window of a model by its provider and name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
 from typing import Final
 
-import msgspec
-
 from ..usage import Usage
+from .endpoints import ENDPOINTS
+from .known import KnownModel, Price, Tier, known_models
 
-__all__ = ["PRICES", "Price", "cost", "find_price"]
+__all__ = ["Price", "Tier", "cost", "find_known", "find_price"]
 
-
-class Price(msgspec.Struct, frozen=True):
-    """US dollars for a million tokens."""
-
-    input: float
-    output: float
-    #: For input that is read from a cache; by default as for other input.
-    cached: float | None = None
-    #: For input that is written to a cache; by default as for other input.
-    cache_write: float | None = None
-
-    def of(self, usage: Usage) -> float:
-        """Return the cost of *usage* in US dollars."""
-        cached, written = usage.cached_tokens, usage.cache_write_tokens
-        plain = max(0, usage.input_tokens - cached - written)
-        of_cached = self.input if self.cached is None else self.cached
-        of_written = self.input if self.cache_write is None else self.cache_write
-        parts = (
-            plain * self.input,
-            cached * of_cached,
-            written * of_written,
-            usage.output_tokens * self.output,
-        )
-        return sum(parts) / 1_000_000
-
-
-#: List prices of late 2025, for text; a name also stands for its dated versions.
-#: Providers change them: pass your own to ``cost()``.
-PRICES: Final[Mapping[str, Price]] = {
-    "gpt-5": Price(1.25, 10.0, 0.125),
-    "gpt-5-mini": Price(0.25, 2.0, 0.025),
-    "gpt-5-nano": Price(0.05, 0.4, 0.005),
-    "gpt-4.1": Price(2.0, 8.0, 0.5),
-    "gpt-4.1-mini": Price(0.4, 1.6, 0.1),
-    "gpt-4.1-nano": Price(0.1, 0.4, 0.025),
-    "gpt-4o": Price(2.5, 10.0, 1.25),
-    "gpt-4o-mini": Price(0.15, 0.6, 0.075),
-    "o3": Price(2.0, 8.0, 0.5),
-    "o4-mini": Price(1.1, 4.4, 0.275),
-    "claude-opus-4-5": Price(5.0, 25.0, 0.5, 6.25),
-    "claude-opus-4-1": Price(15.0, 75.0, 1.5, 18.75),
-    "claude-sonnet-4": Price(3.0, 15.0, 0.3, 3.75),
-    "claude-sonnet-4-5": Price(3.0, 15.0, 0.3, 3.75),
-    "claude-haiku-4-5": Price(1.0, 5.0, 0.1, 1.25),
-    "claude-3-5-haiku": Price(0.8, 4.0, 0.08, 1.0),
-    "gemini-2.5-pro": Price(1.25, 10.0, 0.31),
-    "gemini-2.5-flash": Price(0.3, 2.5, 0.075),
-    "gemini-2.5-flash-lite": Price(0.1, 0.4, 0.025),
+#: Tables for a provider that offers models of others, at their prices.
+_TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "azure": ("azure", "openai", "anthropic", "deepseek", "xai", "moonshot"),
+    "vertex": ("vertex", "gemini", "anthropic"),
 }
-
-
-#: The end of the name of a dated version of a model.
-_DATE: Final = re.compile(r"(?:[-@]\d{4}-?\d\d-?\d\d|-latest)\Z")
+#: Tables for the makers of models, by the names that others call them.
+_MAKERS: Final[Mapping[str, str]] = {
+    **{name: name for name in ("openai", "anthropic", "gemini", "mistral", "deepseek")},
+    **{name: name for name in ("xai", "moonshot", "zai", "meta")},
+    "google": "gemini",
+    "meta-llama": "meta",
+    "mistralai": "mistral",
+    "moonshotai": "moonshot",
+    "x-ai": "xai",
+    "z-ai": "zai",
+}
+#: The end of the name of a version of a model that costs as much as any other.
+_VERSION: Final = re.compile(
+    r"[-@](?:\d{4}-?\d\d-?\d\d|\d\d-\d{4}|00\d|latest|default)\Z"
+)
+#: Bedrock's region before a name, and the versions after it.
+_REGION: Final = re.compile(r"\A(?:us-gov|[a-z]{2}|apac)\.(?=[a-z0-9]+\.)")
+_REVISION: Final = re.compile(r"(?::\d+k?)+\Z")
+_MODEL_VERSION: Final = re.compile(r"-v\d+\Z")
 
 
 def cost(
@@ -72,19 +44,77 @@ def cost(
 ) -> float | None:
     """Return the cost of *usage* in US dollars, or None for an unknown model.
 
-    :param model: its name, with or without a provider before a colon or slash.
-    :param prices: they take precedence over ``PRICES``.
+    :param usage: that of one request.
+    :param model: its name, with or without a provider before a colon. Without one, it
+        is the price that the model's maker asks for.
+    :param prices: they take precedence over the known ones.
     """
-    price = find_price(model, prices)
+    if prices:
+        provider, name = _split(model)
+        for form in (model, *_forms(name, provider or "")):
+            if form in prices:
+                return prices[form].of(usage)
+    price = find_price(model)
     return None if price is None else price.of(usage)
 
 
-def find_price(model: str, prices: Mapping[str, Price] | None = None) -> Price | None:
-    """Return the price of *model*, at any provider and of any date, or None."""
-    known = {**PRICES, **prices} if prices else PRICES
-    name = model.rpartition(":")[2] if ":" in model else model
-    for candidate in (model, name, name.rpartition("/")[2]):
-        for form in (candidate, _DATE.sub("", candidate)):
-            if form in known:
-                return known[form]
+def find_price(model: str, provider: str | None = None) -> Price | None:
+    """Return today's price of *model*, of any date and version, or None.
+
+    Parameters are those of :func:`find_known`.
+    """
+    known = find_known(model, provider)
+    return None if known is None else known.price_on(datetime.now(timezone.utc).date())
+
+
+def find_known(model: str, provider: str | None = None) -> KnownModel | None:
+    """Return the known facts about *model*, or None.
+
+    :param provider: the name of its endpoint; by default the part of *model* before a
+        colon, and without that the maker of the model.
+    """
+    name = model
+    if provider is None:
+        provider, name = _split(model)
+    for table in _tables(provider, name):
+        models = known_models(table)
+        for form in _forms(name.lower(), table):
+            if form in models:
+                return models[form]
     return None
+
+
+def _split(model: str) -> tuple[str | None, str]:
+    """Return the provider of ``provider:name``, or None, and the name."""
+    provider, colon, name = model.partition(":")
+    is_provider = colon and (provider in ENDPOINTS or known_models(provider))
+    return (provider, name) if is_provider else (None, model)
+
+
+def _tables(provider: str | None, name: str) -> tuple[str, ...]:
+    """Return the tables to look in, the best one first."""
+    maker, slash, _ = name.lower().partition("/")
+    makers = (_MAKERS.get(maker, maker),) if slash else ()
+    if provider is None:
+        return makers or tuple(dict.fromkeys(_MAKERS.values()))
+    if provider == "openrouter":
+        return (provider, *makers)
+    # "openai-chat" and the like are other dialects of the same provider.
+    known = provider if known_models(provider) else provider.partition("-")[0]
+    return _TABLES.get(known, (known,))
+
+
+def _forms(name: str, provider: str) -> Iterator[str]:
+    """Yield the names that *name* may stand for, the most precise one first."""
+    parts = name.split("/")
+    for start in range(len(parts)):
+        form = "/".join(parts[start:])
+        if provider == "bedrock":
+            form = _REGION.sub("", form)
+        yield form
+        if provider == "bedrock":
+            form = _REVISION.sub("", form)
+            yield form
+            form = _MODEL_VERSION.sub("", form)
+            yield form
+        yield _VERSION.sub("", form)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Final
 
 import msgspec
@@ -28,6 +28,7 @@ from ..exceptions import (
 )
 from ..messages import AssistantMessage, Text
 from ..providers.draft import Draft
+from ..transport import EventStream, WholeResponse
 from ..usage import Usage
 
 __all__ = [
@@ -37,7 +38,9 @@ __all__ = [
 ]
 
 #: Phases in which the provider has not received the request yet.
-NOT_SENT: Final = frozenset({"", "begin", "model", "resolve", "connect", "handshake"})
+NOT_SENT: Final = frozenset(
+    {"", "begin", "model", "credentials", "resolve", "connect", "handshake"}
+)
 
 #: The events of a response.
 Events = Generator[Event, None, None]
@@ -61,6 +64,11 @@ class ModelResponse(Closeable, Iterator[Event]):
         #: As the provider reported it.
         self._usage = Usage()
         self._has_begun = False
+        #: True if the newest error came inside of a response, so that the transport
+        #: has not seen it.
+        self.has_error_inside = False
+        #: The provider's own name for that response.
+        self.request_id: str | None = None
         #: True if the provider never worked on the request.
         self._is_refused = False
         self._events: Events = (event for event in tuple[Event, ...]())
@@ -98,6 +106,18 @@ class ModelResponse(Closeable, Iterator[Event]):
             output_tokens=max(reported.output_tokens, guess.output_tokens),
             estimated=True,
         )
+
+    @contextmanager
+    def decoding(self, source: EventStream | WholeResponse) -> Iterator[None]:
+        """Note whether an error of the block came inside of *source*."""
+        self.has_error_inside = False
+        try:
+            yield
+        except (ProviderError, TransportError):
+            is_broken = isinstance(source, EventStream) and source.has_failed
+            self.has_error_inside = not is_broken
+            self.request_id = source.request_id
+            raise
 
     def follow(self, events: Events) -> ModelResponse:
         """Make *events*, of a dialect, the events of this response.

@@ -16,6 +16,8 @@ Pure in both directions: nothing in here does I/O, and nothing imports requests.
 ===========================  =========================================================
 
 Every dialect is a folder with the same two files: ``request`` has the dialect's class
-and encodes what is sent, ``response`` decodes what comes back. To add a provider, copy
-such a folder, and the one in :mod:`syncagent.testing.providers` that checks it.
+and encodes what is sent, ``response`` decodes what comes back. Larger ones have more of
+them: ``turns`` encodes the conversation, ``families`` tells by the name of a model what
+it takes, and ``options`` says an option in its words. To add a provider, copy such a
+folder, and the one in :mod:`syncagent.testing.providers` that checks it.
 """

@@ -65,3 +65,6 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     tool_choices: tuple[str, ...] = ("none", "required", "named")
     #: The type of its tool that searches the web; empty if it has none.
     web_search: str = ""
+    #: The version of Anthropic's API, for those who want it in the body, and the name
+    #: of the model in the address.
+    anthropic_version: str = ""

@@ -139,10 +139,10 @@ class RunRecording:
         """Record the start of the run, and listen to its events."""
         try:
             self._credentials = run.credentials
-            self.writer.hide(run.setup.model.secrets)
+            model = run.setup.model
+            self.writer.hide_keys_of(model)
             run.recording = self
             run.on_event = (self.write_event, *run.on_event)
-            model = run.setup.model
             name = f"{model.endpoint.name}:{model.name}"
             line = Begin(name, parent, call_id, prompt, prompt is None)
             self.write(b"begin", line)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from functools import lru_cache
 from io import FileIO
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -30,7 +30,7 @@ from .lines import (
 )
 from .target import is_path, takes_text
 
-__all__ = ["RecordingWriter", "encode_other"]
+__all__ = ["HasSecrets", "RecordingWriter", "encode_other"]
 
 _log = logging.getLogger("syncagent.recording")
 
@@ -45,6 +45,14 @@ class _OwnFile(FileIO):
 
     # In C: what a signal handler raises in a Python __del__ is lost.
     __del__ = FileIO.close
+
+
+class HasSecrets(Protocol):
+    """A model, as far as a recording needs it."""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must not appear in recordings."""
 
 
 class RecordingWriter:
@@ -65,7 +73,12 @@ class RecordingWriter:
         #: Held by the thread that writes. It is reentrant: in the middle of a write the
         #: collector may close the stream of another run on the same thread.
         self._write_lock = threading.RLock()
+        #: Forms of secrets that were passed to hide(), and all that are masked now.
+        self._hidden: set[bytes] = set()
         self._secrets: tuple[bytes, ...] = ()
+        #: Models, whose secrets may change, and these when they were last asked.
+        self._models: tuple[HasSecrets, ...] = ()
+        self._keys: tuple[str, ...] = ()
         #: The time at which the next line makes a flush due.
         self._due = since
         #: The file that was opened here, or the one of the caller.
@@ -93,10 +106,21 @@ class RecordingWriter:
     def hide(self, secrets: Iterable[str]) -> None:
         """Mask *secrets* in every line from now on."""
         forms = {form for each in (*secrets, *hidden()) for form in _forms(each)}
-        if not forms.issubset(self._secrets):
-            forms.update(self._secrets)
-            # Longest first: a secret that contains another one is masked as a whole.
-            self._secrets = tuple(sorted(forms, key=len, reverse=True))
+        if not forms <= self._hidden:
+            self._hidden = self._hidden | forms
+            self._collect()
+
+    def hide_keys_of(self, model: HasSecrets) -> None:
+        """Mask the secrets that *model* has whenever lines are written."""
+        if not any(each is model for each in self._models):
+            self._models = (*self._models, model)
+        self.hide(())
+
+    def _collect(self) -> None:
+        """Gather all forms of secrets that are masked."""
+        forms = {form for each in self._keys for form in _forms(each)}
+        # Longest first: a secret that contains another one is masked as a whole.
+        self._secrets = tuple(sorted(forms | self._hidden, key=len, reverse=True))
 
     def add(self, line: bytes, at: float) -> bool:
         """Add a line of the time *at*; return whether a flush is due."""
@@ -118,10 +142,14 @@ class RecordingWriter:
             if not lines or not self._is_open:
                 return
             text = b"".join(lines)
-            for secret in self._secrets:
-                if secret in text:
-                    text = text.replace(secret, MASK.encode())
             try:
+                keys = tuple(key for model in self._models for key in model.secrets)
+                if keys != self._keys:  # one was renewed
+                    self._keys = keys
+                    self._collect()
+                for secret in self._secrets:
+                    if secret in text:
+                        text = text.replace(secret, MASK.encode())
                 self._write(text)
             except Exception as error:
                 if raised_by_signal_handler(error):

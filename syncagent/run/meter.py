@@ -12,11 +12,18 @@ __all__ = ["Meter"]
 
 
 class Meter:
-    """Count what a run uses. A resumed run keeps its meter."""
+    """Count what a run uses. A resumed run keeps its meter.
 
-    def __init__(self, limits: Limits, model: Model) -> None:
+    :param needs_price: True if a limit of an outer run counts the cost of this one.
+    """
+
+    def __init__(
+        self, limits: Limits, model: Model, *, needs_price: bool = False
+    ) -> None:
         self._limits = limits
         self._model = model
+        #: True if a limit counts the cost, so that every price must be known.
+        self.needs_price = needs_price or limits.cost is not None
         self.turns = 0
         self.tool_calls = 0
         #: The limit that was reached, if one was.

@@ -21,7 +21,7 @@ from ..tools.tool import AnyTool, Tool, as_tool
 from ..transport.timeouts import Timeouts
 from ..usage import Usage
 
-__all__ = ["Setup", "tools_by_name"]
+__all__ = ["Setup", "check_price", "tools_by_name"]
 
 
 class Setup:
@@ -64,6 +64,20 @@ class Setup:
         self.timeouts = _timeouts(model, limits)
 
 
+def check_price(model: Model) -> None:
+    """Check that the cost of *model* can be limited.
+
+    :raises ConfigurationError: its price is not known.
+    """
+    if model.cost(Usage()) is None:
+        raise ConfigurationError(
+            f"no price is known for {model.name} of {model.endpoint.name}, so "
+            "Limits(cost=...) would never end a run; pass the model its price in US "
+            "dollars for a million tokens, such as price=Price(input=1.0, output=4.0) "
+            "with Price from syncagent.models, or update syncagent"
+        )
+
+
 def tools_by_name(tools: Iterable[Any]) -> dict[str, AnyTool]:
     """Return the tools made of what a user lists, by name.
 
@@ -104,8 +118,8 @@ def _check(
 ) -> None:
     if not isinstance(model, Model):
         raise ConfigurationError(
-            "model must be the name of a model, such as 'openai:gpt-5', or an object "
-            f"of syncagent.models; got {model!r:.80}"
+            "model must be the name of a model, such as 'openai:gpt-6-luna', or an "
+            f"object of syncagent.models; got {model!r:.80}"
         )
     if system is not None and not isinstance(system, str):
         raise ConfigurationError(f"system must be a string; got {system!r:.80}")
@@ -120,8 +134,5 @@ def _check(
             f"tool_defaults takes ToolDefaults(...); got {tool_defaults!r:.80}"
         )
     check_number("parallel_tools", parallel_tools, minimum=1, is_integer=True)
-    if limits.cost is not None and model.cost(Usage()) is None:
-        raise ConfigurationError(
-            f"the price of {model.name} is not known, so Limits(cost=...) would never "
-            "end a run; give the model a price="
-        )
+    if limits.cost is not None:
+        check_price(model)

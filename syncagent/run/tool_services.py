@@ -16,6 +16,7 @@ from ..tools.context import ToolContext
 from ..tools.executor import Executor, ShownEvent
 from ..tools.invocation import Invocation
 from ..usage import Usage
+from .setup import check_price
 
 if TYPE_CHECKING:
     from ..events import State
@@ -169,6 +170,8 @@ class ToolServices:
             )
         run = self._run
         meter = run.meter
+        if meter.needs_price:
+            check_price(agent.model)
         if run.recording is not None:
             options = {"record": run.recording.for_agent(context.call_id), **options}
         self._begin_wait("waiting_for_agent", context.call_id)
@@ -176,6 +179,7 @@ class ToolServices:
             result = agent.run_inside(
                 *(run.respondent, self._pass_on, prompt),
                 cancel=context.token,
+                needs_price=meter.needs_price,
                 **options,
             )
         except SyncAgentError as error:

@@ -49,6 +49,8 @@ class SeenRequest(msgspec.Struct, frozen=True):
     #: By lower-case name.
     headers: dict[str, str]
     payload: dict[str, Any]
+    #: The payload as it was sent.
+    body: bytes = b""
 
 
 class _HungUp(Exception):
@@ -402,4 +404,4 @@ def _read(file: io.BufferedReader) -> SeenRequest | None:
         payload = msgspec.json.decode(body, type=dict[str, Any])
     except msgspec.DecodeError:
         payload = {}
-    return SeenRequest(first[1], headers, payload)
+    return SeenRequest(first[1], headers, payload, body)

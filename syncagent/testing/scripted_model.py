@@ -18,6 +18,7 @@ from ..messages import (
     UserMessage,
 )
 from ..models.dialects import OpenAIChat
+from ..models.prices import Price
 from ..models.response import Events, ModelResponse
 from ..options import Options, ToolSpec
 from ..providers.draft import Draft
@@ -40,6 +41,8 @@ class ScriptedModel(OpenAIChat):
         function that takes the messages and returns the entry, for a model that never
         runs out of responses.
     :param piece: number of characters in a delta.
+    :param price: the price of its tokens; without one they have none.
+    :param context_window: its context window in tokens.
     :raises ConfigurationError: an entry of the script is of another type.
     """
 
@@ -48,8 +51,16 @@ class ScriptedModel(OpenAIChat):
         script: Iterable[_Entry] | Callable[[list[Message]], _Entry] = (),
         *,
         piece: int = 5,
+        price: Price | None = None,
+        context_window: int | None = None,
     ) -> None:
-        super().__init__("scripted", base_url="http://127.0.0.1:9", api_key="none")
+        super().__init__(
+            "scripted",
+            base_url="http://127.0.0.1:9",
+            api_key="none",
+            price=price,
+            context_window=context_window,
+        )
         self._script: list[_Entry] | Callable[[list[Message]], _Entry]
         if callable(script):
             self._script = script

@@ -6,6 +6,7 @@ From the inside out:
 :mod:`~.timeouts`          seconds for each wait of a call
 :mod:`~.retries`           when a request is sent again, and after how long
 :mod:`~.sockets`           sockets that a cancel shuts down
+:mod:`~.detached`          calls of functions that block, which can be abandoned
 :mod:`~.resolver`          name look-ups that can be abandoned
 :mod:`~.exchange`          one attempt: its token, its clock, the connection it holds
 :mod:`~.body`              a body that is read as fast as it arrives
@@ -16,6 +17,7 @@ From the inside out:
 :mod:`~.redactor`          text that is safe to show: no key, no query, no credentials
 :mod:`~.routes`            proxies and certificates, and whether that route is safe
 :mod:`~.prepared`          a request that is ready to be sent, and its secrets
+:mod:`~.slow_auth`         credentials that may block, renewed once after a 401
 :mod:`~.failures`          errors of the libraries below, as errors of this package
 :mod:`~.response`          a response: its head, its body, the meaning of its status
 :mod:`~.calls`             a request and its retries

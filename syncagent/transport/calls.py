@@ -20,7 +20,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 import requests
 from requests.hooks import dispatch_hook
@@ -41,21 +41,27 @@ from .user_code import UserCodeError
 
 _log = logging.getLogger("syncagent.transport")
 
+#: Returns the meaning of an error response: the same error, or one of another class.
+Explain = Callable[[ProviderError], ProviderError]
+
 
 class RetriedRequest:
     """Attempts at the same request, one after the other.
 
     :param url: the address.
-    :param prepare: makes the request anew for each attempt, with fresh credentials.
+    :param prepare: makes the request anew for each attempt, with fresh credentials. It
+        is told of a request that was refused, and returns None if it can do no better.
     :param token: the caller's.
     :param on_phase: called with the name of each phase as it begins.
     :param redactor: masks the credentials of the newest attempt.
+    :param explain: returns the meaning of an error response, which decides whether the
+        request is sent again.
     """
 
     def __init__(
         self,
         url: str,
-        prepare: Callable[[], Request],
+        prepare: Callable[[Exchange, Request | None], Request | None],
         adapter: CancellableAdapter,
         token: CancelToken,
         *,
@@ -65,6 +71,7 @@ class RetriedRequest:
         max_bytes: int,
         on_phase: Callable[[str], object] | None,
         redactor: Redactor | None = None,
+        explain: Explain | None = None,
     ) -> None:
         self.prepare: Final = prepare
         self.adapter: Final = adapter
@@ -81,7 +88,11 @@ class RetriedRequest:
         self.token = token
         self._caller = token
         self._own = token.child()
+        #: True if the newest attempt has failed. An error in the response itself, which
+        #: the caller finds, is no failure of the attempt.
+        self.has_failed = False
         self._retries = retries
+        self._explain = explain
         self._failures = Failures(self.redactor, timeouts)
 
     def attempts(self) -> Iterator[Attempt]:
@@ -93,10 +104,13 @@ class RetriedRequest:
         :raises SyncAgentError: the last attempt's failure.
         """
         failures = 0
+        refusal: RefusedAttempt | None = None
+        may_renew = True
         self.token = self._own.child(self.timeouts.total)
         while True:
             self._checkpoint("")
-            attempt = Attempt(self)
+            self.has_failed = False
+            attempt, refusal = Attempt(self, refusal), None
             yield attempt
             # Before and after: an exception that a cancel caused may look like any
             # failure, and a cancel may come while we look at it.
@@ -107,6 +121,14 @@ class RetriedRequest:
             self._raise_if_cancelled()
             if failure is None:
                 return
+            self.has_failed = True
+            if may_renew and attempt.request is not None and _has_expired(failure):
+                # Once, and not as a retry: the credentials may have expired.
+                may_renew, refusal = False, RefusedAttempt(attempt.request, failure)
+                _log.info(
+                    "run %s: the credentials were refused; renewing them", run_id.get()
+                )
+                continue
             failures += 1
             if attempt.has_delivered or not isinstance(
                 failure, (TransportError, ProviderError)
@@ -141,6 +163,8 @@ class RetriedRequest:
             # The decoder of events, for one, does not know the address.
             if isinstance(error, TransportError) and not error.url:
                 error.url, error.phase = self.redactor.url, phase
+            if isinstance(error, ProviderError) and self._explain is not None:
+                return self._explain(error)
             return error
         late = attempt.exchange.late_phase
         if late is not None:
@@ -164,16 +188,30 @@ class RetriedRequest:
         return self.token.origin == "deadline"
 
 
+class RefusedAttempt(NamedTuple):
+    """A request whose credentials may have expired, and its error."""
+
+    request: Request
+    error: BaseException
+
+
 class Attempt:
     """One request and its outcome; use it in a ``with`` block.
 
     The block's exceptions end there: :meth:`RetriedRequest.attempts` interprets them.
     Only exceptions that are not about the call, such as :exc:`KeyboardInterrupt`,
     propagate.
+
+    :param refusal: the attempt before it, if that was refused.
     """
 
-    def __init__(self, call: RetriedRequest) -> None:
+    def __init__(
+        self, call: RetriedRequest, refusal: RefusedAttempt | None = None
+    ) -> None:
         self._call = call
+        self._refusal = refusal
+        #: The request, if its credentials can be renewed.
+        self.request: Request | None = None
         self._http_response: requests.Response | None = None
         self._response: StreamedResponse | None = None
         self.exchange: Final = Exchange(
@@ -201,7 +239,13 @@ class Attempt:
         :raises RedirectRefused: it points elsewhere.
         """
         call, exchange = self._call, self.exchange
-        request = call.prepare()
+        refusal, self._refusal = self._refusal, None
+        request = call.prepare(exchange, None if refusal is None else refusal.request)
+        if request is None:
+            assert refusal is not None
+            raise refusal.error.with_traceback(None)
+        if request.renewals is not None:
+            self.request = request
         call.redactor.secrets = request.secrets
         options = {"stream": True, "timeout": None, **request.route}
         with exchange.bound():
@@ -259,3 +303,9 @@ class Attempt:
         # Not one that propagates: it refers to frames that refer to this attempt.
         self.error = error if is_about_call else None
         return is_about_call
+
+
+def _has_expired(failure: BaseException) -> bool:
+    """Return whether other credentials may help; AWS answers 403 if they expire."""
+    status = getattr(failure, "status", None)
+    return status == 401 or (status == 403 and "ExpiredToken" in str(failure))

@@ -28,6 +28,7 @@ _bound = threading.local()
 
 #: The phases of a call, in order, and the timeout of each.
 TIMEOUT_OF: Final = {
+    "credentials": "connect",
     "resolve": "connect",
     "connect": "connect",
     "handshake": "connect",
@@ -106,6 +107,11 @@ class Exchange:
 
     def stop_clock(self) -> None:
         """Stop the timeout until it is restarted."""
+        self._alarm.stop()
+
+    def end_clock(self) -> None:
+        """Stop the timeout; the next phase has a clock of its own in any case."""
+        self._timeout = ""
         self._alarm.stop()
 
     def restart_clock(self) -> None:

@@ -49,6 +49,7 @@ _TIMEOUTS: Final[dict[str, type[RequestTimeout]]] = {
 }
 #: The thing that was late, by phase.
 _AWAITED: Final = {
+    "credentials": "credentials",
     "resolve": "answer of the name server",
     "connect": "connection",
     "handshake": "answer of the proxy, or end of the TLS handshake,",
@@ -60,7 +61,9 @@ _AWAITED: Final = {
 }
 
 #: Phases in which the request may still be at fault.
-_BEFORE_SENDING: Final = frozenset({"", "resolve", "connect", "handshake", "send"})
+_BEFORE_SENDING: Final = frozenset(
+    {"", "credentials", "resolve", "connect", "handshake", "send"}
+)
 _BEFORE_A_RESPONSE: Final = _BEFORE_SENDING | {"headers"}
 
 _BAD_ADDRESS: Final = (

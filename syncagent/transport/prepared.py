@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -22,9 +22,18 @@ class Request:
     :param route: proxies and certificates.
     :param open_headers: its headers before credentials were added.
     :param open_url: its address before that.
+    :param renewals: how often its credentials had been renewed; None if they cannot be.
+    :param more_secrets: returns values that must not be shown, apart from its own.
     """
 
-    __slots__ = ("_open_headers", "_open_url", "prepared", "route")
+    __slots__ = (
+        "_more_secrets",
+        "_open_headers",
+        "_open_url",
+        "prepared",
+        "renewals",
+        "route",
+    )
 
     def __init__(
         self,
@@ -33,21 +42,22 @@ class Request:
         *,
         open_headers: Mapping[str, str | bytes],
         open_url: str,
+        renewals: int | None = None,
+        more_secrets: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.prepared: Final = prepared
         self.route: Final = route
         self._open_headers = open_headers
         self._open_url = open_url
+        self.renewals: Final = renewals
+        self._more_secrets = more_secrets
 
     def secrets(self) -> Iterator[str]:
         """Yield the values that must not be shown: all that credentials have added."""
-        candidates: list[str] = []
+        candidates = list(self._more_secrets())
         for name, header in self.prepared.headers.items():
-            is_secret = is_secret_name(name) or name.lower().endswith(("key", "cookie"))
-            if self._open_headers.get(name) != header or is_secret:
-                text = header.decode("latin-1") if isinstance(header, bytes) else header
-                scheme, _, rest = text.partition(" ")  # "Bearer" itself is no secret
-                candidates += (text, *(rest if scheme.isalpha() else text).split())
+            if self._open_headers.get(name) != header or is_secret_header(name):
+                candidates += secret_parts(header)
         url = self.prepared.url or ""
         before = dict(_query(self._open_url))
         for name, value in _query(url):
@@ -60,10 +70,27 @@ class Request:
                 continue
             if password:
                 candidates += (password, unquote(password))
-        yield from (value for value in candidates if len(value) >= _SHORTEST_SECRET)
+        yield from filter(is_long_enough, candidates)
 
     def __repr__(self) -> str:
         return "<Request>"  # a tool that shows local variables must not show more
+
+
+def is_secret_header(name: str) -> bool:
+    """Return whether the header *name* carries a credential."""
+    return is_secret_name(name) or name.lower().endswith(("key", "cookie"))
+
+
+def secret_parts(header: str | bytes) -> tuple[str, ...]:
+    """Return the value of a header, and the words of it that may be secret."""
+    text = header.decode("latin-1") if isinstance(header, bytes) else header
+    scheme, _, rest = text.partition(" ")  # "Bearer" itself is no secret
+    return (text, *(rest if scheme.isalpha() else text).split())
+
+
+def is_long_enough(value: str) -> bool:
+    """Return whether *value* can be masked without masking ordinary words."""
+    return len(value) >= _SHORTEST_SECRET
 
 
 def _query(url: str) -> list[tuple[str, str]]:

@@ -39,7 +39,9 @@ _EXCERPT_SECONDS: Final = 5.0
 _LINGER: Final = 0.2
 
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-amzn-requestid", "cf-ray")
-_RETRYABLE: Final = frozenset({408, 409, 429})
+#: The name of an error, where the body has none.
+_ERROR_TYPE: Final = "x-amzn-errortype"
+_RETRYABLE: Final = frozenset({408, 409, 424, 429})
 
 _Error = TypeVar("_Error", bound=ProviderError)
 
@@ -205,7 +207,9 @@ class StreamedResponse:
             kind = RateLimited
         elif self.status in _RETRYABLE or self.status >= 500:
             kind = ProviderUnavailable
-        outcome = f"answered {self.status} {phrase}".rstrip()
+        name = self.headers.get(_ERROR_TYPE, "").partition(":")[0]
+        parts = ("answered", str(self.status), phrase, self._redactor.quote(name))
+        outcome = " ".join(filter(None, parts))
         raise self._error(kind, outcome, body=self._excerpt(b""))
 
     def not_a_stream(self, beginning: bytes) -> ProtocolError:

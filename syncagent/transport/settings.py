@@ -11,10 +11,12 @@ from requests.auth import AuthBase
 from ..__version__ import __version__
 from ..exceptions import ConfigurationError
 from .adapter import CancellableAdapter, cancellable
+from .exchange import Exchange
 from .prepared import Request
 from .redactor import public_url
 from .routes import Routes
 from .session import CancellableSession
+from .slow_auth import SlowAuth, sign
 from .user_code import call_user_code
 
 #: Credentials as :mod:`requests` takes them.
@@ -72,10 +74,21 @@ class TransportSettings:
         return cancellable(self._session.get_adapter(url), public_url(url))
 
     def prepare(
-        self, url: str, data: bytes, headers: Mapping[str, str], auth: Auth
-    ) -> Request:
+        self,
+        url: str,
+        data: bytes,
+        headers: Mapping[str, str],
+        auth: Auth,
+        exchange: Exchange,
+        refused: Request | None = None,
+    ) -> Request | None:
         """Make a request ready to be sent.
 
+        Cancellation: ends at once.
+
+        :param exchange: the attempt that it is for.
+        :param refused: the same request, which got a status of 401.
+        :return: None if the credentials are still those of *refused*.
         :raises ConfigurationError: it must not be sent.
         :raises requests.RequestException: it cannot be sent.
         """
@@ -84,12 +97,20 @@ class TransportSettings:
         prepared.prepare_headers({**prepared.headers, **headers})
         prepared.prepare_body(data, None)
         open_headers = dict(prepared.headers)
-        call_user_code(prepared.prepare_auth, auth or self._session.auth, open_url)
+        more: dict[str, Any] = {}
+        if isinstance(auth, SlowAuth):
+            renewals = sign(auth, prepared, exchange, refused)
+            if renewals is None:
+                return None
+            more = {"renewals": renewals, "more_secrets": lambda: auth.secrets}
+        else:
+            call_user_code(prepared.prepare_auth, auth or self._session.auth, open_url)
         return Request(
             prepared,
             self._routes.find(prepared.url or ""),
             open_headers=open_headers,
             open_url=open_url,
+            **more,
         )
 
     def _blank(self, url: str) -> requests.PreparedRequest:

@@ -54,6 +54,11 @@ class EventStream(Closeable):
         """The server's own name for the request, for its support."""
         return None if self._call.response is None else self._call.response.request_id
 
+    @property
+    def has_failed(self) -> bool:
+        """True if the request has failed, and not only its content makes no sense."""
+        return self._call.has_failed
+
     def __iter__(self) -> Iterator[ServerSentEvent]:
         return self._events
 

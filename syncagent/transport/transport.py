@@ -14,7 +14,7 @@ from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
 from .adapter import CancellableAdapter
-from .calls import RetriedRequest
+from .calls import Explain, RetriedRequest
 from .redactor import Redactor
 from .resolver import Resolver
 from .response import WholeResponse
@@ -126,6 +126,7 @@ class Transport:
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
         redactor: Redactor | None = None,
+        explain: Explain | None = None,
     ) -> EventStream:
         """Post, and return the events of the response as they arrive.
 
@@ -147,6 +148,9 @@ class Transport:
         :param on_phase: called with the name of each phase as it begins.
         :param redactor: is told the credentials of the request, for callers that quote
             the response in errors of their own.
+        :param explain: returns the meaning of an error response, by its body: the same
+            error, or one of another class. It decides whether the request is sent
+            again.
         :raises Cancelled: *token* was cancelled.
         :raises StreamBroken: the response ended before it was complete.
         :raises TransportError: there was no response, or it took too long.
@@ -161,6 +165,7 @@ class Transport:
             timeouts,
             on_phase,
             redactor,
+            explain,
         )
         return EventStream(call, is_end, self._make_decoder)
 
@@ -176,6 +181,7 @@ class Transport:
         timeouts: Timeouts | None = None,
         on_phase: Callable[[str], object] | None = None,
         redactor: Redactor | None = None,
+        explain: Explain | None = None,
     ) -> WholeResponse:
         """Post, and return the whole response.
 
@@ -193,6 +199,7 @@ class Transport:
             timeouts,
             on_phase,
             redactor,
+            explain,
         )
         for attempt in call.attempts():
             with attempt:
@@ -210,6 +217,7 @@ class Transport:
         timeouts: Timeouts | None,
         on_phase: Callable[[str], object] | None,
         redactor: Redactor | None,
+        explain: Explain | None,
     ) -> RetriedRequest:
         if not isinstance(url, str):
             raise TypeError(f"url must be a str, got {url!r}")
@@ -222,7 +230,7 @@ class Transport:
             )
         return RetriedRequest(
             url,
-            lambda: self._settings.prepare(url, data, headers, auth),
+            partial(self._settings.prepare, url, data, headers, auth),
             self._settings.adapter_for(url),
             CancelToken() if token is None else token,
             timeouts=timeouts or self.timeouts,
@@ -231,6 +239,7 @@ class Transport:
             max_bytes=self._max_bytes,
             on_phase=on_phase,
             redactor=redactor,
+            explain=explain,
         )
 
 

@@ -9,6 +9,7 @@ from support.commands import start
 
 from syncagent import __version__
 from syncagent.cli.main import main
+from syncagent.models.known import known_date
 
 
 @pytest.mark.slow
@@ -49,7 +50,10 @@ def test_wrong_usage(arguments, capsys):
 
 
 def test_models_are_listed_without_their_keys(capsys, monkeypatch):
-    """Where each key comes from and whether it is set, never what it is."""
+    """Where each key comes from and whether it is set, never what it is.
+
+    The date of the prices stands below.
+    """
     monkeypatch.setenv("ANTHROPIC_API_KEY", "the-secret-itself")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert main(["models"]) == 0
@@ -59,6 +63,7 @@ def test_models_are_listed_without_their_keys(capsys, monkeypatch):
     assert re.search(r"openai:\S+ +missing, set OPENAI_API_KEY", said)
     assert re.search(r"ollama:\S+ +not needed", said)
     assert "local" in said
+    assert said.endswith(f"context windows are those of {known_date()}.\n")
 
 
 def test_who_has_seen_enough_gets_no_traceback():

@@ -169,7 +169,7 @@ def test_bodies_that_say_nothing(function):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"model": "opnai:gpt-5"}, "did you mean openai"),
+        ({"model": "opnai:gpt-6-luna"}, "did you mean openai"),
         ({"model": "openai"}, "names no model"),
         ({"model": 7}, "model must be the name of a model"),
         ({"model": right}, "the model is missing"),
@@ -198,7 +198,7 @@ def test_a_decorator_without_its_model():
 def test_a_key_is_needed_when_it_is_called(monkeypatch):
     """A module with functions can be imported before there is a key."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    function = llm_function("openai:gpt-5")(right)
+    function = llm_function("openai:gpt-6-luna")(right)
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
         function("x")
     assert function.using(model=model('{"value": 1}'))("x") == 1

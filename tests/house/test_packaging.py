@@ -5,7 +5,7 @@ import configparser
 import re
 from importlib.metadata import distribution
 
-from source import DOCS, ROOT, parse, text_of
+from source import DOCS, PACKAGE, ROOT, parse, text_of
 
 import syncagent
 
@@ -81,3 +81,16 @@ def test_metadata_is_true():
 def test_the_package_is_typed():
     """py.typed lies beside the package, so that type checkers look into it."""
     assert (ROOT / "syncagent" / "py.typed").exists()
+
+
+def test_data_files_are_in_the_package():
+    """A wheel has every file beside the modules, such as the table of prices."""
+    strings = {
+        node.value
+        for node in ast.walk(parse(ROOT / "setup.py"))
+        if isinstance(node, ast.Constant)
+    }
+    files = {path.name for path in PACKAGE.rglob("*.*") if path.is_file()}
+    data = {name for name in files if not name.endswith((".py", ".pyc"))}
+    assert "known.json" in data
+    assert data <= strings

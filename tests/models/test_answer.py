@@ -27,15 +27,15 @@ def nothing_idle():
     close_idle()
 
 
-def ask(*script, kind=Anthropic, **settings):
+def ask(*script, kind=Anthropic, name="fake", **settings):
     with FakeServer(script) as server:
-        model = kind("fake", base_url=server.base_url, api_key="k", retries=0)
+        model = kind(name, base_url=server.base_url, api_key="k", retries=0)
         return list(model.ask(HELLO, options=Options(**settings)))
 
 
 def test_a_prefill_is_a_part_of_the_answer():
     """No provider repeats it, and the conversation needs it."""
-    events = ask(" two three", prefill="one")
+    events = ask(" two three", name="claude-sonnet-4-5", prefill="one")
     deltas = [event.text for event in events if isinstance(event, TextDelta)]
     assert events[-1].message.text == "".join(deltas) == "one two three"
 
@@ -127,9 +127,9 @@ def test_an_answer_to_the_right_address(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("gpt-5", "openai:gpt-5"),
-        ("claude-sonnet-4-5", "anthropic:claude"),
-        ("google:gemini-2.5-pro", "gemini"),
+        ("gpt-6-luna", "openai:gpt-6-luna"),
+        ("claude-sonnet-5-5", "anthropic:claude"),
+        ("google:gemini-3.8-flash", "gemini"),
         ("local:x", "name is local"),
         ("openai: ", "a model needs a name"),
     ],

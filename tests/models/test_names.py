@@ -41,22 +41,22 @@ def keys(monkeypatch):
 @pytest.mark.parametrize(
     ("string", "kind", "url"),
     [
-        ("openai:gpt-5", OpenAIResponses, "https://api.openai.com/v1/responses"),
+        ("openai:gpt-6-luna", OpenAIResponses, "https://api.openai.com/v1/responses"),
         (
-            "openai-chat:gpt-5",
+            "openai-chat:gpt-6-luna",
             OpenAIChat,
             "https://api.openai.com/v1/chat/completions",
         ),
         ("anthropic:claude", Anthropic, "https://api.anthropic.com/v1/messages"),
         (
-            "gemini:gemini-2.5-flash",
+            "gemini:gemini-3.8-flash",
             Gemini,
             "https://generativelanguage.googleapis.com/v1beta/models/"
-            "gemini-2.5-flash:streamGenerateContent?alt=sse",
+            "gemini-3.8-flash:streamGenerateContent?alt=sse",
         ),
         ("ollama:qwen3:8b", OpenAIChat, "http://127.0.0.1:11434/v1/chat/completions"),
         (
-            "openrouter:openai/gpt-5",
+            "openrouter:openai/gpt-6-luna",
             OpenAIChat,
             "https://openrouter.ai/api/v1/chat/completions",
         ),
@@ -85,10 +85,10 @@ def test_every_endpoint_makes_a_model(name):
     ("string", "hint"),
     [
         ("antropic:claude", "did you mean anthropic"),
-        ("opnai:gpt-5", "did you mean openai"),
+        ("opnai:gpt-6-luna", "did you mean openai"),
         ("nobody's", "known are openai"),
-        ("openai", "openai:gpt-6-luna"),
-        ("openai:", "openai:gpt-6-luna"),
+        ("openai", f"openai:{ENDPOINTS['openai'].example}"),
+        ("openai:", f"openai:{ENDPOINTS['openai'].example}"),
     ],
 )
 def test_a_string_that_means_nothing(string, hint):
@@ -102,8 +102,8 @@ def test_a_key_that_is_missing(monkeypatch):
     monkeypatch.delenv("GEMINI_API_KEY")
     monkeypatch.delenv("GOOGLE_API_KEY")
     with pytest.raises(ConfigurationError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
-        find_model("gemini:gemini-2.5-flash")
-    find_model("gemini:gemini-2.5-flash", api_key="mine")
+        find_model("gemini:gemini-3.8-flash")
+    find_model("gemini:gemini-3.8-flash", api_key="mine")
     monkeypatch.delenv("OLLAMA_API_KEY")
     find_model("ollama:qwen3")
 
@@ -195,7 +195,7 @@ def test_a_gateway_gets_the_request_where_it_expects_it(path):
 def test_options_that_cannot_be(options, hint):
     """It is said at once."""
     with pytest.raises(ConfigurationError, match=hint):
-        find_model("openai:gpt-5", **options)
+        find_model("openai:gpt-6-luna", **options)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from syncagent.providers.anthropic.request import AnthropicDialect
 from syncagent.testing.providers.anthropic.rules import complaint
 
 DIALECT = AnthropicDialect()
+#: A model of today, and one that thinks with a budget.
+MODEL, OLD = "claude-sonnet-5-5", "claude-sonnet-4-5"
 HELLO = UserMessage.of("Hello")
 SEARCH = {
     "type": "server_tool_use",
@@ -44,10 +46,10 @@ def ours(*blocks, **more):
     return AssistantMessage(blocks, provider="anthropic", **more)
 
 
-def payload(*messages, tools=(), **options):
+def payload(*messages, tools=(), model=MODEL, **options):
     """Return what is sent, which the provider must have no complaint about."""
     given = list(messages) or [HELLO]
-    sent = DIALECT.build_payload("claude", given, tools, Options(**options))
+    sent = DIALECT.build_payload(model, given, tools, Options(**options))
     sent = json.loads(sent)
     assert complaint(sent) is None
     return sent

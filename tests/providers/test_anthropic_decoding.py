@@ -27,16 +27,24 @@ from syncagent.exceptions import (
     StreamBroken,
 )
 from syncagent.messages import Citation, ProviderBlock, Text, Thinking, ToolCall
+from syncagent.providers.draft import Draft
 from syncagent.sse import ServerSentEvent, decode_events
 from syncagent.testing.providers.anthropic import speech
 from syncagent.usage import Usage
 
-USAGE = Usage(100, 20, 30, 10)
+SUMMARY = {"type": "compaction", "content": "So far: hello.", "encrypted_content": "e"}
+USAGE = Usage(100, 20, 30, 10, 5)
 ANSWERS = [
     ours(Text("Hello, wörld \U0001f600"), raw_stop_reason="end_turn"),
     ours(Text("a"), Text("b"), stop_reason="max_tokens", raw_stop_reason="max_tokens"),
     ours(*OWN, stop_reason="tool_calls", raw_stop_reason="tool_use"),
     ours(Text("no"), stop_reason="refusal", raw_stop_reason="refusal"),
+    ours(stop_reason="refusal", raw_stop_reason="refusal", stop_detail="It may harm."),
+    ours(
+        ProviderBlock("anthropic", {**SUMMARY, "signature": "s"}),
+        stop_reason="pause",
+        raw_stop_reason="compaction",
+    ),
     ours(Text("a"), stop_reason="stop_sequence", raw_stop_reason="stop_sequence"),
     ours(
         ProviderBlock("anthropic", SEARCH),
@@ -262,6 +270,7 @@ def test_tools_of_the_provider_are_no_calls(pieces):
         ("stop_sequence", "stop_sequence"),
         ("tool_use", "tool_calls"),
         ("pause_turn", "pause"),
+        ("compaction", "pause"),
         ("refusal", "refusal"),
         ("new", "other"),
         (None, "end_turn"),
@@ -289,6 +298,122 @@ def test_usage_is_told_twice():
     usages = [event.usage for event in events if isinstance(event, UsageUpdated)]
     assert usages == [Usage(8, 1, 3), Usage(8, 9, 3)]
     assert events[-1].usage == Usage(8, 9, 3)
+
+
+def usages(start, *more):
+    """Return the usages of a stream that tells these."""
+    begun = frame("message_start", message={"usage": start})
+    deltas = [frame("message_delta", delta={}, usage=each) for each in more]
+    events = read([begun, *deltas, frame("message_stop")])
+    return [event.usage for event in events if isinstance(event, UsageUpdated)]
+
+
+def test_totals_at_the_end_replace_those_of_the_start():
+    """Also by 0: the start counts what a summary has replaced since."""
+    start = {"input_tokens": 100, "cache_read_input_tokens": 55096, "output_tokens": 1}
+    end = {"input_tokens": 181, "cache_read_input_tokens": 0, "output_tokens": 40}
+    assert usages(start, end)[-1] == Usage(181, 40)
+
+
+def test_all_iterations_are_billed():
+    """The totals lack those that have summarized the conversation."""
+    summary = {"type": "compaction", "input_tokens": 180000, "output_tokens": 3500}
+    message = {"type": "message", "input_tokens": 23000, "output_tokens": 1000}
+    message["cache_read_input_tokens"] = 500
+    end = {"input_tokens": 23000, "cache_read_input_tokens": 500, "output_tokens": 1000}
+    told = {**end, "iterations": [summary, message, None]}
+    assert usages({"input_tokens": 9}, told)[-1] == Usage(203500, 4500, 500)
+    body = {"content": [], "stop_reason": "end_turn", "usage": told}
+    events = list(DIALECT.decode_body(json.dumps(body).encode()))
+    assert events[-1].usage == Usage(203500, 4500, 500)
+
+
+def test_thinking_is_a_part_of_the_output():
+    """It is told at the end."""
+    details = {"output_tokens_details": {"thinking_tokens": 30}}
+    assert usages({"output_tokens": 1}, {"output_tokens": 40, **details})[-1] == Usage(
+        0, 40, reasoning_tokens=30
+    )
+
+
+@pytest.mark.parametrize("wrong", [-5, None, True, "7", 1.5, 1 << 60, [], {}])
+def test_counts_that_nobody_believes(wrong):
+    """What was told before is not replaced by them."""
+    end = dict.fromkeys(("input_tokens", "cache_read_input_tokens"), wrong)
+    start = {"input_tokens": 5, "cache_read_input_tokens": 3, "output_tokens": 1}
+    more = {"output_tokens_details": wrong, "iterations": wrong, "output_tokens": 2}
+    assert usages(start, {**end, **more})[-1].output_tokens == 2
+    if not isinstance(wrong, dict):
+        assert usages(start, {**end, **more})[-1] == Usage(8, 2, 3)
+
+
+@pytest.mark.parametrize("has_total", [True, False])
+def test_what_is_written_to_the_cache_is_counted_once(has_total):
+    """The total includes both lifetimes; without one they are added."""
+    lifetimes = {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 12}
+    told = {"input_tokens": 1, "cache_creation": lifetimes}
+    if has_total:
+        told["cache_creation_input_tokens"] = 42
+    assert usages(told)[-1] == Usage(43, 0, 0, 42)
+
+
+def test_why_a_model_refuses():
+    """The category, and the explanation if there is one."""
+    details = {"type": "refusal", "category": "cyber", "explanation": "It may harm."}
+    delta = {"stop_reason": "refusal", "stop_details": details}
+    start = frame("message_start", message={})
+    end = frame("message_stop")
+    message = read([start, frame("message_delta", delta=delta), end])[-1].message
+    assert (message.stop_reason, message.stop_detail) == (
+        "refusal",
+        "cyber: It may harm.",
+    )
+    body = json.dumps({"content": [], **delta}).encode()
+    assert list(DIALECT.decode_body(body))[-1].message == message
+    for wrong in (None, 7, {"category": None}, {"explanation": []}):
+        delta = {"stop_reason": "refusal", "stop_details": wrong}
+        events = read([start, frame("message_delta", delta=delta), end])
+        assert events[-1].message.stop_detail == ""
+
+
+@pytest.mark.parametrize("size", [4, 99])
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_a_summary_of_the_conversation(size, is_signed):
+    """It is kept with all that belongs to it, however it comes."""
+    words = [
+        SUMMARY["content"][begin : begin + size]
+        for begin in range(0, len(SUMMARY["content"]), size)
+    ]
+    deltas = [{"type": "compaction_delta", "content": word} for word in words]
+    deltas[-1]["encrypted_content"] = "e"
+    if is_signed:
+        deltas.append({"type": "signature_delta", "signature": "s"})
+    start = {"type": "compaction", "content": None, "encrypted_content": None}
+    frames = block(0, deltas, **start)
+    message = read(stream(*frames, stop="compaction"))[-1].message
+    whole = {**SUMMARY, "signature": "s"} if is_signed else SUMMARY
+    assert message.content == (ProviderBlock("anthropic", whole),)
+    assert message.stop_reason == "pause"
+
+
+def test_a_summary_that_is_cut_off_is_none():
+    """A part of it would replace the whole conversation."""
+    delta = {"type": "compaction_delta", "content": "So far"}
+    start, more, _ = block(0, [delta], type="compaction", content="")
+    draft = Draft("anthropic")
+    body = "".join([*stream()[:1], start, more]).encode()
+    with pytest.raises(StreamBroken):
+        list(DIALECT.decode(decode_events([body]), draft))
+    (cut_off,) = draft.blocks
+    assert cut_off.data["content"] == ""
+
+
+@pytest.mark.parametrize("content", [None, 7, [], {"a": 1}])
+def test_a_summary_of_any_other_form_is_no_error(content):
+    """A failed one is null."""
+    delta = {"type": "compaction_delta", "content": content}
+    frames = block(0, [delta], type="compaction")
+    assert isinstance(read(stream(*frames))[-1], MessageFinished)
 
 
 @pytest.mark.parametrize(

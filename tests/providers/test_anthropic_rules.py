@@ -5,6 +5,7 @@ import json
 import pytest
 from anthropic_talk import (
     MARK,
+    OLD,
     text,
 )
 from recorded import entries, folder
@@ -94,7 +95,7 @@ SIGNED = {"type": "thinking", "thinking": "t", "signature": "s"}
 )
 def test_fields_that_are_rejected(changes, words):
     """Each rule of the provider is known."""
-    fine = {"model": "claude", "max_tokens": 2000, "messages": [HI]}
+    fine = {"model": OLD, "max_tokens": 2000, "messages": [HI]}
     assert complaint(fine) is None
     assert words in complaint({**fine, **changes})
 
@@ -150,7 +151,7 @@ def test_fields_that_are_rejected(changes, words):
 )
 def test_messages_that_are_rejected(messages, words):
     """Each rule of the provider is known."""
-    assert words in complaint({"model": "x", "max_tokens": 9, "messages": messages})
+    assert words in complaint({"model": OLD, "max_tokens": 9, "messages": messages})
 
 
 LOOP = [HI, assistant(use()), user(result())]
@@ -164,7 +165,6 @@ MORE = [assistant(use("2")), user(result("2"))]
         (LOOP, BUDGET, False),
         ([*LOOP, *MORE], BUDGET, False),
         ([HI, assistant(text("a"), use()), user(result())], BUDGET, False),
-        (LOOP, {"type": "adaptive"}, True),
         (LOOP, {"type": "disabled"}, True),
         (THOUGHT, BUDGET, True),
         ([*THOUGHT, *MORE], BUDGET, True),
@@ -174,10 +174,111 @@ MORE = [assistant(use("2")), user(result("2"))]
 )
 def test_calls_of_a_turn_that_thinks_come_after_thinking(messages, thinking, is_fine):
     """The turn that goes on has to begin with it, earlier ones need not."""
-    sent = {"model": "x", "max_tokens": 2000, "messages": messages}
+    sent = {"model": OLD, "max_tokens": 2000, "messages": messages}
     said = complaint({**sent, "thinking": thinking})
     assert (said is None) is is_fine
     assert is_fine or "Expected `thinking` or `redacted_thinking`, but found" in said
+
+
+OPUS, SONNET, HAIKU = "claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"
+NEW = [OPUS, SONNET, HAIKU, "claude-opus-4-7", "claude-fable-5", "m", "fake"]
+ADAPTIVE = {"type": "adaptive"}
+DISABLED = {"type": "disabled"}
+BETWEEN = {"type": "between_tools"}
+ENDS = "The conversation must end with a user message."
+
+
+def efforts(word, **more):
+    return {"output_config": {"effort": word}, **more}
+
+
+@pytest.mark.parametrize(
+    ("models", "changes", "words"),
+    [
+        (NEW, {"thinking": BUDGET}, '"thinking.type.enabled" is not supported'),
+        (NEW, {"temperature": 0.5}, "`temperature` is deprecated for this model."),
+        (NEW, {"top_p": 1}, "`top_p` is deprecated"),
+        (NEW, {"top_k": 3}, "`top_k` is deprecated"),
+        (NEW, {"messages": [HI, assistant(text("a"))]}, ENDS),
+        (["claude-opus-4-6"], {"messages": [HI, assistant(text("a"))]}, ENDS),
+        ([OLD], {"thinking": ADAPTIVE}, "adaptive thinking is not supported"),
+        ([OPUS, "claude-fable-5-2"], {"thinking": DISABLED}, "thinking.type.disabled"),
+        ([SONNET], {"thinking": DISABLED}, 'Use "thinking.type.between_tools"'),
+        ([OPUS, HAIKU, OLD, "m"], {"thinking": BETWEEN}, "between_tools"),
+        ([SONNET], {"thinking": {**BETWEEN, "display": None}}, "Extra inputs"),
+        ([HAIKU], {"thinking": {**ADAPTIVE, "budget_tokens": 9}}, "Extra inputs"),
+        ([HAIKU], {"thinking": {**ADAPTIVE, "display": "full"}}, "display"),
+        ([OPUS, "m"], efforts("minimal"), "output_config.effort: Input should be"),
+        ([OLD], efforts("low"), "does not support the effort parameter"),
+        (["claude-sonnet-4-6"], efforts("xhigh"), "'xhigh' is not supported"),
+        ([HAIKU, "claude-opus-5"], efforts("max", thinking=DISABLED), "max effort"),
+        ([SONNET], efforts("xhigh", thinking=BETWEEN), "xhigh effort"),
+        (
+            [OPUS, SONNET, "claude-fable-5-1"],
+            {"tools": [TOOL], "tool_choice": {"type": "any"}},
+            'tool_choice: type "tool" and "any" are not supported for this model.',
+        ),
+        ([OPUS], {"tools": [{"type": "search", "name": "s"}]}, "Input tag 'search'"),
+        (
+            [OPUS],
+            {
+                "tools": [
+                    {
+                        "type": "web_search_20250305",
+                        "name": "web_search",
+                        "allowed_domains": ["a"],
+                        "blocked_domains": ["b"],
+                    }
+                ]
+            },
+            "Only one of",
+        ),
+        (
+            [OPUS],
+            {"messages": [HI, assistant({"type": "compaction", "content": ""})]},
+            "at least 1 character",
+        ),
+        (
+            [OPUS],
+            {"messages": [user({"type": "input_text", "text": "a"})]},
+            "Input tag 'input_text'",
+        ),
+    ],
+)
+def test_what_a_generation_rejects(models, changes, words):
+    """The provider's own words, by the name of the model."""
+    for model in models:
+        fine = {"model": model, "max_tokens": 2000, "messages": [HI]}
+        assert complaint(fine) is None
+        assert words in complaint({**fine, **changes})
+
+
+@pytest.mark.parametrize(
+    ("models", "changes"),
+    [
+        (NEW, {"thinking": ADAPTIVE}),
+        (NEW, {"thinking": {**ADAPTIVE, "display": "summarized"}}),
+        (NEW, efforts("max", thinking=ADAPTIVE)),
+        (NEW, {"temperature": 1}),
+        ([HAIKU, "m"], {"thinking": ADAPTIVE, "messages": LOOP}),
+        ([HAIKU, "claude-opus-5", "m"], efforts("high", thinking=DISABLED)),
+        (["claude-sonnet-5"], efforts("max", thinking=DISABLED)),
+        ([SONNET], efforts("high", thinking=BETWEEN)),
+        (["claude-opus-4-6"], {"thinking": BUDGET}),
+        (["claude-opus-4-5"], efforts("low", thinking=BUDGET)),
+        (
+            [HAIKU, "claude-fable-5", "m"],
+            {"tools": [TOOL], "tool_choice": {"type": "any"}, "thinking": ADAPTIVE},
+        ),
+        (NEW, {"tools": [{"type": "computer_toolset_20260801"}, TOOL]}),
+        (NEW, {"messages": [HI, assistant({"type": "compaction", "content": "a"})]}),
+    ],
+)
+def test_what_a_generation_takes(models, changes):
+    """The rules are not stricter than the provider."""
+    for model in models:
+        sent = {"model": model, "max_tokens": 2000, "messages": [HI], **changes}
+        assert complaint(sent) is None, model
 
 
 ENTRIES = [entry for entry in entries() if entry["api"] == "anthropic-messages"]

@@ -1,7 +1,7 @@
 """What is sent to Anthropic's Messages in the middle of tool calls."""
 
 import pytest
-from anthropic_talk import DIALECT, HELLO, ours, payload
+from anthropic_talk import DIALECT, HELLO, OLD, ours, payload
 
 from syncagent.exceptions import ConfigurationError
 from syncagent.messages import (
@@ -31,24 +31,32 @@ def loop(*answers):
         yield ToolMessage(tuple(ToolResult(call.call_id) for call in calls))
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        [AssistantMessage((SIGNED, CALL), provider="gemini")],
-        [ours(Thinking("cut"), CALL)],
-        [ours(Text("I add."), SIGNED, CALL)],
-        [ours(Text("cut"), is_cut=True), ours(SIGNED, CALL)],
-        [ours(CALL), ours(AGAIN)],
-        [ours(CALL), ours(SIGNED, AGAIN)],
-    ],
-)
+#: Calls whose turn did not begin with thinking of this provider.
+BEGUN_WITHOUT = [
+    [AssistantMessage((SIGNED, CALL), provider="gemini")],
+    [ours(Thinking("cut"), CALL)],
+    [ours(Text("I add."), SIGNED, CALL)],
+    [ours(Text("cut"), is_cut=True), ours(SIGNED, CALL)],
+    [ours(CALL), ours(AGAIN)],
+    [ours(CALL), ours(SIGNED, AGAIN)],
+]
+
+
+@pytest.mark.parametrize("answers", BEGUN_WITHOUT)
 def test_calls_that_did_not_begin_with_thinking_go_on_without(answers):
     """The provider would reject it; all else is as it would be."""
-    sent = payload(*loop(*answers), tools=[ADD], effort="low")
+    sent = payload(*loop(*answers), tools=[ADD], effort="low", model=OLD)
     assert "thinking" not in sent
-    thinking = payload(tools=[ADD], effort="low")
+    thinking = payload(tools=[ADD], effort="low", model=OLD)
     del thinking["thinking"], thinking["messages"], sent["messages"]
     assert sent == thinking
+
+
+@pytest.mark.parametrize("answers", BEGUN_WITHOUT)
+def test_a_model_that_decides_itself_thinks_at_every_step(answers):
+    """Its turns need not begin with thinking."""
+    sent = payload(*loop(*answers), tools=[ADD], effort="low")
+    assert sent["thinking"]["type"] == "adaptive"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +72,7 @@ def test_calls_that_did_not_begin_with_thinking_go_on_without(answers):
 )
 def test_thinking_goes_on_where_it_may(messages):
     """Calls that began with it, or that an answer has followed, are no obstacle."""
-    assert payload(*messages, tools=[ADD], effort="low")["thinking"]
+    assert payload(*messages, tools=[ADD], effort="low", model=OLD)["thinking"]
 
 
 def test_thinking_that_is_left_out_is_checked_all_the_same():
@@ -72,7 +80,7 @@ def test_thinking_that_is_left_out_is_checked_all_the_same():
     messages = [*loop(ours(CALL))]
     options = Options(effort="low", temperature=0.5)
     with pytest.raises(ConfigurationError, match="temperature"):
-        DIALECT.build_payload("claude", messages, [ADD], options)
+        DIALECT.build_payload(OLD, messages, [ADD], options)
 
 
 @pytest.mark.parametrize(

@@ -189,9 +189,29 @@ def test_nobody_is_warned_who_is_not_asked_again():
 
 def test_a_model_without_a_price_cannot_be_limited_by_cost():
     """Said when the agent is made, and not when the money is gone."""
-    with pytest.raises(ConfigurationError, match=r"the price of scripted is not known"):
+    with pytest.raises(ConfigurationError) as caught:
         Agent(model(), limits=Limits(cost=1.0))
+    assert "no price is known for scripted" in str(caught.value)
+    assert "price=Price(input=1.0, output=4.0)" in str(caught.value)
     Agent(priced(), limits=Limits(cost=1.0))
+    Agent(ScriptedModel(price=Price(0.0, 0.0)), limits=Limits(cost=1.0))
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_sub_agent_without_a_price_does_not_escape_a_limit_of_cost(depth):
+    """It is not asked at all, however far below: its cost would count as nothing."""
+    unpriced = model("found")
+    below = Agent(unpriced, name="below")
+    if depth == 2:
+        script = priced(say(call("below", {"prompt": "Look."})), "nothing found")
+        below = Agent(script, tools=[below.as_tool()], name="below")
+    script = priced(say(call("below", {"prompt": "Look."})), "done")
+    agent = Agent(script, tools=[below.as_tool()], limits=Limits(cost=1e6))
+    result = agent.run("Delegate.")
+    assert unpriced.requests == []
+    assert result.cost == 2 * depth * EACH.total_tokens
+    innermost = agent.messages if depth == 1 else below.model.requests[-1]
+    assert "no price is known for scripted" in str(innermost)
 
 
 @pytest.mark.parametrize("name", ["turns", "tool_calls", "tokens"])

@@ -18,7 +18,8 @@ from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ConnectTimeout
 from syncagent.testing import FakeClock, Gate
 from syncagent.transport import Timeouts, Transport
-from syncagent.transport.resolver import _running, resolve
+from syncagent.transport.detached import _running
+from syncagent.transport.resolver import resolve
 
 HERE = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]
 

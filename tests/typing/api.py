@@ -54,6 +54,7 @@ from syncagent.functions.llm_chat import ChatStream
 from syncagent.hooks import BeforeTool, Deny
 from syncagent.messages import Image, Message, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
+from syncagent.models.aws import SigV4
 from syncagent.options import Options, ToolSpec
 from syncagent.sse import EventDecoder, ServerSentEvent, decode_events
 from syncagent.testing import (
@@ -191,7 +192,7 @@ def testing() -> None:
 
 
 def models(token: CancelToken) -> str:
-    model: Model = find_model("anthropic:claude-sonnet-4-5", temperature=0.5)
+    model: Model = find_model("anthropic:claude-sonnet-5-5", temperature=0.5)
     transcript = Transcript([UserMessage.of(["look", Image(b"x")])])
     spec = ToolSpec("weather", "Tell it.", {"type": "object"})
     for event in model.ask(transcript, [spec], token=token):
@@ -207,6 +208,8 @@ def models(token: CancelToken) -> str:
 def scripts() -> None:
     with FakeServer([say("hi", call("f", {"a": 1}), acts=[Send(1), Stall()])]) as fake:
         OpenAIChat("any", base_url=fake.base_url, api_key="any")
+        OpenAIChat("any", api_key=lambda: "any", headers={"A": "b", "C": lambda: "d"})
+        OpenAIChat("any", auth=SigV4("bedrock", "eu-central-1"))
     ScriptedModel(["hello", TimeoutError()])
 
 
@@ -238,7 +241,7 @@ def patient(request: ApprovalRequest, token: CancelToken) -> bool:
 
 def agents(event: threading.Event, token: CancelToken) -> str:
     agent = Agent(
-        "anthropic:claude-sonnet-4-5",
+        "anthropic:claude-sonnet-5-5",
         tools=[weather, count],
         limits=Limits(turns=5),
         cancel_policy=CancelPolicy(partial_text="discard"),
@@ -303,24 +306,24 @@ class Place:
     east: float
 
 
-@llm_function(model="openai:gpt-5-mini", tools=[weather], limits=Limits(turns=5))
+@llm_function(model="openai:gpt-6-luna", tools=[weather], limits=Limits(turns=5))
 def locate(name: str, *, near: list[str] | None = None) -> Place:
     """Find the place."""
     raise NotImplementedError
 
 
-@llm_chat(model="anthropic:claude-sonnet-4-5")
+@llm_chat(model="anthropic:claude-sonnet-5-5")
 def tutor(message: str, history: list[Message]) -> None:
     """You are a patient tutor."""
 
 
 class Atlas:
-    @llm_function(model="openai:gpt-5-mini")
+    @llm_function(model="openai:gpt-6-luna")
     def find(self, name: str) -> list[Place]:
         """Find all places with that name."""
         raise NotImplementedError
 
-    @llm_chat(model="openai:gpt-5-mini")
+    @llm_chat(model="openai:gpt-6-luna")
     def talk(self, message: str, history: list[Message]) -> None:
         """Talk about maps."""
 

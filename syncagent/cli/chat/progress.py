@@ -58,8 +58,9 @@ class Progress:
         self._tools: dict[str, _RunningTool] = {}
         #: Calls that the model has made, by id, whatever their outcome.
         self._calls: dict[str, str] = {}
-        #: Usage of the turns that have ended, and of the current one.
-        self._used = Usage()
+        #: Usage of the turns that have ended, and of the current one. They are kept
+        #: apart: the price may depend on the length of a prompt.
+        self._used: list[Usage] = []
         self._current_usage = Usage()
 
     def tools(self) -> list[str]:
@@ -77,10 +78,12 @@ class Progress:
     ) -> str:
         """Return the state of the run, with time, tokens and cost."""
         state = "stopping" if run.is_stopping else note or self._state
-        usage = self._used + self._current_usage
+        turns = [*self._used, self._current_usage]
+        usage = sum(turns, Usage())
         parts = [state, seconds_text(clock.now() - run.started)]
         if usage.total_tokens:
-            parts.append(usage_text(usage, cost(usage)))
+            costs = [each for each in map(cost, turns) if each is not None]
+            parts.append(usage_text(usage, sum(costs) if costs else None))
         return ", ".join([*parts, "Ctrl+C stops it, Ctrl+B: background"])
 
     def take(self, event: Any, screen: Screen) -> None:
@@ -109,7 +112,8 @@ class Progress:
         elif isinstance(event, UsageUpdated):
             self._current_usage = event.usage
         elif isinstance(event, TurnFinished):
-            self._used, self._current_usage = self._used + event.usage, Usage()
+            self._used.append(event.usage)
+            self._current_usage = Usage()
             screen.end_response()
         elif isinstance(event, StateChanged):
             self._state = _STATES.get(event.state, self._state)

@@ -21,7 +21,7 @@ from ...usage import Usage
 from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
 from ..errors import error_in_response
-from ..json_values import as_count
+from ..json_values import as_count, as_dicts, get_path
 
 NAME: Final = "anthropic"
 _STOPS: Final[dict[str, MessageStop]] = {
@@ -31,6 +31,8 @@ _STOPS: Final[dict[str, MessageStop]] = {
     "stop_sequence": "stop_sequence",
     "tool_use": "tool_calls",
     "pause_turn": "pause",
+    # It has summarized the conversation, and goes on with the next request.
+    "compaction": "pause",
     "refusal": "refusal",
     "": "end_turn",
 }
@@ -44,7 +46,7 @@ _EVENT_TYPES: Final = frozenset(
 _DELTA_TYPES: Final = frozenset(
     {
         *{"text_delta", "thinking_delta", "signature_delta"},
-        *{"input_json_delta", "citations_delta"},
+        *{"input_json_delta", "citations_delta", "compaction_delta"},
     }
 )
 
@@ -61,7 +63,11 @@ class BlockDelta(msgspec.Struct):
     partial_json: str | None = None
     signature: str | None = None
     citation: Any = None
+    #: A summary, with what only the provider can read of it.
+    content: Any = None
+    encrypted_content: Any = None
     stop_reason: str | None = None
+    stop_details: Any = None
 
 
 class MessageBody(msgspec.Struct):
@@ -72,6 +78,7 @@ class MessageBody(msgspec.Struct):
     model: str | None = None
     content: list[dict[str, Any]] | None = None
     stop_reason: str | None = None
+    stop_details: Any = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
@@ -106,8 +113,8 @@ def is_end(event: ServerSentEvent) -> bool:
 
 def decode(stream: Iterable[ServerSentEvent], draft: Draft) -> Iterator[Event]:
     """Yield our events for those of a streamed response."""
-    finish, has_begun, is_done = "", False, False
-    blocks, counts = _Blocks(draft), dict[str, int]()
+    finish, detail, has_begun, is_done = "", "", False, False
+    blocks, counts = _Blocks(draft), dict[str, Any]()
     for sse in stream:
         event = _read_event(sse)
         kind = event.type or sse.event
@@ -131,13 +138,14 @@ def decode(stream: Iterable[ServerSentEvent], draft: Draft) -> Iterator[Event]:
         elif kind == "message_delta":
             if event.delta is not None:
                 finish = event.delta.stop_reason or finish
+                detail = _detail(event.delta.stop_details) or detail
             yield from _count(draft, counts, event.usage)
         elif kind == "message_stop":
             is_done = True
     if not is_done or not (has_begun or finish):
         raise stream_broken()
     yield from blocks.stop_all()
-    yield from draft.finish(_stop_reason(draft, finish), finish)
+    yield from draft.finish(_stop_reason(draft, finish), finish, detail)
 
 
 def decode_body(body: bytes, draft: Draft) -> Iterator[Event]:
@@ -154,8 +162,8 @@ def decode_body(body: bytes, draft: Draft) -> Iterator[Event]:
         yield from blocks.start(number, block)
         yield from blocks.stop(number)
     yield from _count(draft, {}, message.usage)
-    finish = message.stop_reason or ""
-    yield from draft.finish(_stop_reason(draft, finish), finish)
+    finish, detail = message.stop_reason or "", _detail(message.stop_details)
+    yield from draft.finish(_stop_reason(draft, finish), finish, detail)
 
 
 def _read_event(event: ServerSentEvent) -> AnthropicEvent:
@@ -198,7 +206,21 @@ class _ServerBlock(msgspec.Struct):
     """A block of the provider's own, such as a search that it runs."""
 
     data: dict[str, Any]
+    #: Its input, as JSON.
     pieces: list[str]
+    #: Fields that it has when it is complete; one that is cut off lacks them.
+    more: dict[str, Any]
+
+    def add(self, delta: BlockDelta) -> None:
+        """Add the fields of a delta."""
+        if delta.signature:
+            self.more["signature"] = delta.signature
+        if delta.type == "compaction_delta":
+            before, text = self.more.get("content"), delta.content
+            is_more = isinstance(before, str) and isinstance(text, str)
+            self.more["content"] = before + text if is_more else text or before
+            if delta.encrypted_content is not None:
+                self.more["encrypted_content"] = delta.encrypted_content
 
 
 class _Blocks:
@@ -237,7 +259,7 @@ class _Blocks:
             call_id, name = _string(block, "id"), _string(block, "name")
             yield draft.start_call(call.key, call_id, name)
         elif kind:
-            self._open[index] = _ServerBlock(block, [])
+            self._open[index] = _ServerBlock(block, [], {})
             draft.add(ProviderBlock(draft.provider, block))
 
     def delta(self, index: int | str | None, delta: BlockDelta) -> Event | None:
@@ -262,6 +284,8 @@ class _Blocks:
                 return self._draft.arguments(block.key, delta.partial_json)
             if isinstance(block, _ServerBlock):
                 block.pieces.append(delta.partial_json)
+        elif isinstance(block, _ServerBlock):
+            block.add(delta)
         elif isinstance(block, OpenText):
             block.signature = delta.signature or block.signature
             _cite(block, [delta.citation])
@@ -274,9 +298,11 @@ class _Blocks:
             if block.initial:
                 yield self._draft.arguments(block.key, block.initial)
             yield from self._draft.ready(block.key)
-        elif isinstance(block, _ServerBlock) and block.pieces:
+        elif isinstance(block, _ServerBlock):
+            block.data.update(block.more)
             try:
-                block.data["input"] = msgspec.json.decode("".join(block.pieces))
+                if block.pieces:
+                    block.data["input"] = msgspec.json.decode("".join(block.pieces))
             except (msgspec.DecodeError, RecursionError, UnicodeError):
                 pass  # cut off by a limit; the call is the provider's to run, not ours
 
@@ -311,21 +337,41 @@ def _stop_reason(draft: Draft, finish: str) -> MessageStop:
     return stop
 
 
+def _detail(details: Any) -> str:
+    """Return the provider's explanation of a refusal, after its category."""
+    words = (_string(details, "category"), _string(details, "explanation"))
+    return ": ".join(filter(None, words))
+
+
 def _count(
-    draft: Draft, counts: dict[str, int], usage: dict[str, Any] | None
+    draft: Draft, counts: dict[str, Any], usage: dict[str, Any] | None
 ) -> Iterator[UsageUpdated]:
     """Update the usage. Counts are totals, and an event may leave some of them out."""
     if not usage:
         return
     for name, value in usage.items():
-        if count := as_count(value):
-            counts[name] = count
-    cached = counts.get("cache_read_input_tokens", 0)
-    written = counts.get("cache_creation_input_tokens", 0)
+        if isinstance(value, dict) or (type(value) is int and value == as_count(value)):
+            counts[name] = value
+    # The totals lack the iterations in which the provider summarized the conversation.
+    each = as_dicts(usage.get("iterations")) or [counts]
+    cached = sum(as_count(one.get("cache_read_input_tokens")) for one in each)
+    written = sum(_written(one) for one in each)
+    fresh = sum(as_count(one.get("input_tokens")) for one in each)
     draft.usage = Usage(
-        counts.get("input_tokens", 0) + cached + written,
-        counts.get("output_tokens", 0),
+        fresh + cached + written,
+        sum(as_count(one.get("output_tokens")) for one in each),
         cached_tokens=cached,
         cache_write_tokens=written,
+        reasoning_tokens=as_count(
+            get_path(counts, "output_tokens_details", "thinking_tokens")
+        ),
     )
     yield UsageUpdated(draft.usage)
+
+
+def _written(counts: dict[str, Any]) -> int:
+    """Return the tokens written to the cache; some name only those of each lifetime."""
+    if "cache_creation_input_tokens" in counts:
+        return as_count(counts["cache_creation_input_tokens"])
+    parts = counts.get("cache_creation")
+    return sum(map(as_count, parts.values())) if isinstance(parts, dict) else 0

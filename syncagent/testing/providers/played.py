@@ -77,6 +77,7 @@ PLAYED: Final = {
         anthropic, anthropic_rules, "x-api-key", "authorization"
     ),
     "vertex": _played(gemini, gemini_rules),
+    "vertex-anthropic": _played(anthropic, anthropic_rules),
     "vertex-chat": _played(signed_chat, openai_chat_rules),
     "bedrock": _played(openai_chat, openai_chat_rules),
     "bedrock-anthropic": _played(anthropic, anthropic_rules),
@@ -87,6 +88,8 @@ _INVENTORS: Final = {
     "/chat/completions": "openai-chat",
     "/responses": "openai",
     "/messages": "anthropic",
+    ":streamRawPredict": "anthropic",
+    ":rawPredict": "anthropic",
     ":streamGenerateContent": "gemini",
     ":generateContent": "gemini",
 }

@@ -153,7 +153,7 @@ def test_what_it_costs_is_shown(start, server):
     """Tokens and dollars stand after an answer, and in /usage, if a price is known."""
     server.add("Hello.")
     console = start(
-        *("--model", "openai-chat:gpt-4o"),
+        *("--model", "openai-chat:gpt-6-sol"),
         OPENAI_BASE_URL=server.base_url,
         OPENAI_API_KEY="none",
     )

@@ -8,6 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ..strict_schemas import objects, subschemas
+from .generations import (
+    check_effort,
+    check_forced_tools,
+    check_prefill,
+    check_sampling,
+    check_thinking_type,
+)
 
 _FIELDS: Final = frozenset(
     {
@@ -15,12 +22,25 @@ _FIELDS: Final = frozenset(
         *{"temperature", "top_p", "top_k", "stop_sequences", "thinking"},
         *{"tools", "tool_choice", "output_format", "output_config", "cache_control"},
         *{"container", "context_management", "mcp_servers", "service_tier"},
+        *{"anthropic_version", "anthropic_beta", "compaction", "diagnostics"},
+        *{"fallbacks", "inference_geo", "speed", "user_profile_id"},
     }
 )
+#: The name of the model in the address, where it is not in the body.
+_MODEL_IN_PATH: Final = re.compile(r"/models/([^/:]+):")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+#: Blocks of other providers. Unknown ones may be new, and come back as they came.
+_FOREIGN_BLOCKS: Final = frozenset(
+    {
+        *{"input_text", "output_text", "input_image", "input_file", "image_url"},
+        *{"message", "reasoning", "refusal", "function_call", "function_call_output"},
+        *{"web_search_call", "file_search_call", "code_interpreter_call"},
+    }
+)
+_SERVER_TOOL: Final = re.compile(r"[a-z0-9_]+_20\d{6}")
 #: Blocks by role. All others are the provider's own, and come back from the assistant.
 _USER_BLOCKS: Final = frozenset(
     {"text", "image", "document", "tool_result", "search_result"}
@@ -38,7 +58,15 @@ _UNENFORCED: Final = frozenset(
 
 
 def complaint(payload: dict[str, Any], path: str = "") -> str | None:
-    """Return the provider's message for status 400, or None if it takes *payload*."""
+    """Return the provider's message for status 400, or None if it takes *payload*.
+
+    :param path: has the name of the model if the body has a version in its place.
+    """
+    if "anthropic_version" in payload:
+        if "model" in payload:
+            return "model: Extra inputs are not permitted"
+        found = _MODEL_IN_PATH.search(path)
+        payload = {**payload, "model": found[1] if found else "claude"}
     try:
         return next((each for rule in RULES for each in rule(payload)), None)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -83,9 +111,9 @@ def check_fields(payload: dict[str, Any]) -> Iterator[str]:
 def check_thinking(payload: dict[str, Any]) -> Iterator[str]:
     thinking = payload.get("thinking", {"type": "disabled"})
     kind = thinking.get("type")
-    if kind not in ("enabled", "disabled", "adaptive"):
+    if kind not in ("enabled", "disabled", "adaptive", "between_tools"):
         yield f"thinking: Input tag {kind!r} does not match any of the expected tags"
-    if kind == "disabled":
+    if kind in ("disabled", "between_tools"):
         return
     if kind == "enabled":
         budget = thinking.get("budget_tokens")
@@ -105,7 +133,8 @@ def check_thinking(payload: dict[str, Any]) -> Iterator[str]:
             "`top_p` must be greater than or equal to 0.95 or unset when thinking is "
             "enabled"
         )
-    if payload.get("tool_choice", {}).get("type") in ("any", "tool"):
+    is_forced = payload.get("tool_choice", {}).get("type") in ("any", "tool")
+    if kind == "enabled" and is_forced:
         yield "Thinking may not be enabled when tool_choice forces tool use."
 
 
@@ -114,13 +143,18 @@ def check_tools(payload: dict[str, Any]) -> Iterator[str]:
     names: set[str] = set()
     for number, tool in enumerate(tools):
         where = f"tools.{number}"
+        kind = tool.get("type", "custom")
+        if kind != "custom":
+            yield from _server_tool(tool, kind)
         name = tool.get("name")
+        if kind.endswith("_toolset") or "_toolset_" in kind:
+            continue
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield f"{where}.custom.name: String should match pattern '{_NAME.pattern}'"
         if name in names:
             yield "tools: Tool names must be unique."
         names.add(name)
-        if tool.get("type", "custom") != "custom":
+        if kind != "custom":
             continue
         schema = tool.get("input_schema")
         if not isinstance(schema, dict):
@@ -141,6 +175,15 @@ def check_tools(payload: dict[str, Any]) -> Iterator[str]:
         yield (
             "tool_choice.none.disable_parallel_tool_use: Extra inputs are not permitted"
         )
+
+
+def _server_tool(tool: dict[str, Any], kind: str) -> Iterator[str]:
+    if not _SERVER_TOOL.fullmatch(kind) and kind != "mcp_toolset":
+        yield f"tools: Input tag '{kind}' does not match any of the expected tags"
+    if kind.startswith("web_") and "input_schema" in tool:
+        yield f"tools.{kind}.input_schema: Extra inputs are not permitted"
+    if tool.get("allowed_domains") and tool.get("blocked_domains"):
+        yield "Only one of `allowed_domains` and `blocked_domains` may be specified."
 
 
 def check_format(payload: dict[str, Any]) -> Iterator[str]:
@@ -224,6 +267,11 @@ def _block(block: Any, role: str, where: str) -> Iterator[str]:
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(kind, str):
         yield f"{where}.type: Field required"
+    if kind in _FOREIGN_BLOCKS:
+        yield (
+            f"{where}: Input tag '{kind}' found using 'type' does not match any of the "
+            "expected tags"
+        )
     is_users = kind in _USER_BLOCKS - {"text"}
     if (role == "user" and kind not in _USER_BLOCKS) or (
         role == "assistant" and is_users
@@ -241,6 +289,8 @@ def _block(block: Any, role: str, where: str) -> Iterator[str]:
                 yield f"{where}.thinking.{name}: Field required"
         if not block["signature"]:
             yield f"{where}: Invalid `signature` in `thinking` block"
+    elif kind == "compaction" and block.get("content") == "":
+        yield f"{where}.compaction.content: String should have at least 1 character"
     elif kind == "redacted_thinking" and not block.get("data"):
         yield f"{where}: Invalid `data` in `redacted_thinking` block"
 
@@ -425,12 +475,17 @@ def _marks(value: Any) -> int:
 RULES: Final[tuple[Callable[[dict[str, Any]], Iterator[str]], ...]] = (
     check_fields,
     check_thinking,
+    check_thinking_type,
+    check_effort,
+    check_sampling,
     check_tools,
+    check_forced_tools,
     check_format,
     check_system,
     check_messages,
     check_pairs,
     check_last_turn,
     check_end,
+    check_prefill,
     check_cache_marks,
 )

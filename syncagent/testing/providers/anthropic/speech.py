@@ -99,21 +99,26 @@ def _head(model: str) -> dict[str, Any]:
 
 def _end(message: AssistantMessage) -> dict[str, Any]:
     stop = _STOPS.get(message.stop_reason, "end_turn")
-    if message.stop_reason == "other":
+    if message.stop_reason in ("other", "pause"):
         stop = message.raw_stop_reason or stop
     elif stop == "end_turn" and message.tool_calls:
         stop = "tool_use"
-    sequence = "stop" if stop == "stop_sequence" else None
-    return {"stop_reason": stop, "stop_sequence": sequence}
+    end: dict[str, Any] = {"stop_reason": stop}
+    end["stop_sequence"] = "stop" if stop == "stop_sequence" else None
+    if message.stop_detail:
+        details = {"type": "refusal", "category": None}
+        end["stop_details"] = {**details, "explanation": message.stop_detail}
+    return end
 
 
-def _usage(usage: Usage) -> dict[str, int]:
+def _usage(usage: Usage) -> dict[str, Any]:
     fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
     return {
         "input_tokens": fresh,
         "cache_creation_input_tokens": usage.cache_write_tokens,
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
     }
 
 
@@ -159,6 +164,10 @@ def _take_deltas(block: dict[str, Any], piece: int) -> Iterator[tuple[str, str, 
             for text in pieces(block[name], piece):
                 yield f"{name}_delta", name, text
             block[name] = ""
+    if block["type"] == "compaction":
+        for name in ("content", "encrypted_content"):
+            yield "compaction_delta", name, block.get(name)
+            block[name] = None
     if block.get("signature"):
         yield "signature_delta", "signature", block["signature"]
         block["signature"] = ""

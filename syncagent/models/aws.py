@@ -1,0 +1,123 @@
+"""Signatures of AWS for requests to models, with the credentials of botocore."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from importlib import import_module
+from typing import Any, Final, NoReturn
+
+from requests import PreparedRequest
+from requests.auth import AuthBase
+
+from ..exceptions import ConfigurationError
+
+__all__ = ["SigV4", "sign_for"]
+
+#: ``https://bedrock-runtime.eu-central-1.amazonaws.com``: service and region.
+_HOST: Final = re.compile(
+    r"//(bedrock(?:-mantle)?)[\w-]*\.([\w-]+)\.(?:amazonaws|api)\."
+)
+_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+class SigV4(AuthBase):
+    """Sign each attempt of a request; pass it as ``auth=`` of a model.
+
+    ::
+
+        OpenAIChat(name, base_url=..., auth=SigV4("bedrock", "eu-central-1"))
+
+    Credentials come from the usual places of AWS: the environment, its files, a role.
+    They are fetched on a thread of the transport, which a cancel leaves behind.
+
+    :param service: the name of the service in the signature, such as ``bedrock``.
+    :param region: by default that of the environment, or of the profile.
+    :param profile: a profile in the files of AWS.
+    :param credentials: in place of all these: an object of botocore, or one with
+        ``access_key``, ``secret_key`` and ``token``.
+    :raises ConfigurationError: the extra ``aws`` is not installed, or a region is
+        missing.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        region: str | None = None,
+        *,
+        profile: str | None = None,
+        credentials: Any = None,
+    ) -> None:
+        try:
+            self._signer: Any = import_module("botocore.auth").SigV4Auth
+            self._request: Any = import_module("botocore.awsrequest").AWSRequest
+            self._session: Any = import_module("botocore.session").Session
+        except ModuleNotFoundError:
+            raise ConfigurationError(
+                'signing requests for AWS needs botocore: pip install "syncagent[aws]".'
+                " Bedrock takes keys as well: pass api_key=, or set "
+                "AWS_BEARER_TOKEN_BEDROCK"
+            ) from None
+        self.service = service
+        self._profile = profile
+        self._given = credentials
+        #: Those of a session, which renews them by itself before they expire.
+        self._found: Any = None
+        names = (os.environ.get(name, "") for name in _REGIONS)
+        found = region or next(filter(None, names), None)
+        if found is None:
+            found = self._session(profile=profile).get_config_variable("region")
+        if not found:
+            raise ConfigurationError(
+                f"SigV4 needs a region: pass region=, or set {' or '.join(_REGIONS)}"
+            )
+        self.region: str = found
+
+    def __call__(self, request: PreparedRequest) -> PreparedRequest:
+        body = request.body or b""
+        data = body if isinstance(body, bytes) else str(body).encode()
+        # Only headers that no proxy changes; the signer adds host, date and token.
+        headers = {"X-Amz-Content-SHA256": hashlib.sha256(data).hexdigest()}
+        if "Content-Type" in request.headers:
+            headers["Content-Type"] = str(request.headers["Content-Type"])
+        signed = self._request(request.method, request.url, headers, data)
+        self._signer(self._freeze(), self.service, self.region).add_auth(signed)
+        request.headers.update(signed.headers.items())
+        return request
+
+    def refresh(self) -> None:
+        """Look for other credentials; the transport calls it if these were refused."""
+        self._found = None
+
+    def _freeze(self) -> Any:
+        """Return the credentials of this moment: key, secret and token in one."""
+        source = self._given or self._found
+        if source is None:
+            source = self._found = self._session(
+                profile=self._profile
+            ).get_credentials()
+        if source is None:
+            raise ConfigurationError(
+                "there are no AWS credentials in the environment, in the files of AWS, "
+                "or from a role"
+            )
+        freeze = getattr(source, "get_frozen_credentials", None)
+        return source if freeze is None else freeze()
+
+    def __repr__(self) -> str:
+        return f"<SigV4 {self.service} {self.region}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "credentials are not pickled; make a SigV4 in the other process"
+        )
+
+
+def sign_for(base_url: str) -> SigV4:
+    """Return the signatures for requests to Bedrock at *base_url*.
+
+    :raises ConfigurationError: as for :class:`SigV4`.
+    """
+    found = _HOST.search(base_url)
+    return SigV4("bedrock") if found is None else SigV4(*found.groups())

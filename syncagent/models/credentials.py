@@ -1,0 +1,284 @@
+"""The credentials of a model: a key, a function that returns one, or an auth object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
+
+from requests import PreparedRequest
+from requests.auth import AuthBase, HTTPBasicAuth, HTTPDigestAuth
+
+from ..exceptions import ConfigurationError
+from ..transport.prepared import is_long_enough, is_secret_header, secret_parts
+from ..transport.slow_auth import NoCredentials, SlowAuth
+from .endpoint import Endpoint
+
+__all__ = [
+    "Credentials",
+    "FreshCredentials",
+    "HeaderFunction",
+    "Key",
+    "Place",
+    "SecretHeaders",
+    "find_key",
+    "make_credentials",
+    "secrets_of",
+    "split_headers",
+]
+
+_T = TypeVar("_T")
+
+#: A key, or a function that returns one.
+Key = str | Callable[[], str]
+
+#: Returns the header for a value, and the scheme before the value.
+Place = Callable[[str], tuple[str, str]]
+
+#: How many values of the past are still masked.
+_KEPT: Final = 16
+
+
+class _NotPickled:
+    """A mix-in for objects that hold a key."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "keys are not pickled; make the model in the other process, with the key "
+            "from its environment"
+        )
+
+
+class Credentials(_NotPickled, AuthBase):
+    """A key, in the header that its provider expects.
+
+    :param key: it is in no repr, log or pickle.
+    """
+
+    def __init__(self, key: str, header: str = "Authorization", scheme: str = "Bearer"):
+        self._key = key
+        self._header = header
+        self._scheme = scheme
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The key, which must not be shown."""
+        return (self._key,)
+
+    def __call__(self, request: PreparedRequest) -> PreparedRequest:
+        value = f"{self._scheme} {self._key}" if self._scheme else self._key
+        request.headers[self._header] = value
+        return request
+
+
+class SecretHeaders(_NotPickled, dict[str, str]):
+    """Constant headers, of which one is a credential."""
+
+
+class HeaderFunction:
+    """A user's function for the value of a header.
+
+    :param name: the argument that it was passed as, for messages.
+    :param place: returns the header for a value, and the word before the value.
+    """
+
+    def __init__(self, name: str, function: Callable[[], str], place: Place) -> None:
+        self._name = name
+        self.function = function
+        self.place = place
+
+    def ask(self) -> str:
+        """Return the value.
+
+        :raises NoCredentials: the function failed, or returned something unusable.
+        """
+        value: Any = _call(self._name, self.function)
+        if not isinstance(value, str):
+            problem = f"{type(value).__name__} in place of a str"
+        elif not value.strip():
+            problem = "an empty string"
+        elif not value.isprintable():
+            problem = "a string with a line break or a control character; strip() it"
+        else:
+            return value
+        raise NoCredentials(f"{self._name} returned {problem}")
+
+
+class FreshCredentials(_NotPickled, SlowAuth):
+    """Credentials that are asked for anew for every attempt.
+
+    :param functions: functions for the values of headers.
+    :param auth: the user's own object, as :mod:`requests` takes it; it comes last.
+    """
+
+    def __init__(
+        self,
+        functions: tuple[HeaderFunction, ...],
+        auth: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._functions = functions
+        self._auth = auth
+        # A dict: adding to it and removing from it are atomic.
+        self._seen: dict[str, None] = {}
+
+    def ask(self) -> list[str]:
+        values = [function.ask() for function in self._functions]
+        self._remember(*values)
+        return values
+
+    def add(self, request: PreparedRequest, values: list[str]) -> PreparedRequest:
+        for function, value in zip(self._functions, values, strict=True):
+            header, scheme = function.place(value)
+            request.headers[header] = f"{scheme} {value}" if scheme else value
+        if self._auth is None:
+            return request
+        before = dict(request.headers)
+        signed = _call("the auth object", self._auth, request)
+        if not isinstance(signed, PreparedRequest):
+            kind = type(signed).__name__
+            raise NoCredentials(
+                f"the auth object returned {kind} in place of the request"
+            )
+        for name, text in signed.headers.items():
+            if before.get(name) != text:
+                self._remember(*secret_parts(text))
+        return signed
+
+    def refresh(self) -> bool:
+        sources = [*(function.function for function in self._functions), self._auth]
+        methods = [getattr(source, "refresh", None) for source in sources]
+        found = [method for method in methods if callable(method)]
+        for method in found:
+            _call("refresh()", method)
+        return bool(found)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return (*self._seen, *getattr(self._auth, "secrets", ()))
+
+    def _remember(self, *values: str) -> None:
+        for value in filter(is_long_enough, values):
+            self._seen[value] = None
+        for value in list(self._seen)[:-_KEPT]:
+            self._seen.pop(value, None)
+
+
+def find_key(given: Key | None, auth: object, endpoint: Endpoint) -> Key | None:
+    """Return the key of a model, if there is one.
+
+    :param given: counts more than the environment.
+    :param auth: used in place of a key.
+    :raises ConfigurationError: there is no key, and the endpoint needs one.
+    """
+    if auth is not None:
+        if given is not None:
+            raise ConfigurationError("pass api_key= or auth=, not both")
+        if not callable(auth):
+            raise TypeError(
+                "auth must be an object that adds credentials to a request, as in "
+                f"requests; got {type(auth).__name__}"
+            )
+        return None
+    if callable(given):
+        return given
+    kind = type(given)
+    if not issubclass(kind, (str, type(None))):
+        raise TypeError(f"api_key must be a str or a function, got {kind.__name__}")
+    key = (given or "").strip() or endpoint.find_key()
+    if key is None and endpoint.needs_key:
+        raise endpoint.missing_key()
+    return key
+
+
+def make_credentials(
+    key: Key | None,
+    place: Place,
+    *,
+    auth: Callable[..., Any] | None = None,
+    headers: Mapping[str, Callable[[], str]] | None = None,
+) -> AuthBase | None:
+    """Return the credentials for the arguments of a model.
+
+    :param place: returns where a key goes.
+    :param auth: used in place of a key.
+    :param headers: functions for the values of more headers.
+    """
+    functions = [
+        HeaderFunction(
+            f"the function in headers[{name!r}]", function, partial(_in, name)
+        )
+        for name, function in (headers or {}).items()
+    ]
+    if callable(key):
+        functions.append(HeaderFunction("the api_key function", key, place))
+    static: AuthBase | Callable[..., Any] | None = auth
+    if isinstance(key, str):
+        static = Credentials(key, *place(key))
+    # Digest authentication keeps its state per thread, and none of these blocks.
+    is_quick = isinstance(static, (Credentials, HTTPDigestAuth)) or (
+        type(static) is HTTPBasicAuth
+    )
+    if not functions and (static is None or is_quick):
+        return static  # type: ignore[return-value]
+    if isinstance(static, HTTPDigestAuth):
+        raise ConfigurationError(
+            "HTTPDigestAuth does not work together with functions in headers="
+        )
+    return FreshCredentials(tuple(functions), static)
+
+
+def _in(header: str, value: str) -> tuple[str, str]:
+    return header, ""
+
+
+def split_headers(
+    headers: Mapping[str, Key] | None,
+) -> tuple[dict[str, str], dict[str, Callable[[], str]]]:
+    """Return the headers with a constant value, and those with a function.
+
+    :raises TypeError: a value is neither.
+    """
+    constant: dict[str, str] = {}
+    functions: dict[str, Callable[[], str]] = {}
+    given: Mapping[str, object] = headers or {}
+    for name, value in given.items():
+        if isinstance(value, str):
+            constant[name] = value
+        elif callable(value):
+            functions[name] = value
+        else:
+            kind = type(value).__name__
+            raise TypeError(
+                f"headers[{name!r}] must be a str or a function, got {kind}"
+            )
+    if any(map(is_secret_header, constant)):
+        constant = SecretHeaders(constant)
+    return constant, functions
+
+
+def secrets_of(auth: object, headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the values of credentials and headers that must not be shown."""
+    secrets: list[str] = [*getattr(auth, "secrets", ())]
+    for name, value in headers.items():
+        if is_secret_header(name):
+            secrets += filter(is_long_enough, secret_parts(value))
+    return tuple(secrets)
+
+
+def _call(place: str, function: Callable[..., _T], *args: Any) -> _T:
+    """Call a user's function.
+
+    :raises NoCredentials: it raised an exception, which is the cause.
+    """
+    try:
+        return function(*args)
+    except BaseException as error:
+        failed = NoCredentials(f"{place} raised {type(error).__name__}: {error}")
+        trace = error.__traceback__
+        # Without this frame, which has the request.
+        failed.__cause__ = error.with_traceback(trace.tb_next if trace else None)
+    raise failed
