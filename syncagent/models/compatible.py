@@ -8,15 +8,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..providers.quirks import Family, Quirks
+from ..providers.quirks import ModelFamily, Quirks
 from .endpoint import Endpoint
 
 __all__ = ["COMPATIBLE", "COMPATIBLE_ENDPOINTS"]
 
 #: Models of many vendors, as open servers run them.
-_OPEN = (Family(efforts=("none", "low", "medium", "high")),)
+_OPEN = (ModelFamily(efforts=("none", "low", "medium", "high")),)
+#: The same where one of these cannot stop thinking.
+_GPT_OSS = (ModelFamily(names="gpt-oss", efforts=("low", "medium", "high")), *_OPEN)
 #: Models of many vendors behind a gateway, which translates all efforts.
-_EVERY = (Family(),)
+_EVERY = (ModelFamily(),)
 #: A field of DeepSeek's that others have taken over.
 _ON: Final = {"thinking": {"type": "enabled"}}
 _OFF: Final = {"thinking": {"type": "disabled"}}
@@ -67,11 +69,11 @@ _VENDORS: Final = (
         example="deepseek-v4-flash",
         field_names={"response_format": None},  # it takes no schema there
         families=(
-            Family(
+            ModelFamily(
                 names="deepseek-reasoner", rejects_tools="forced", efforts=(), on={}
             ),
             # It maps these words to those of its models.
-            Family(
+            ModelFamily(
                 efforts=("minimal", "low", "medium", "high", "xhigh", "max"),
                 off=_OFF,
                 rejects_tools="forced",
@@ -86,8 +88,8 @@ _VENDORS: Final = (
         example="mistral-small-latest",
         field_names={"seed": "random_seed", "stream_options": None},
         families=(
-            Family(names="magistral", efforts=(), on={}),
-            Family(efforts=("none", "high")),
+            ModelFamily(names="magistral", efforts=(), on={}),
+            ModelFamily(efforts=("none", "high")),
         ),
         has_short_ids=True,
         has_reply_after_results=True,
@@ -101,16 +103,16 @@ _VENDORS: Final = (
         example="kimi-k3",
         field_names={"max_completion_tokens": "max_completion_tokens"},
         families=(
-            Family(names="moonshot", efforts=(), off={}, think=False),
-            Family(
+            ModelFamily(names="moonshot", efforts=(), off={}, think=False),
+            ModelFamily(
                 names=r"kimi-k2\.[56]",
                 efforts=(),
                 on=_ON,
                 off=_OFF,
                 rejects_tools="forced",
             ),
-            Family(names=r"kimi-k2", efforts=(), on={}, rejects_tools="forced"),
-            Family(efforts=("low", "high", "max"), rejects_tools="forced"),
+            ModelFamily(names=r"kimi-k2", efforts=(), on={}, rejects_tools="forced"),
+            ModelFamily(efforts=("low", "high", "max"), rejects_tools="forced"),
         ),
         thinking_field="reasoning_content",
         prefill="partial",
@@ -120,11 +122,11 @@ _VENDORS: Final = (
         "https://api.z.ai/api/paas/v4",
         example="glm-5.3",
         families=(
-            Family(
+            ModelFamily(
                 names=r"glm-(?:4|5(?:\.[01])?(?![.\d]))", efforts=(), on=_ON, off=_OFF
             ),
-            Family(names=r"glm-5\.2", off=_OFF),
-            Family(efforts=("low", "high", "max")),
+            ModelFamily(names=r"glm-5\.2", off=_OFF),
+            ModelFamily(efforts=("low", "high", "max")),
         ),
         thinking_field="reasoning_content",
     ),
@@ -134,7 +136,7 @@ _VENDORS: Final = (
         keys=("DASHSCOPE_API_KEY", "ALIBABA_API_KEY"),
         example="qwen-plus",
         families=(
-            Family(
+            ModelFamily(
                 efforts=(), on={"enable_thinking": True}, off={"enable_thinking": False}
             ),
         ),
@@ -161,14 +163,14 @@ _HOSTS: Final = (
         "https://api.groq.com/openai/v1",
         field_names={"response_format": None},  # not for all models, nor beside tools
         families=(
-            Family(names="gpt-oss", efforts=("low", "medium", "high")),
-            Family(
+            _GPT_OSS[0],
+            ModelFamily(
                 names=r"qwen3(?!\.[89])",
                 efforts=(),
                 on={"reasoning_effort": "default"},
                 off={"reasoning_effort": "none"},
             ),
-            Family(names="llama|compound", efforts=(), off={}, think=False),
+            ModelFamily(names="llama|compound", efforts=(), off={}, think=False),
             *_OPEN,
         ),
     ),
@@ -183,7 +185,10 @@ _HOSTS: Final = (
         "https://api.cerebras.ai/v1",
         example="gpt-oss-120b",
         field_names={"max_completion_tokens": "max_completion_tokens"},
-        families=(Family(names="gpt-oss", efforts=("low", "medium", "high")), *_OPEN),
+        families=(
+            ModelFamily(names="gpt-oss", efforts=("low", "medium", "high")),
+            *_OPEN,
+        ),
     ),
     _chat("nvidia", "https://integrate.api.nvidia.com/v1"),
     _chat("nebius", "https://api.tokenfactory.nebius.com/v1"),
@@ -214,7 +219,7 @@ _GATEWAYS: Final = (
         "https://openrouter.ai/api/v1",
         example="openai/gpt-6-luna",
         families=(
-            Family(efforts=("none", "minimal", "low", "medium", "high", "xhigh")),
+            ModelFamily(efforts=("none", "minimal", "low", "medium", "high", "xhigh")),
         ),
         web_search="openrouter:web_search",
     ),

@@ -13,10 +13,10 @@ import msgspec
 
 from ..options import Effort
 
-__all__ = ["Family", "Quirks"]
+__all__ = ["ModelFamily", "Quirks"]
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
+class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
     """Models of one provider that think alike.
 
     The defaults are those of models that take every effort, and that can call tools in
@@ -46,7 +46,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     #: Its names for fields of the dialect; ``None`` for a field that it does not have.
     field_names: Mapping[str, str | None] = {}
     #: How its models think; the first family with the name of a model counts.
-    families: tuple[Family, ...] = ()
+    families: tuple[ModelFamily, ...] = ()
     #: True if ids of calls must be nine letters and digits.
     has_short_ids: bool = False
     #: True if an assistant message must stand between tool results and a user message.

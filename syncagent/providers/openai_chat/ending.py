@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...messages import MessageStop, Refusal
 from ...usage import Usage
@@ -74,11 +74,10 @@ def find_usage(chunk: ChatChunk) -> Usage | None:
         raise error_in_response(groq_error)
     of_choices = (choice.usage for choice in chunk.choices or ())
     places = (chunk.usage, get_path(chunk.x_groq, "usage"), *of_choices)
-    found = next((place for place in places if place and isinstance(place, dict)), None)
-    return None if found is None else _usage(found)
+    usage = next((place for place in places if place and isinstance(place, dict)), None)
+    if usage is None:
+        return None
 
-
-def _usage(usage: dict[str, Any]) -> Usage:
     def count(*paths: str) -> int:
         found = (as_count(get_path(usage, *path.split("."))) for path in paths)
         return next(filter(None, found), 0)
@@ -88,14 +87,10 @@ def _usage(usage: dict[str, Any]) -> Usage:
     # Some do not count reasoning as completion, as their total shows.
     if reasoning and count("total_tokens") == sent + received + reasoning:
         received += reasoning
-    return Usage(
-        sent,
-        received,
-        count(
-            "prompt_tokens_details.cached_tokens",
-            "prompt_cache_hit_tokens",
-            "cached_tokens",
-        ),
-        count("prompt_tokens_details.cache_write_tokens"),
-        reasoning,
+    cached = count(
+        "prompt_tokens_details.cached_tokens",
+        "prompt_cache_hit_tokens",
+        "cached_tokens",
     )
+    written = count("prompt_tokens_details.cache_write_tokens")
+    return Usage(sent, received, cached, written, reasoning)

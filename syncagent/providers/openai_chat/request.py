@@ -15,7 +15,7 @@ from ..draft import Draft
 from ..encoding import json_bytes
 from ..strict_schemas import openai_format
 from . import response
-from .families import OPENAI_FAMILIES, find_family, thinking_fields
+from .families import OPENAI_FAMILIES, effort_fields, find_family, possible_effort
 from .turns import TurnEncoder
 
 
@@ -45,7 +45,9 @@ class OpenAIChatDialect(Dialect):
         )
         if tools or options.effort is not None:
             family = find_family(model, self.quirks.families or OPENAI_FAMILIES)
-            fields |= thinking_fields(model, family, options, has_tools=bool(tools))
+            effort = possible_effort(model, family, options, has_tools=bool(tools))
+            if effort is not None:
+                fields |= effort_fields(model, family, effort)
         if tools or options.server_tools:
             fields |= self._tool_fields(model, tools, options)
         if options.output is not None:
