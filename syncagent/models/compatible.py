@@ -8,15 +8,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ..options import Effort
 from ..providers.quirks import ModelFamily, Quirks
 from .endpoint import Endpoint
 
 __all__ = ["COMPATIBLE", "COMPATIBLE_ENDPOINTS"]
 
+_UP_TO_HIGH: Final[tuple[Effort, ...]] = ("low", "medium", "high")
 #: Models of many vendors, as open servers run them.
-_OPEN = (ModelFamily(efforts=("none", "low", "medium", "high")),)
+_OPEN = (ModelFamily(efforts=("none", *_UP_TO_HIGH)),)
 #: The same where one of these cannot stop thinking.
-_GPT_OSS = (ModelFamily(names="gpt-oss", efforts=("low", "medium", "high")), *_OPEN)
+_GPT_OSS = (ModelFamily(names="gpt-oss", efforts=_UP_TO_HIGH), *_OPEN)
 #: Models of many vendors behind a gateway, which translates all efforts.
 _EVERY = (ModelFamily(),)
 #: A field of DeepSeek's that others have taken over.
@@ -148,6 +150,15 @@ _VENDORS: Final = (
         "https://api.x.ai/v1",
         keys=("XAI_API_KEY",),
         example="grok-4.5",
+        families=(
+            ModelFamily(names="grok-3-mini", efforts=("low", "high")),
+            ModelFamily(names=r"grok-4[.-]3", efforts=("none", *_UP_TO_HIGH)),
+            ModelFamily(names=r"grok-4[.-]5", efforts=_UP_TO_HIGH),
+            ModelFamily(
+                names=r"grok-(?:[23]|4(?![.\d])|4\.[12]|code)", efforts=(), on={}
+            ),
+            ModelFamily(efforts=(*_UP_TO_HIGH, "xhigh")),
+        ),
     ),
     _chat(
         "meta",
@@ -186,7 +197,7 @@ _HOSTS: Final = (
         example="gpt-oss-120b",
         field_names={"max_completion_tokens": "max_completion_tokens"},
         families=(
-            ModelFamily(names="gpt-oss", efforts=("low", "medium", "high")),
+            ModelFamily(names="gpt-oss", efforts=_UP_TO_HIGH),
             *_OPEN,
         ),
     ),

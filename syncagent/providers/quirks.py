@@ -35,6 +35,8 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
     off: Mapping[str, Any] | None = None
     #: True if they think unless it is turned off.
     think: bool = True
+    #: When they take a temperature: ``idle`` is while they do not think.
+    sampling: Literal["always", "idle", "never"] = "always"
     #: The use of tools that they reject while they think: ``any``, or only a
     #: ``forced`` one.
     rejects_tools: Literal["", "any", "forced"] = ""

@@ -59,6 +59,10 @@ def effort(word):
         ("groq", "qwen/qwen3-32b", "none", effort("none")),
         ("groq", "qwen/qwen3.8-27b", "xhigh", effort("high")),
         ("openrouter", "openai/gpt-6-luna", "max", effort("xhigh")),
+        ("openai-chat", "us.openai.gpt-6-luna", "max", effort("xhigh")),
+        ("xai-chat", "grok-4.5", "max", effort("high")),
+        ("xai-chat", "grok-4.3", "none", effort("none")),
+        ("xai-chat", "grok-4", "high", {}),
         ("alibaba", "qwen-plus", "none", {"enable_thinking": False}),
         ("vllm", "Qwen/Qwen3-8B", "max", effort("high")),
         ("litellm", "any", "max", effort("max")),
@@ -177,3 +181,35 @@ def test_a_server_tool_that_the_provider_does_not_have(endpoint):
     """It is an error, and not left out in silence."""
     with pytest.raises(ConfigurationError, match="no WebSearch"):
         payload_of(endpoint, server_tools=(WebSearch(),))
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("gpt-6-luna", {"effort": "low", "temperature": 0.5}),
+        ("gpt-6-astra", {"temperature": 0.5}),
+        ("gpt-5-mini", {"top_p": 0.5}),
+        ("o3", {"effort": "low", "top_p": 0.5}),
+    ],
+)
+def test_a_temperature_that_the_model_rejects(model, options):
+    """It is said before anything is sent."""
+    with pytest.raises(ConfigurationError, match="while it thinks; leave it out"):
+        payload_of("openai-chat", model=model, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("gpt-6-luna", {"effort": "none", "temperature": 0.5}),
+        ("gpt-6-luna", {"tools": [TOOL], "temperature": 0.5}),
+        ("gpt-6-astra", {"temperature": 1}),
+        ("gpt-5.4", {"temperature": 0.5}),
+        ("gpt-4.1", {"temperature": 0.5}),
+        ("my-own-model", {"effort": "low", "temperature": 0.5}),
+    ],
+)
+def test_a_temperature_that_the_model_takes(model, options):
+    """It does not think, or it is the usual one."""
+    found = payload_of("openai-chat", model=model, **options)
+    assert found["temperature"] == options["temperature"]

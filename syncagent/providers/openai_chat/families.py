@@ -12,38 +12,55 @@ from ..quirks import ModelFamily
 
 #: All efforts, from the least to the most.
 _EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
-#: The part of a name before that of the model: the vendor, or the mark of a tuned one.
-_VENDOR: Final = re.compile(r"ft:|.*/|openai\.")
+#: A vendor before the name, as gateways and clouds have it, or the mark of a tuned
+#: model.
+_VENDOR: Final = re.compile(r"\A(?:.*/)?(?:ft:|(?:[a-z-]+\.)+)?")
+_UP_TO_HIGH: Final[tuple[Effort, ...]] = ("low", "medium", "high")
+_UP_TO_XHIGH: Final[tuple[Effort, ...]] = (*_UP_TO_HIGH, "xhigh")
 
 #: OpenAI's own. A newer model is taken for one of the newest; a name of another vendor
 #: is left alone. Chat Completions have no ``max``.
 OPENAI_FAMILIES: Final = (
-    ModelFamily(names=r"gpt-oss", efforts=("low", "medium", "high")),
-    ModelFamily(names=r"gpt-[34]|gpt-5-chat", efforts=(), off={}, think=False),
-    ModelFamily(names=r"o\d", efforts=("low", "medium", "high")),
-    ModelFamily(names=r"gpt-5(?![.\d])", efforts=("minimal", "low", "medium", "high")),
+    ModelFamily(names="gpt-oss", efforts=_UP_TO_HIGH),
     ModelFamily(
-        names=r"gpt-5\.1(?!\d)", efforts=("none", "low", "medium", "high"), think=False
+        names="chatgpt-4|gpt-[34]|gpt-5-chat|gpt-audio",
+        efforts=(),
+        off={},
+        think=False,
+    ),
+    ModelFamily(names=r"o\d", efforts=_UP_TO_HIGH, sampling="never"),
+    ModelFamily(
+        names=r"gpt-5(?![.\d])", efforts=("minimal", *_UP_TO_HIGH), sampling="never"
+    ),
+    ModelFamily(
+        names=r"gpt-5\.1(?!\d)",
+        efforts=("none", *_UP_TO_HIGH),
+        think=False,
+        sampling="idle",
     ),
     ModelFamily(
         names=r"gpt-5\.[23](?!\d)",
-        efforts=("none", "low", "medium", "high", "xhigh"),
+        efforts=("none", *_UP_TO_XHIGH),
         think=False,
+        sampling="idle",
     ),
     ModelFamily(
         names=r"gpt-5\.4(?!\d)",
-        efforts=("none", "low", "medium", "high", "xhigh"),
+        efforts=("none", *_UP_TO_XHIGH),
         think=False,
+        sampling="idle",
         rejects_tools="any",
     ),
     ModelFamily(
-        names=r"gpt-6-astra|gpt-6\.1-sol",
-        efforts=("low", "medium", "high", "xhigh"),
+        names=r"gpt-[\d.]+-astra|gpt-6\.1-sol",
+        efforts=_UP_TO_XHIGH,
+        sampling="never",
         rejects_tools="any",
     ),
     ModelFamily(
-        names=r"gpt-",
-        efforts=("none", "low", "medium", "high", "xhigh"),
+        names=r"gpt-\d",
+        efforts=("none", *_UP_TO_XHIGH),
+        sampling="idle",
         rejects_tools="any",
     ),
 )
@@ -104,3 +121,22 @@ def effort_fields(model: str, family: ModelFamily, effort: Effort) -> dict[str, 
     if family.on is None:
         raise ConfigurationError(f"{model} does not think; leave out effort=")
     return dict(family.on)
+
+
+def check_sampling(
+    model: str, family: ModelFamily, options: Options, effort: Effort | None
+) -> None:
+    """Raise ConfigurationError if the model rejects a temperature or top_p.
+
+    Without an effort some models think and others do not: the provider decides.
+    """
+    names = [
+        n for n in ("temperature", "top_p") if getattr(options, n) not in (None, 1)
+    ]
+    is_idle = family.sampling == "idle" and effort in (None, "none")
+    if names and family.sampling != "always" and not is_idle:
+        hint = " set effort='none'," if family.sampling == "idle" else ""
+        raise ConfigurationError(
+            f"{model} takes no {' or '.join(names)} while it thinks; leave it out,"
+            f"{hint} or pass it with extra="
+        )

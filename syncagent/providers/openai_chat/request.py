@@ -15,7 +15,13 @@ from ..draft import Draft
 from ..encoding import json_bytes
 from ..strict_schemas import openai_format
 from . import response
-from .families import OPENAI_FAMILIES, effort_fields, find_family, possible_effort
+from .families import (
+    OPENAI_FAMILIES,
+    check_sampling,
+    effort_fields,
+    find_family,
+    possible_effort,
+)
 from .turns import TurnEncoder
 
 
@@ -43,11 +49,7 @@ class OpenAIChatDialect(Dialect):
             stop=list(options.stop) or None,
             seed=options.seed,
         )
-        if tools or options.effort is not None:
-            family = find_family(model, self.quirks.families or OPENAI_FAMILIES)
-            effort = possible_effort(model, family, options, has_tools=bool(tools))
-            if effort is not None:
-                fields |= effort_fields(model, family, effort)
+        fields |= self._thinking_fields(model, tools, options)
         if tools or options.server_tools:
             fields |= self._tool_fields(model, tools, options)
         if options.output is not None:
@@ -58,6 +60,17 @@ class OpenAIChatDialect(Dialect):
             if name is not None and value is not None:
                 fields[name] = value
         return fields
+
+    def _thinking_fields(
+        self, model: str, tools: Sequence[ToolSpec], options: Options
+    ) -> dict[str, Any]:
+        asked = (options.effort, options.temperature, options.top_p)
+        if not tools and asked == (None, None, None):
+            return {}
+        family = find_family(model, self.quirks.families or OPENAI_FAMILIES)
+        effort = possible_effort(model, family, options, has_tools=bool(tools))
+        check_sampling(model, family, options, effort)
+        return {} if effort is None else effort_fields(model, family, effort)
 
     def _tool_fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options
