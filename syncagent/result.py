@@ -8,7 +8,7 @@ import msgspec
 
 from .exceptions import LimitReached, Origin, RunCancelled, StoppedByProvider
 from .interrupts import Interrupt
-from .messages import AssistantMessage, Message, ToolOutcome
+from .messages import Message, ToolOutcome
 from .policies import LimitName
 from .usage import Usage
 
@@ -72,6 +72,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     limit: LimitName | None = None
     #: The number of messages before the run.
     start: int = 0
+    #: The provider's own word for the end of its last response.
+    raw_stop_reason: str = ""
+    #: Its explanation, if the end was irregular.
+    stop_detail: str = ""
 
     @property
     def handle(self) -> Any:
@@ -101,16 +105,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.messages[self.start :]
 
     @property
-    def raw_stop_reason(self) -> str:
-        """The provider's own word for the end of its last response."""
-        return self._last_response.raw_stop_reason
-
-    @property
-    def _last_response(self) -> AssistantMessage:
-        found = (m for m in reversed(self.messages) if isinstance(m, AssistantMessage))
-        return next(found, AssistantMessage(()))
-
-    @property
     def abandoned(self) -> tuple[ToolOutcome, ...]:
         """The tools that were still running when the run ended."""
         return tuple(tool for tool in self.tool_outcomes if tool.outcome == "abandoned")
@@ -137,11 +131,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 result=self,
             )
         if self.stop_reason == "other":
-            detail = self._last_response.stop_detail
             raise StoppedByProvider(
                 "the provider ended the response irregularly, with "
                 f"{self.raw_stop_reason or 'no reason'!r}"
-                + (f" ({detail:.300})" if detail else "")
+                + (f" ({self.stop_detail:.300})" if self.stop_detail else "")
                 + "; the conversation is intact, and another run() continues it",
                 result=self,
             )

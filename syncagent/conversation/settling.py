@@ -123,9 +123,12 @@ def make_result(
     if cause is not None:
         cancellation = Cancellation(str(cause), cause.origin, phase, latency)
     round = progress.open_round if stop_reason == "interrupt" else None
+    raw_stop_reason, stop_detail = progress.last_stop
     return RunResult(
         text=progress.text,
         stop_reason=stop_reason,
+        raw_stop_reason=raw_stop_reason,
+        stop_detail=stop_detail,
         run_id=run.id,
         messages=tuple(run.transcript[:]),
         output=run.value,

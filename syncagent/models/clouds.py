@@ -132,6 +132,7 @@ CLOUD_ENDPOINTS: Final = (
         "gemini",
         "/publishers/google",
         "gemini-3.8-flash",
+        quirks=Quirks(is_vertex=True),
         faces={
             r"claude-": "vertex-anthropic",
             r"gpt-(?!oss)": "vertex-responses",

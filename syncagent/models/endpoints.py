@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from ..exceptions import ConfigurationError
+from ..providers.quirks import Quirks
 from .clouds import CLOUD_ENDPOINTS
 from .compatible import COMPATIBLE_ENDPOINTS
 from .endpoint import Endpoint
@@ -50,6 +51,19 @@ _ALL = (
         version="/v1beta",
     ),
     Endpoint(
+        "xai",
+        "openai-responses",
+        "https://api.x.ai/v1",
+        ("XAI_API_KEY",),
+        ("XAI_BASE_URL",),
+        example="grok-4.5",
+        quirks=Quirks(
+            field_names={"blocked_domains": "excluded_domains", "container": None},
+            has_client_tools=False,
+        ),
+        default_path="/v1",
+    ),
+    Endpoint(
         "perplexity",
         "openai-responses",
         "https://api.perplexity.ai/v1",
@@ -91,13 +105,14 @@ def find_endpoint(
     endpoint = ENDPOINTS.get(name)
     if endpoint is None:
         names = [*ENDPOINTS, *also]
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         prefix = next(filter(name.startswith, _PREFIXES), None)
         if prefix is not None:
             near = [f"{_PREFIXES[prefix]}:{name}"]
-        hint = f"did you mean {' or '.join(near)}? Known" if near else "known"
+        hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigurationError(
-            f"no provider is called {name!r}; {hint} are {', '.join(names)}"
+            f"no provider is called {name!r}; {hint}'syncagent models' lists all, and "
+            "register_endpoint() adds one"
         )
     found = (face for form, face in endpoint.faces.items() if re.match(form, model))
     return ENDPOINTS[next(found, name)]

@@ -85,7 +85,7 @@ class Dialect(ABC):
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
         fields = self.fields(model, tools, options, stream=stream)
-        conversation, pieces = self.conversation(transcript, options)
+        conversation, pieces = self.conversation(model, transcript, options)
         for name, value in options.extra.items():
             known = fields.get(name)
             if isinstance(known, dict) and isinstance(value, dict):
@@ -132,7 +132,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def conversation(
-        self, transcript: Transcript, options: Options
+        self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         """Return the name of the field with the conversation, and its encoded items."""
 

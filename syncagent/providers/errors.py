@@ -31,7 +31,6 @@ _CLASSES: Final[dict[str, type[ProviderError]]] = {
     "context_length_exceeded": ContextTooLong,
     "too_many_prompt_tokens": ContextTooLong,  # Perplexity
     "exceed_context_size_error": ContextTooLong,
-    "1261": ContextTooLong,  # Z.ai
     "overloaded_error": ProviderUnavailable,
     "api_error": ProviderUnavailable,
     "server_error": ProviderUnavailable,

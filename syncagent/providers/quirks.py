@@ -67,6 +67,12 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     tool_choices: tuple[str, ...] = ("none", "required", "named")
     #: The type of its tool that searches the web; empty if it has none.
     web_search: str = ""
+    #: True if it is Google's Vertex, whose server tools have other fields than those of
+    #: the Gemini API.
+    is_vertex: bool = False
+    #: True if it defines tools that the client runs, such as a shell, so their calls
+    #: wait for an output.
+    has_client_tools: bool = True
     #: The version of Anthropic's API, for those who want it in the body, and the name
     #: of the model in the address.
     anthropic_version: str = ""

@@ -57,6 +57,9 @@ class RunProgress:
         self.unanswered = unanswered
         #: The text of the last response.
         self.text = ""
+        #: The provider's word for the end of the last response, and its explanation.
+        #: They outlive a message without content, which a repair drops.
+        self.last_stop = ("", "")
         #: Every tool call of the run, in order.
         self.invocations: list[Invocation] = []
         #: The tool calls that have no results in the transcript yet.

@@ -254,6 +254,7 @@ class Run:
         self.response = None
         progress, message = self.progress, accepted.message
         progress.text = message.text
+        progress.last_stop = (message.raw_stop_reason, message.stop_detail)
         self.has_empty_blocks = not message.content or any(
             isinstance(block, Text) and not block.text.strip()
             for block in message.content

@@ -126,6 +126,16 @@ def test_an_error_for_a_run_that_did_not_come_to_its_end(end, kind):
         assert "with 'ODD' (it tripped)" in str(copy)
 
 
+def test_an_irregular_end_without_content_keeps_its_reason():
+    """B8: the empty message is dropped, the provider's word and detail are not."""
+    empty = AssistantMessage((), "other", "OTHER", stop_detail="because")
+    result = agent_for([empty]).run("hi")
+    assert (result.stop_reason, result.text) == ("other", "")
+    assert (result.raw_stop_reason, result.stop_detail) == ("OTHER", "because")
+    with pytest.raises(StoppedByProvider, match=r"'OTHER' \(because\)"):
+        result.raise_for_status()
+
+
 @pytest.mark.parametrize("end", ["end_turn", "max_tokens", "refusal", "interrupt"])
 def test_no_error_for_a_run_that_did(end):
     """These are ends as good as any."""

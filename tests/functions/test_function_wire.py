@@ -247,7 +247,7 @@ def test_what_anthropic_cannot_enforce_is_told(kind):
     [
         ("gemini-2.5-pro", False),
         ("gemini-2.0-flash", False),
-        ("gemini-flash-latest", False),
+        ("gemini-flash-latest", True),
         ("gemini-3-pro-preview", True),
         ("models/gemini-3.1-flash", True),
         ("gemini-10", True),

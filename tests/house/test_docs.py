@@ -64,12 +64,12 @@ def test_python_in_the_docs_is_run():
 
 
 def test_included_code_is_tested():
-    """Code from files comes from examples, which tests run, or from the loop."""
+    """Code from files comes from examples or recipes, which tests run, or the loop."""
     found = []
     for page in PAGES:
         for path in re.findall(r"literalinclude:: (\S+)", text_of(page)):
             is_tested = re.fullmatch(
-                r"(\.\./)+(examples/(\w+/)?\w+|syncagent/loop)\.py", path
+                r"((\.\./)+(examples/(\w+/)?\w+|syncagent/loop)|recipes/\w+)\.py", path
             )
             if not is_tested or not (page.parent / path).exists():
                 found.append(f"{page.name}: {path}")

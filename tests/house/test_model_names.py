@@ -7,7 +7,7 @@ from source import MODULES, PAGES, ROOT, listed, strings_of, text_of
 from syncagent.models.endpoints import ENDPOINTS
 
 #: Names that stand for any other.
-PLACEHOLDERS = {"NAME", "name"}
+PLACEHOLDERS = {"NAME", "name", "DEPLOYMENT"}
 #: Names of models of the big makers, wherever they stand.
 MAKERS = re.compile(
     r"\b(?:gpt-\d|claude-[a-z]+-\d|gemini-\d|grok-\d|deepseek-[a-z]|llama-\d)[\w.-]*\w"
@@ -35,9 +35,14 @@ def texts():
 
 
 def is_example(provider, name):
-    """Return whether *name* is the provider's example, with or without a tag."""
-    example = ENDPOINTS[provider].example
-    return name in PLACEHOLDERS or name in (example, example.partition(":")[0])
+    """Return whether *name* is the provider's example, with or without a tag.
+
+    A provider with several faces has the examples of all of them.
+    """
+    faces = (provider, *ENDPOINTS[provider].faces.values())
+    examples = {ENDPOINTS[face].example for face in faces}
+    examples |= {example.partition(":")[0] for example in examples}
+    return name in PLACEHOLDERS | examples
 
 
 def test_models_are_named_as_in_the_examples_of_their_endpoints():

@@ -210,3 +210,13 @@ def test_a_wrong_key_names_the_variable(kind, stream, where):
     assert type(caught) is AuthenticationFailed
     assert "_API_KEY" in str(caught)
     assert len(server.requests) == 1
+
+
+def test_the_request_id_in_an_event_of_anthropic(stream):
+    """B12: it is in the body, where a proxy may have dropped the header."""
+    error = {"type": "error", "error": {"type": "api_error", "message": "oops"}}
+    error["request_id"] = "req_011CS"
+    with RawServer(inside(error, stream)) as server:
+        caught = fail(Anthropic, server, retries=0, stream=stream)
+    assert (caught.request_id, caught.status) == ("req_011CS", 200)
+    assert caught.url.endswith("/v1/messages")

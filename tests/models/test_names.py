@@ -86,7 +86,7 @@ def test_every_endpoint_makes_a_model(name):
     [
         ("antropic:claude", "did you mean anthropic"),
         ("opnai:gpt-6-luna", "did you mean openai"),
-        ("nobody's", "known are openai"),
+        ("nobody's", "'syncagent models' lists all"),
         ("openai", f"openai:{ENDPOINTS['openai'].example}"),
         ("openai:", f"openai:{ENDPOINTS['openai'].example}"),
     ],

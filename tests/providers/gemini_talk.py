@@ -13,11 +13,11 @@ CALL = ToolCall("c1", "look", '{"a": 1}', "c2lnbmVk")
 SIGNATURE = "c2lnbmF0dXJl"
 
 
-def payload(*messages, tools=(), **options):
-    """Return what is sent, which the server accepts."""
-    body = GEMINI.build_payload("m", messages or [HI], tools, Options(**options))
+def payload(*messages, tools=(), name="m", **options):
+    """Return what is sent to the model of that name, which the server accepts."""
+    body = GEMINI.build_payload(name, messages or [HI], tools, Options(**options))
     found = json.loads(body)
-    assert complaint(found) is None
+    assert complaint(found, f"/v1beta/models/{name}:generateContent") is None
     return found
 
 
@@ -25,9 +25,9 @@ def model(*blocks, provider="gemini", **fields):
     return AssistantMessage(tuple(blocks), provider=provider, **fields)
 
 
-def parts(*messages):
+def parts(*messages, **options):
     """Return the parts of the second content."""
-    return payload(HI, *messages)["contents"][1]["parts"]
+    return payload(HI, *messages, **options)["contents"][1]["parts"]
 
 
 def signed(text, **fields):

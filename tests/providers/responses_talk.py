@@ -9,7 +9,12 @@ from syncagent.sse import ServerSentEvent
 DIALECT = OpenAIResponsesDialect()
 NAME = "openai-responses"
 HELLO = UserMessage.of("Hello")
-ITEM = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "xyz"}
+ITEM = {
+    "id": "rs_1",
+    "type": "reasoning",
+    "summary": [],
+    "encrypted_content": "gAAAAxyz",
+}
 REASONING = ProviderBlock(NAME, ITEM)
 CALL = ToolCall("c1", "add", '{"a":1}')
 

@@ -148,7 +148,7 @@ def test_a_bad_call_of_the_model_is_tried_again():
         ({"code": "invalid_api_key", "message": "no"}, exceptions.AuthenticationFailed),
         ({"message": "invalid x-api-key"}, exceptions.AuthenticationFailed),
         ({"code": "too_many_prompt_tokens"}, exceptions.ContextTooLong),
-        ({"code": "1261", "message": "Prompt too long"}, exceptions.ContextTooLong),
+        ({"message": "Prompt too long"}, exceptions.ContextTooLong),
     ],
 )
 def test_inside_of_a_response(said, expected):

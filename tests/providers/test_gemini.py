@@ -1,9 +1,7 @@
 """What is sent to the Gemini API, which it never rejects."""
 
-import json
-
 import pytest
-from gemini_talk import CALL, GEMINI, HI, SIGNATURE, model, parts, payload, signed
+from gemini_talk import CALL, HI, SIGNATURE, model, parts, payload, signed
 
 from syncagent.exceptions import ConfigurationError
 from syncagent.messages import (
@@ -20,14 +18,9 @@ from syncagent.messages import (
     ToolResult,
     UserMessage,
 )
-from syncagent.options import Options, OutputFormat, ToolSpec
+from syncagent.options import OutputFormat, ToolSpec
 
 TOOL = ToolSpec("look", "Look it up.", {"type": "object", "properties": {}})
-
-
-def budget(tokens):
-    return {"thinkingConfig": {"thinkingBudget": tokens, "includeThoughts": True}}
-
 
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "cHg="}}
 NOTE = {"thoughtSignature": SIGNATURE}
@@ -42,12 +35,6 @@ CODE = {"executableCode": {"code": "1"}}
         ({"max_tokens": 10}, {"maxOutputTokens": 10}),
         ({"stop": ("a", "b")}, {"stopSequences": ["a", "b"]}),
         ({"seed": 7}, {"seed": 7}),
-        ({"effort": "none"}, {"thinkingConfig": {"thinkingBudget": 0}}),
-        ({"effort": "minimal"}, {"thinkingConfig": {"thinkingBudget": 0}}),
-        ({"effort": "low"}, budget(1024)),
-        ({"effort": "medium"}, budget(8192)),
-        ({"effort": "high"}, budget(24576)),
-        ({"effort": "high", "thinking_tokens": 99}, budget(99)),
         (
             {"output": OutputFormat({"type": "object"})},
             {
@@ -74,12 +61,27 @@ def test_one_tool_at_a_time_cannot_be_asked_for():
         payload(tools=[TOOL], parallel_tool_calls=False)
 
 
-def test_system_prefill_and_extra():
-    """They go before, behind and over the rest."""
-    sent = payload(system="Be brief.", prefill="Well", extra={"cachedContent": "c"})
+def test_system_and_extra():
+    """They go before and over the rest."""
+    sent = payload(system="Be brief.", extra={"cachedContent": "c"})
     assert sent["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
-    assert sent["contents"][-1] == {"role": "model", "parts": [{"text": "Well"}]}
     assert sent["cachedContent"] == "c"
+
+
+@pytest.mark.parametrize("name", ["gemini-2.5-flash", "models/gemini-3.1-pro-preview"])
+def test_a_prefill_is_the_last_content(name):
+    """Older models continue it."""
+    sent = payload(prefill="Well", name=name)
+    assert sent["contents"][-1] == {"role": "model", "parts": [{"text": "Well"}]}
+
+
+@pytest.mark.parametrize(
+    "name", ["gemini-3.5-flash-lite", "gemini-3.8-flash", "gemini-flash-latest", "m"]
+)
+def test_newer_models_continue_nothing(name):
+    """The provider would reject it, so it is an error that says what to do."""
+    with pytest.raises(ConfigurationError, match="leave prefill out"):
+        payload(prefill="Well", name=name)
 
 
 @pytest.mark.parametrize(
@@ -193,31 +195,6 @@ def test_a_result_is_an_object(content, is_error, expected):
     assert sent["contents"][2]["parts"] == [{"functionResponse": said}]
 
 
-def test_results_come_first_and_what_they_show_next():
-    """One result for every call, then pictures, then words, in one content."""
-    calls = [ToolCall(f"call_{n}", "look") for n in range(3)]
-    results = [ToolResult("call_1", (Image(b"px"),)), ToolResult("call_0")]
-    said = [HI, model(*calls), ToolMessage(tuple(results)), UserMessage.of("and?")]
-    sent = payload(*said)["contents"][2]["parts"]
-    assert [next(iter(part)) for part in sent] == [
-        *["functionResponse"] * 3,
-        *["inlineData", "text"],
-    ]
-    assert "error" in sent[2]["functionResponse"]["response"]
-
-
-@pytest.mark.parametrize("effort", ["none", "minimal"])
-@pytest.mark.parametrize(
-    ("name", "tokens"),
-    [("gemini-2.5-pro", 128), ("Gemini-3-Pro-preview", 128), ("gemini-2.5-flash", 0)],
-)
-def test_models_that_cannot_but_think(name, tokens, effort):
-    """They are asked for the least that they take."""
-    sent = json.loads(GEMINI.build_payload(name, [HI], (), Options(effort=effort)))
-    config = sent["generationConfig"]["thinkingConfig"]
-    assert config["thinkingBudget"] == tokens
-
-
 def test_an_effort_that_nobody_knows():
     """It is an error that says so, and no other."""
     with pytest.raises(ConfigurationError, match="effort"):
@@ -252,4 +229,4 @@ def test_what_no_json_can_be_made_of(block, where):
 def test_a_prefill_that_no_json_can_be_made_of():
     """It is an error that says where it is."""
     with pytest.raises(ConfigurationError, match="model message"):
-        payload(prefill="\ud800")
+        payload(prefill="\ud800", name="gemini-2.5-flash")

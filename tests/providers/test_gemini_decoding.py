@@ -5,6 +5,7 @@ import time
 
 import pytest
 from gemini_talk import CALL, GEMINI, HI, SIGNATURE, model, parts, payload, signed
+from msgspec.structs import replace
 from recorded import cut
 
 from syncagent.events import (
@@ -25,7 +26,6 @@ from syncagent.exceptions import (
     SyncAgentError,
 )
 from syncagent.messages import (
-    AssistantMessage,
     Citation,
     Image,
     ProviderBlock,
@@ -55,7 +55,9 @@ ANSWERS = {
     "blocked": model(Refusal("I cannot."), stop_reason="refusal"),
     "stopped": model(Text("The"), stop_reason="refusal", raw_stop_reason="RECITATION"),
     "stopped with words": model(Text("T"), Refusal("No."), stop_reason="refusal"),
-    "other": model(stop_reason="other", raw_stop_reason="MALFORMED_FUNCTION_CALL"),
+    "other": model(
+        stop_reason="other", raw_stop_reason="NO_IMAGE", stop_detail="There is none."
+    ),
     "code": model(
         ProviderBlock("gemini", {"executableCode": {"code": "1"}, "partMetadata": {}}),
         ProviderBlock("gemini", {"codeExecutionResult": {"output": "1"}}),
@@ -100,7 +102,7 @@ def heard(frames, size):
 
 def as_heard(message):
     raw = message.raw_stop_reason or RAW.get(message.stop_reason, "SAFETY")
-    return AssistantMessage(message.content, message.stop_reason, raw, "gemini", "fake")
+    return replace(message, raw_stop_reason=raw, provider="gemini", model="fake")
 
 
 @pytest.mark.parametrize("size", [1, 7, 61, 1 << 20])
@@ -222,21 +224,26 @@ def test_a_blocked_prompt_is_a_refusal(words):
         *[("STOP", "end_turn"), ("MAX_TOKENS", "max_tokens"), ("SAFETY", "refusal")],
         *[("RECITATION", "refusal"), ("BLOCKLIST", "refusal"), ("SPII", "refusal")],
         *[("PROHIBITED_CONTENT", "refusal"), ("LANGUAGE", "refusal")],
-        *[("MALFORMED_FUNCTION_CALL", "other"), ("OTHER", "other"), ("NEW", "other")],
+        *[("MODEL_ARMOR", "refusal"), ("ESCALATION", "refusal")],
+        *[("IMAGE_SAFETY", "refusal"), ("PUP_LIMITED_DISABLED", "refusal")],
+        *[("IMAGE_OTHER", "other"), ("NO_IMAGE", "other"), ("OTHER", "other")],
+        *[("MISSING_THOUGHT_SIGNATURE", "other"), ("TOO_MANY_TOOL_CALLS", "other")],
+        *[("CONTINUATION", "max_tokens"), ("SOMETHING_NEW", "other")],
     ],
 )
 def test_every_end_has_our_word(finish, expected):
-    """The provider's own is kept; its explanation is a refusal only if it refuses."""
+    """The provider's own is kept; its explanation is a refusal if it refuses."""
     message = message_of(chunk(finishReason=finish, finishMessage="Why."))
     assert (message.stop_reason, message.raw_stop_reason) == (expected, finish)
     assert message.refusal == ("Why." if expected == "refusal" else "")
+    assert message.stop_detail == ("Why." if expected == "other" else "")
 
 
 def test_usage_grows_with_the_stream():
     """Input has what tools have read, output has the thoughts; repeats are no news."""
     tokens = {"promptTokenCount": 5, "toolUsePromptTokenCount": 2}
     more = {**tokens, "candidatesTokenCount": 3, "thoughtsTokenCount": 4}
-    end = chunk(finishReason="STOP")
+    end = chunk({"text": "a"}, finishReason="STOP")
     said = [{**end, "usageMetadata": usage} for usage in (tokens, tokens, more)]
     found = [e.usage for e in decode(*said) if isinstance(e, UsageUpdated)]
     assert found == [Usage(7), Usage(7, 7, reasoning_tokens=4)]

@@ -6,7 +6,7 @@ from syncagent.testing.providers.gemini import speech
 from syncagent.testing.providers.gemini.rules import complaint
 
 WORDS = {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}
-CALL_PART = {"functionCall": {"name": "f", "args": {}}}
+CALL_PART = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}
 
 
 def said(*parts, role="user"):
@@ -44,10 +44,29 @@ def named(name, **fields):
     return {"name": name, **fields}
 
 
+def mixed(**config):
+    """Return a request with tools of both kinds."""
+    kinds = [{"functionDeclarations": [named("a")]}, {"googleSearch": {}}]
+    return {**WORDS, "tools": kinds, "toolConfig": config}
+
+
+def at(name):
+    return f"/v1beta/models/{name}:streamGenerateContent"
+
+
+SHOWN = response(parts=[inline("image/png", "eA==")])
+TOLD = {"includeServerSideToolInvocations": True}
+VERTEX = "/v1/projects/p/locations/l/publishers/google/models/gemini-3.8-flash:"
+
+
 @pytest.mark.parametrize(
     "sent",
     [
-        answered(response(), {"text": "a"}),
+        answered(response()),
+        answered(SHOWN),
+        {"contents": [*answered(response())["contents"], *WORDS["contents"]]},
+        mixed(**TOLD),
+        thinking(thinkingLevel="low"),
         said(inline("image/webp", "eA==")),
         config(temperature=2, topP=1, thinkingConfig={"thinkingBudget": -1}),
         tools(named("a.b:c-d_1"), mode="ANY", allowedFunctionNames=["a.b:c-d_1"]),
@@ -82,6 +101,11 @@ def test_what_is_right_is_accepted(sent):
         ({"contents": answered()["contents"][:2]}, "followed by"),
         (answered({"text": "a"}), "number of function response parts"),
         (answered(response(), response()), "number of function response parts"),
+        (answered(response(), {"text": "a"}), "ending with a model turn"),
+        (answered({"text": "a"}, response()), "ending with a model turn"),
+        (answered(response(parts=[{"text": "a"}])), "initialized field"),
+        (answered(response(parts=[inline("audio/wav", "eA==")])), "MIME"),
+        (answered(response(output=1)), 'Unknown name "output"'),
         (answered(response("g")), "The name of"),
         (answered(response(id="1")), "The id of"),
         (answered(response(response="x")), "response'"),
@@ -101,6 +125,15 @@ def test_what_is_right_is_accepted(sent):
         (config(top_p=1), "Unknown name"),
         (thinking(thinkingBudget=99_999), "budget"),
         (thinking(thinkingBudget=0, includeThoughts=True), "include_thoughts"),
+        (thinking(thinkingBudget=1, thinkingLevel="LOW"), "only set one"),
+        (thinking(thinkingLevel="ENORMOUS"), "TYPE_ENUM"),
+        (thinking(thinkingLevel="XHIGH"), "XHIGH is not supported"),
+        (thinking(thinkingLevel="MINIMAL"), "MINIMAL is not supported"),
+        (mixed(), "include_server_side_tool_invocations"),
+        (mixed(invocations=True), 'Unknown name "invocations"'),
+        ({**WORDS, "tools": [{"webSearch": {}}]}, 'Unknown name "webSearch"'),
+        ({**WORDS, "tools": [{"googleSearch": {"excludeDomains": []}}]}, "Unknown"),
+        ({**WORDS, "tools": [{"fileSearch": {}}]}, "is required"),
         (config(responseJsonSchema={}), "response_mime_type"),
         (tools(), "tool_type"),
         (tools(named("1a")), "Invalid function name"),
@@ -117,6 +150,62 @@ def test_what_is_right_is_accepted(sent):
 def test_what_is_wrong_is_rejected(sent, words):
     """Each rule has its sentence."""
     assert words in (complaint(sent) or "")
+
+
+UNSIGNED = {"role": "model", "parts": [{"functionCall": {"name": "f"}}]}
+STEPS = [
+    *WORDS["contents"],
+    UNSIGNED,
+    {"role": "user", "parts": [response()]},
+]
+PREFILLED = [*WORDS["contents"], {"role": "model", "parts": [{"text": "a"}]}]
+
+
+@pytest.mark.parametrize(
+    ("sent", "old", "new", "words"),
+    [
+        ({"contents": STEPS}, "gemini-2.5-pro", "gemini-3-pro", "thought_signature"),
+        ({"contents": STEPS}, "gemma-4-31b-it", "fake", "thought_signature"),
+        ({"contents": PREFILLED}, "gemini-3.1-pro", "m", "ending with a model turn"),
+        (
+            thinking(thinkingLevel="MINIMAL"),
+            *("gemini-3.6-flash", "gemini-3.7-flash", "MINIMAL is not supported"),
+        ),
+        (
+            thinking(thinkingLevel="MEDIUM"),
+            *("gemini-3.1-pro", "gemini-3-pro", "MEDIUM is not supported"),
+        ),
+        (
+            thinking(thinkingLevel="HIGH"),
+            *("gemini-3-flash", "gemini-2.5-flash", "level is not supported"),
+        ),
+        (
+            thinking(thinkingBudget=0),
+            *("gemini-2.5-flash", "gemini-2.5-pro", "between 128 and 32768"),
+        ),
+        (
+            thinking(thinkingBudget=1),
+            *("gemini-3-flash", "gemma-4-31b-it", "budget is not supported"),
+        ),
+        (mixed(**TOLD), "gemini-3.8-flash", "gemini-2.5-flash", "is unsupported"),
+        (answered(SHOWN), "gemini-3-flash", "gemini-2.5-flash", "Multimodal"),
+    ],
+)
+def test_families_differ(sent, old, new, words):
+    """One of the two takes it, the other does not."""
+    assert complaint(sent, at(old)) is None
+    assert words in (complaint(sent, at(new)) or "")
+
+
+def test_vertex_differs():
+    """It blocks domains, and does not know the word for a mixture."""
+    path = f"{VERTEX}generateContent"
+    blocking = {"googleSearch": {"excludeDomains": ["a.example"]}}
+    assert complaint({**WORDS, "tools": [blocking]}, path) is None
+    assert complaint(mixed(), path) is None
+    assert "Cannot find field" in (complaint(mixed(**TOLD), path) or "")
+    files = {"fileSearch": {"fileSearchStoreNames": ["a"]}}
+    assert "Cannot find field" in (complaint({**WORDS, "tools": [files]}, path) or "")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 418, 429, 500, 503])

@@ -47,7 +47,7 @@ def test_nothing_is_kept_on_the_server():
     """Every payload says so."""
     payload = build()
     assert payload["store"] is False
-    assert "include" not in payload
+    assert payload["include"] == ["reasoning.encrypted_content"]
     assert payload["input"] == [
         {"role": "user", "content": [{"type": "input_text", "text": "Hello"}]}
     ]
@@ -207,28 +207,6 @@ def test_calls_of_others_are_made_acceptable():
     odd, long = ToolCall("i" * 99, "my.tool"), ToolCall("c", "n" * 99)
     items = sent_back(odd, odd, long, provider="gemini")
     assert [item["name"] for item in items] == ["my_tool", "n" * 64]
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "expected"),
-    [
-        ("gpt-5.5", {}, True),
-        ("openai/gpt-5-nano", {}, True),
-        ("o3", {}, True),
-        ("gpt-5.1-codex", {}, True),
-        ("gpt-5-chat-latest", {}, False),
-        ("openai/gpt-5.2-chat", {}, False),
-        ("gpt-4.1-mini", {}, False),
-        ("openai/gpt-4o", {}, False),
-        ("anything", {"effort": "low"}, True),
-    ],
-)
-def test_reasoning_is_asked_for_where_there_is_some(model, options, expected):
-    """Models that do not reason reject the word for it."""
-    payload = json.loads(
-        DIALECT.build_payload(model, [UserMessage.of("hi")], options=Options(**options))
-    )
-    assert ("include" in payload) is expected
 
 
 @pytest.mark.parametrize(

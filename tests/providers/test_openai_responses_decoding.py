@@ -132,8 +132,8 @@ def test_shown_thinking_is_kept_to_be_sent_back():
     shown, first, second, text = finished.message.content
     assert (shown, text) == (Thinking("Hm."), Text("Yes"))
     assert [first.data["encrypted_content"], second.data["encrypted_content"]] == [
-        "fake",
-        "xyz",
+        "gAAAAfake",
+        "gAAAAxyz",
     ]
 
 

@@ -3,11 +3,17 @@
 import pytest
 from responses_talk import ITEM, call_item, message_item
 
-from syncagent.testing.providers.openai_responses.rules import complaint
+from syncagent.testing.providers.openai_responses.rules import complaint, error
 
 USER = {"role": "user", "content": "Hi"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "2"}
 TOOL = {"type": "function", "name": "add", "parameters": {"type": "object"}}
+
+
+CUSTOM = {"type": "custom_tool_call", "call_id": "c9", "name": "x", "input": ""}
+SAID = message_item("x")
+MINIMAL = {"reasoning": {"effort": "minimal"}}
+SEALED = "reasoning.encrypted_content"
 
 
 def said_by_user(**part):
@@ -33,7 +39,7 @@ def formed(schema, strict=True):
         ({"max_output_tokens": 1}, "max_output_tokens"),
         ({"stream": "yes"}, "stream"),
         ({"metadata": {"a": 1}}, "metadata"),
-        ({"reasoning": {"effort": "huge"}}, "effort"),
+        ({"reasoning": {"effort": "huge"}}, "Invalid value: 'huge'."),
         ({"tools": [{**TOOL, "name": "a b"}]}, "name"),
         ({"tools": [{**TOOL, "parameters": {}}]}, "schema"),
         ({"tools": [TOOL, TOOL]}, "unique"),
@@ -71,6 +77,18 @@ def formed(schema, strict=True):
         ({"input": [ITEM, USER]}, "following"),
         ({"input": [{**ITEM, "summary": None}, message_item("x")]}, "summary"),
         ({"input": [{"type": "reasoning", "id": "r", "summary": []}]}, "not found"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "not persisted"),
+        ({"input": [{**ITEM, "encrypted_content": "xai-x"}, SAID]}, "be verified"),
+        ({"input": [USER, CUSTOM]}, "No tool output found for custom tool call c9."),
+        ({"model": "gpt-6-luna", **MINIMAL}, "'gpt-6-luna' model. Supported values"),
+        ({"model": "gpt-5.1", "reasoning": {"effort": "max"}}, "'medium', and 'high'."),
+        ({"model": "gpt-4o", **MINIMAL}, "Unsupported parameter: 'reasoning.effort'"),
+        ({"model": "gpt-4o", "include": [SEALED]}, "Encrypted content is not"),
+        ({"model": "o3", "temperature": 1}, "'temperature' is not supported"),
+        (
+            {"model": "gpt-6-luna", "top_p": 1, "reasoning": {"effort": "low"}},
+            "'top_p' is not supported",
+        ),
     ],
 )
 def test_each_rule_can_be_broken(change, said):
@@ -86,3 +104,20 @@ def test_each_rule_can_be_broken(change, said):
 def test_a_form_that_is_accepted(form):
     """Closed, or not strict."""
     assert complaint({"model": "gpt", "input": [USER], **form}) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "param"),
+    [
+        ({"messages": []}, "unknown_parameter", "messages"),
+        ({"model": "gpt-6-luna", **MINIMAL}, "unsupported_value", None),
+        ({"model": "o3", "top_p": 1}, "unsupported_parameter", None),
+        ({"input": [ITEM]}, None, None),
+    ],
+)
+def test_an_error_has_the_codes_of_the_provider(change, code, param):
+    """Its body is that which a client sees."""
+    said = complaint({"model": "gpt", "input": [USER], **change})
+    body = error(400, said)["error"]
+    assert (body["message"], body["type"]) == (said, "invalid_request_error")
+    assert (body["code"], body["param"]) == (code, param)

@@ -161,7 +161,7 @@ class AnthropicDialect(Dialect):
         return {"tools": every, "tool_choice": tool_choice_of(options)} if every else {}
 
     def conversation(
-        self, transcript: Transcript, options: Options
+        self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         encode = partial(encode_turn, origin=self.origin)
         encode_last: Callable[[Turn], bytes] | None = None

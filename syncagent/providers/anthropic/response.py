@@ -81,6 +81,7 @@ class MessageBody(msgspec.Struct):
     stop_details: Any = None
     usage: dict[str, Any] | None = None
     error: Any = None
+    request_id: str | None = None
 
 
 class AnthropicEvent(msgspec.Struct):
@@ -94,6 +95,7 @@ class AnthropicEvent(msgspec.Struct):
     message: MessageBody | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
+    request_id: str | None = None
 
 
 _events: Final = msgspec.json.Decoder(AnthropicEvent)
@@ -128,7 +130,7 @@ def decode(stream: Iterable[ServerSentEvent], draft: Draft) -> Iterator[Event]:
         elif kind == "content_block_stop":
             yield from blocks.stop(event.index)
         elif kind == "error" or event.error:
-            raise error_in_response(event.error or {})
+            raise error_in_response(event.error or {}, event.request_id)
         elif kind == "message_start" and not has_begun:
             has_begun = True
             start = event.message or MessageBody()
@@ -152,7 +154,7 @@ def decode_body(body: bytes, draft: Draft) -> Iterator[Event]:
     """Yield our events for a response that is not streamed."""
     message = decode_json(_bodies, body)
     if message.type == "error" or message.error:
-        raise error_in_response(message.error or {})
+        raise error_in_response(message.error or {}, message.request_id)
     if message.content is None:
         raise stream_broken()
     draft.model = message.model or ""

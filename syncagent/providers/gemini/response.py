@@ -9,29 +9,41 @@ from typing import Any, Final
 import msgspec
 
 from ...events import Event, MessageStarted, UsageUpdated
-from ...exceptions import ProtocolError
+from ...exceptions import ProtocolError, ProviderUnavailable
 from ...messages import Citation, Image, MessageStop, ProviderBlock, Text, Thinking
 from ...sse import ServerSentEvent
 from ...usage import Usage
 from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
-from ..errors import error_in_response
+from ..errors import error_in_response, excerpt
 from ..json_values import as_count
+from .arguments import GrowingArguments, PartialArgument
 
 NAME: Final = "gemini"
 #: The field that the provider wants back unchanged.
 SIGNATURE: Final = "thoughtSignature"
 _REFUSALS: Final = (
     *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
-    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR"),
+    *("ESCALATION", "PUP_LIMITED_DISABLED"),
 )
 _STOPS: Final[dict[str, MessageStop]] = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
+    # The limit of one response; a token would continue it.
+    "CONTINUATION": "max_tokens",
     **dict.fromkeys(_REFUSALS, "refusal"),
 }
+#: Mistakes of the model, which it seldom makes twice.
+_MISTAKES: Final = (
+    *("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"),
+)
 #: Reasons that mean the same as none.
-_UNSPECIFIED: Final = ("", "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
+_UNSPECIFIED: Final = (
+    *("", "FINISH_REASON_UNSPECIFIED"),
+    *("BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"),
+)
+_MAX_MESSAGE: Final = 300
 
 
 # -- the wire format -------------------------------------------------------------------
@@ -45,6 +57,8 @@ class _FunctionCall(_Wire):
     name: str | None = None
     args: msgspec.Raw = msgspec.Raw()
     id: str | None = None
+    partial_args: list[PartialArgument] | None = None
+    will_continue: bool | None = None
 
 
 class _Part(_Wire):
@@ -78,6 +92,17 @@ class _Tokens(_Wire):
     cached_content_token_count: Any = None
     tool_use_prompt_token_count: Any = None
 
+    def as_usage(self) -> Usage:
+        """Return the numbers as far as they make sense; input has what tools read."""
+        thoughts = as_count(self.thoughts_token_count)
+        return Usage(
+            as_count(self.prompt_token_count)
+            + as_count(self.tool_use_prompt_token_count),
+            as_count(self.candidates_token_count) + thoughts,
+            as_count(self.cached_content_token_count),
+            reasoning_tokens=thoughts,
+        )
+
 
 class GeminiChunk(_Wire):
     """A complete response, or a part of a streamed one."""
@@ -93,6 +118,7 @@ class GeminiChunk(_Wire):
 _chunks: Final = msgspec.json.Decoder(GeminiChunk)
 _lists: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _untyped: Final = msgspec.json.Decoder(dict[str, Any])
+_values: Final = msgspec.json.Decoder(Any)
 
 
 # -- decoding --------------------------------------------------------------------------
@@ -157,12 +183,15 @@ class _Reader:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._has_begun = False
+        self._response_id = ""
         self._tokens: _Tokens | None = None
         self._finish = ""
-        #: The provider's text in place of the response, or of the rest of it.
-        self._refusal = ""
+        #: The provider's explanation of the end.
+        self._detail = ""
         self._is_blocked = False
         self._sources: dict[str, Citation] = {}
+        #: The arguments of the last call, while they arrive in pieces.
+        self._growing: GrowingArguments | None = None
         #: The candidates of the chunk with all their fields, once they are needed.
         self._untyped: list[Any] | None = None
 
@@ -172,10 +201,13 @@ class _Reader:
         self._untyped = None
         if chunk.error:
             raise error_in_response(chunk.error)
-        if not self._has_begun and (chunk.candidates or chunk.prompt_feedback):
-            self._has_begun = True
-            self._draft.model = chunk.model_version or ""
-            yield MessageStarted(self._draft.model, chunk.response_id or "")
+        if not self._has_begun:
+            self._draft.model = self._draft.model or chunk.model_version or ""
+            self._response_id = self._response_id or chunk.response_id or ""
+            contents = (c.content for c in chunk.candidates or () if not c.index)
+            parts = (part for each in contents if each for part in each.parts or ())
+            if any(part.text != "" for part in parts):
+                yield from self._begin()
         for number, candidate in enumerate(chunk.candidates or ()):
             if candidate.index:  # the request asks for one candidate
                 continue
@@ -183,35 +215,58 @@ class _Reader:
                 yield from self._parts(candidate.content.parts, data, number)
             if candidate.finish_reason and not self._is_blocked:
                 self._finish = _specified(candidate.finish_reason) or self._finish
-                self._refusal = candidate.finish_message or ""
+                self._detail = candidate.finish_message or ""
             if candidate.grounding_metadata:
                 self._sources.update(_sources(candidate.grounding_metadata))
         if chunk.usage_metadata is not None and chunk.usage_metadata != self._tokens:
             self._tokens = chunk.usage_metadata
-            self._draft.usage = _usage(self._tokens)
-            yield UsageUpdated(self._draft.usage)
+            self._draft.usage = self._tokens.as_usage()
+            if self._has_begun:
+                yield UsageUpdated(self._draft.usage)
         if chunk.prompt_feedback and _specified(chunk.prompt_feedback.block_reason):
             self._is_blocked = True
             self._finish = _specified(chunk.prompt_feedback.block_reason)
             message = chunk.prompt_feedback.block_reason_message
-            self._refusal = message or f"The prompt was blocked: {self._finish}"
+            self._detail = message or f"The prompt was blocked: {self._finish}"
 
     def finish(self) -> Iterator[Event]:
         """Yield the events that complete the response."""
         if not self._finish:
             raise stream_broken()
+        if not self._has_begun:
+            if self._finish in _MISTAKES and not self._is_blocked:
+                detail = excerpt(self._detail or "no explanation", _MAX_MESSAGE)
+                raise ProviderUnavailable(
+                    f"the model wrote an invalid response, {self._finish}: {detail}",
+                    retryable=True,
+                )
+            yield from self._begin()
+        yield from self._end_call(is_complete=self._finish == "STOP")
         stop = "refusal" if self._is_blocked else _STOPS.get(self._finish, "other")
-        if stop == "refusal" and self._refusal:
-            self._draft.refusal(self._refusal)
-        if stop == "end_turn" and self._draft.has_calls:
+        # A model that calls a tool which it does not have will be told so.
+        is_call = self._finish in ("STOP", "UNEXPECTED_TOOL_CALL")
+        if is_call and self._draft.has_calls and not self._is_blocked:
             stop = "tool_calls"
+        if stop == "refusal" and self._detail:
+            self._draft.refusal(self._detail)
         for block in reversed(self._draft.blocks) if self._sources else ():
             if not isinstance(block, OpenText) or block.kind is not Text:
                 continue
             if any(block.pieces):
                 block.citations.extend(self._sources.values())
                 break
-        yield from self._draft.finish(stop, self._finish)
+        detail = self._detail if stop == "other" else ""
+        yield from self._draft.finish(stop, self._finish, detail)
+
+    def _begin(self) -> Iterator[Event]:
+        """Yield the first events, once there is anything to deliver.
+
+        Before that, the whole request can be repeated.
+        """
+        self._has_begun = True
+        yield MessageStarted(self._draft.model, self._response_id)
+        if self._tokens is not None:
+            yield UsageUpdated(self._draft.usage)
 
     def _parts(
         self, parts: list[_Part], data: str | bytes, candidate: int
@@ -220,13 +275,7 @@ class _Reader:
         for number, part in enumerate(parts):
             text, signature = part.text, part.thought_signature
             if part.function_call is not None:
-                call, key = part.function_call, len(draft.calls)
-                yield draft.start_call(key, call.id or "", call.name or "")
-                arguments = bytes(call.args).decode("utf-8", "replace")
-                if arguments not in ("", "null"):
-                    yield draft.arguments(key, arguments)
-                draft.sign_call(key, signature or "")
-                yield from draft.ready(key)
+                yield from self._call(part.function_call, signature or "")
             elif signature and text is not None:
                 # It must be sent back as the same part: neither joined nor divided.
                 draft.new_block()
@@ -240,6 +289,44 @@ class _Reader:
                 if self._untyped is None:
                     self._untyped = decode_json(_untyped, data)["candidates"]
                 self._add_other(self._untyped[candidate]["content"]["parts"][number])
+
+    def _call(self, call: _FunctionCall, signature: str) -> Iterator[Event]:
+        """Yield the events for a call, or for a piece of one."""
+        draft, growing = self._draft, self._growing
+        arguments = bytes(call.args).decode("utf-8", "replace")
+        arguments = "" if arguments == "null" else arguments
+        is_piece = bool(call.will_continue) or call.partial_args is not None
+        if growing is None or not growing.is_of(call.name, call.id):
+            yield from self._end_call(is_complete=True)
+            growing = None
+            if not (call.name or arguments or is_piece):
+                return  # the end of a call that has ended
+            yield draft.start_call(len(draft.calls), call.id or "", call.name or "")
+        key = len(draft.calls) - 1
+        if signature:
+            draft.sign_call(key, signature)
+        if growing is None and not is_piece:
+            if arguments:
+                yield draft.arguments(key, arguments)
+            yield from draft.ready(key)
+            return
+        if growing is None:
+            begin = decode_json(_values, arguments) if arguments else None
+            growing = GrowingArguments(call.name or "", call.id or "", begin)
+            self._growing = growing
+        for partial in call.partial_args or ():
+            growing.add(partial)
+        if not call.will_continue:
+            yield from self._end_call(is_complete=True)
+
+    def _end_call(self, *, is_complete: bool) -> Iterator[Event]:
+        """Yield the events for the end of a call whose arguments came in pieces."""
+        growing, self._growing = self._growing, None
+        if growing is not None:
+            key = len(self._draft.calls) - 1
+            text = growing.as_json(is_complete=is_complete)
+            yield self._draft.arguments(key, text)
+            yield from self._draft.ready(key)
 
     def _add_other(self, part: dict[str, Any]) -> None:
         """Add a part that is neither text nor a call."""
@@ -275,14 +362,3 @@ def _sources(metadata: Any) -> Iterator[tuple[str, Citation]]:
             if isinstance(url, str) and url:
                 title = str(source.get("title") or "")
                 yield url, Citation(title=title, url=url, data=chunk)
-
-
-def _usage(tokens: _Tokens) -> Usage:
-    thoughts = as_count(tokens.thoughts_token_count)
-    return Usage(
-        as_count(tokens.prompt_token_count)
-        + as_count(tokens.tool_use_prompt_token_count),
-        as_count(tokens.candidates_token_count) + thoughts,
-        as_count(tokens.cached_content_token_count),
-        reasoning_tokens=thoughts,
-    )

@@ -115,7 +115,7 @@ class OpenAIChatDialect(Dialect):
         return {**search, "parameters": parameters} if parameters else search
 
     def conversation(
-        self, transcript: Transcript, options: Options
+        self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         encode = TurnEncoder(self.origin, self.quirks)
         pieces = transcript.encode(self.encoding, encode)

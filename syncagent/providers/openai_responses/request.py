@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
 from ...events import Event
+from ...exceptions import ConfigurationError
 from ...messages import (
     AssistantMessage,
     File,
@@ -18,22 +18,30 @@ from ...messages import (
     ToolCall,
     UserBlock,
 )
-from ...options import Options, ToolSpec
+from ...options import (
+    CodeExecution,
+    FileSearch,
+    Options,
+    ServerTool,
+    ToolSpec,
+    WebSearch,
+)
 from ...sse import ServerSentEvent
 from ...transcript.transcript import Piece, Transcript
 from ...transcript.turns import Turn, UserTurn
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import arguments_of, json_bytes, text_of, tool_name_of, url_of
+from ..json_values import as_string
+from ..quirks import Quirks
 from ..strict_schemas import openai_format
 from . import response
+from .families import find_family
+from .items import call_fields, is_whole, waiting_calls
 from .response import NAME
 
 _Data = dict[str, Any]
 
-#: Names of models that reason even if no effort is set, with or without a vendor's
-#: prefix. The chat versions of a family do not.
-_REASONS: Final = re.compile(r"(?:.*/)?(?:o\d|gpt-5(?!(?:\.\d+)?-chat)|codex|gpt-oss)")
 _MAX_NAME: Final = 64
 
 
@@ -48,31 +56,35 @@ class OpenAIResponsesDialect(Dialect):
     def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> _Data:
+        family = find_family(model)
+        family.check_sampling(model, options)
         fields: _Data = {"model": model, "stream": stream, "store": False}
-        if options.effort is not None or _REASONS.match(model):
+        if family.reasons:
             # The server stores nothing, so reasoning has to travel with us. A model
             # that does not reason rejects the field.
             fields["include"] = ["reasoning.encrypted_content"]
+        effort = options.effort and family.word_for(model, options.effort)
         fields |= without_none(
             instructions=options.system or None,
             temperature=options.temperature,
             top_p=options.top_p,
             max_output_tokens=options.max_tokens,
             # Not every account may see a summary: extra= can ask for one.
-            reasoning=options.effort and {"effort": options.effort},
+            reasoning=effort and {"effort": effort},
             metadata=options.metadata or None,
         )
-        if tools:
-            fields["tools"] = [
-                {
-                    "type": "function",
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                    "strict": False,
-                }
-                for tool in tools
-            ]
+        own_tools = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": False,
+            }
+            for tool in tools
+        ]
+        if all_tools := own_tools + self.server_tools(model, options):
+            fields["tools"] = all_tools
             if options.tool_choice is not None:
                 named = {"type": "function", "name": options.tool_choice}
                 is_mode = options.tool_choice in ("auto", "none", "required")
@@ -84,10 +96,42 @@ class OpenAIResponsesDialect(Dialect):
             fields["text"] = {"format": {"type": "json_schema", **output}}
         return fields
 
+    def server_tool(self, model: str, tool: ServerTool) -> _Data:
+        """Return a typed tool in the provider's own form.
+
+        :raises ConfigurationError: the provider cannot count the uses of one tool.
+        """
+        if isinstance(tool, WebSearch):
+            if tool.max_uses is not None:
+                raise ConfigurationError(
+                    f"{self.endpoint} models have no WebSearch(max_uses=); leave it "
+                    "out, or limit the calls of all server tools with "
+                    "extra={'max_tool_calls': ...}"
+                )
+            filters = self._named(
+                allowed_domains=list(tool.allowed_domains),
+                blocked_domains=list(tool.blocked_domains),
+            )
+            return {"type": "web_search", **self._named(filters=filters)}
+        if isinstance(tool, CodeExecution):
+            container = self._named(container={"type": "auto"})
+            return {"type": "code_interpreter", **container}
+        if isinstance(tool, FileSearch):
+            stores, most = list(tool.stores), tool.max_results
+            found = self._named(vector_store_ids=stores, max_num_results=most)
+            return {"type": "file_search", **found}
+        return super().server_tool(model, tool)
+
+    def _named(self, **fields: Any) -> _Data:
+        """Return the fields that have a value, by the provider's names for them."""
+        names = self.quirks.field_names
+        named = {names.get(name, name): value for name, value in fields.items()}
+        return {name: value for name, value in named.items() if name and value}
+
     def conversation(
-        self, transcript: Transcript, options: Options
+        self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        encode = partial(encode_turn, origin=self.origin)
+        encode = partial(encode_turn, origin=self.origin, quirks=self.quirks)
         return "input", transcript.encode(self.encoding, encode)
 
     is_end = staticmethod(response.is_end)
@@ -104,16 +148,16 @@ class OpenAIResponsesDialect(Dialect):
 # -- turns -----------------------------------------------------------------------------
 
 
-def encode_turn(turn: Turn, origin: str) -> bytes:
+def encode_turn(turn: Turn, origin: str, quirks: Quirks) -> bytes:
     """Return a turn as JSON, or several values with commas between them."""
     items: Iterable[_Data]
     if isinstance(turn, UserTurn):
         items = _user(turn)
     else:
         calls = dict(turn.calls)
-        parts = (_items(message, calls, origin) for message in turn.messages)
+        parts = (_items(message, calls, origin, quirks) for message in turn.messages)
         items = [item for part in parts for item in part]
-        items = items or _items(AssistantMessage((Text("(nothing)"),)), calls, origin)
+        items = items or [_said({"type": "output_text", "text": "(nothing)"})]
     return b",".join(map(json_bytes, items))
 
 
@@ -142,7 +186,7 @@ def _part(block: UserBlock) -> _Data:
 
 
 def _items(
-    message: AssistantMessage, calls: dict[str, ToolCall], origin: str
+    message: AssistantMessage, calls: dict[str, ToolCall], origin: str, quirks: Quirks
 ) -> list[_Data]:
     """Return *message* as items, and take those of its calls that it has from *calls*.
 
@@ -152,32 +196,43 @@ def _items(
     items: list[_Data] = []
     parts: list[_Data] | None = None
     last_phase = ""
+    is_ours = message.provider == origin
+    waiting = waiting_calls(message.content) if quirks.has_client_tools else set()
     for block in message.content:
         if isinstance(block, (Text, Refusal)) and block.text.strip():
-            is_ours, is_text = message.provider == origin, isinstance(block, Text)
+            is_text = isinstance(block, Text)
             phase = block.signature if is_ours and isinstance(block, Text) else ""
             if parts is None or phase != last_phase:
-                parts, last_phase = [], phase
-                items.append({"type": "message", "role": "assistant", "content": parts})
-                if phase:
-                    items[-1]["phase"] = phase
+                items.append(_said(phase=phase))
+                parts, last_phase = items[-1]["content"], phase
             kind, field = ("output_text", "text") if is_text else ("refusal",) * 2
             parts.append({"type": kind, field: block.text})
         elif isinstance(block, ToolCall) and block.call_id in calls:
-            call = calls.pop(block.call_id)
-            name, arguments = tool_name_of(call, _MAX_NAME), arguments_of(call)
-            function = {"name": name, "arguments": bytes(arguments).decode()}
-            items.append({"type": "function_call", "call_id": call.call_id, **function})
+            items.append(_call(calls.pop(block.call_id), is_ours))
             parts = None
         elif isinstance(block, ProviderBlock) and block.provider == origin:
-            data = block.data
-            is_whole = data.get("encrypted_content") or data.get("content")
-            is_whole = is_whole and isinstance(data.get("summary"), list)
-            # Reasoning without content is only an id, which the server has not stored.
-            if is_whole or data.get("type") != "reasoning":
-                items.append(data)
+            if as_string(block.data.get("call_id")) in waiting:
+                _drop_reasoning(items)
+            elif block.data.get("type") != "reasoning" or is_whole(block.data):
+                items.append(block.data)
                 parts = None
-    # The provider rejects reasoning that nothing follows.
+    _drop_reasoning(items)
+    return items
+
+
+def _said(*parts: _Data, phase: str = "") -> _Data:
+    item = {"type": "message", "role": "assistant", "content": [*parts]}
+    return {**item, "phase": phase} if phase else item
+
+
+def _call(call: ToolCall, is_ours: bool) -> _Data:
+    name, arguments = tool_name_of(call, _MAX_NAME), arguments_of(call)
+    function = {"name": name, "arguments": bytes(arguments).decode()}
+    item = {"type": "function_call", "call_id": call.call_id, **function}
+    return {**item, **call_fields(call.signature)} if is_ours else item
+
+
+def _drop_reasoning(items: list[_Data]) -> None:
+    """Remove reasoning from the end: the provider rejects it if nothing follows."""
     while items and items[-1].get("type") == "reasoning":
         items.pop()
-    return items

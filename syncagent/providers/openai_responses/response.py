@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -16,15 +16,22 @@ from ..dialect import decode_json, stream_broken
 from ..draft import Draft, OpenText
 from ..errors import error_in_response
 from ..json_values import as_count, as_dicts, as_string, get_path
+from .items import call_signature, waiting_calls
 
 _Data = dict[str, Any]
 _Kind = type[Text | Thinking | Refusal]
+K = TypeVar("K")
+W = TypeVar("W")
 
 NAME: Final = "openai-responses"
-_STOPS: Final[dict[object, MessageStop]] = {
+#: How a response can end, other than by an error.
+_STATUSES: Final = ("completed", "incomplete", "cancelled")
+_STOPS: Final[dict[str, MessageStop]] = {
     "max_output_tokens": "max_tokens",
     "content_filter": "refusal",
 }
+#: The distance of things that cannot be the same; it is less for others.
+_OTHER: Final = 4
 #: The events that a response can end with.
 _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 # Quotes inside of a string are escaped, so this can only be the key.
@@ -121,6 +128,23 @@ class _Item:
             return False
         return not self.call_id or data.get("call_id") in (None, "", self.call_id)
 
+    @property
+    def text(self) -> str:
+        """All text of a message that has arrived."""
+        return "".join("".join(block.pieces) for block in self.blocks)
+
+    def distance(self, index: int, data: _Data) -> int:
+        """Return how far this is from *data*, the complete item at *index*."""
+        if not self.is_same(data):
+            return _OTHER
+        if self.kind == "function_call":
+            is_in = bool(self.call_id)
+        elif self.kind == "message":
+            is_in = _is_beginning(self.text, _join(_parts(data)))
+        else:
+            is_in = any(getattr(block, "data", None) == data for block in self.blocks)
+        return 2 * (not is_in) + (index != self.index)
+
 
 class _Reader:
     """Collect the items of a response, and make our events of them."""
@@ -146,7 +170,7 @@ class _Reader:
         if not self.has_begun and kind != "response.failed":
             yield from self.begin(response)
         if kind in _ENDS:
-            is_worse = response.status in ("incomplete", "failed")
+            is_worse = response.status in ("incomplete", "failed", "cancelled")
             status = response.status if is_worse else kind.removeprefix("response.")
             yield from self.finish(response, status)
         elif kind in _HANDLERS:
@@ -165,7 +189,7 @@ class _Reader:
         kind = Refusal if event.annotation is None else Text
         block = self._text_block(item, event.content_index, kind)
         block.add(as_string(event.delta))
-        block.citations += _citations([event.annotation])
+        block.citations += _citations({"annotations": [event.annotation]})
         return ()
 
     def thinking(self, event: ResponsesEvent) -> Iterator[Event]:
@@ -204,7 +228,7 @@ class _Reader:
         """Yield the events that complete the response."""
         if status == "failed" or response.error:
             raise error_in_response(response.error or {})
-        if status not in ("completed", "incomplete"):
+        if status not in _STATUSES:
             raise stream_broken()
         draft = self.draft
         draft.model = draft.model or as_string(response.model)
@@ -212,14 +236,26 @@ class _Reader:
         if isinstance(response.usage, dict):
             draft.usage = _usage(response.usage)
             yield UsageUpdated(draft.usage)
-        stop: MessageStop = "tool_calls" if draft.has_calls else "end_turn"
-        if status == "incomplete":
-            reason = get_path(response.incomplete_details, "reason")
-            stop = _STOPS.get(as_string(reason), "other")
-        texts = (block for block in draft.blocks if isinstance(block, OpenText))
+        yield from draft.finish(*self._stop(response, str(status)))
+
+    def _stop(
+        self, response: ResponsesEvent, status: str
+    ) -> tuple[MessageStop, str, str]:
+        """Return why the response ended, in our word, the provider's, and in detail."""
+        blocks = self.draft.blocks
+        texts = (block for block in blocks if isinstance(block, OpenText))
         if any(block.kind is Refusal and any(block.pieces) for block in texts):
-            stop = "refusal"
-        yield from draft.finish(stop, str(status))
+            return "refusal", status, ""
+        if status != "completed":
+            reason = as_string(get_path(response.incomplete_details, "reason"))
+            stop = _STOPS.get(reason, "other")
+            return stop, status, "" if stop == "max_tokens" else reason or status
+        if self.draft.has_calls:
+            return "tool_calls", status, ""
+        if blocks and waiting_calls(blocks) & waiting_calls(blocks[-1:]):
+            detail = "the model has called a tool of the provider's own that has to be "
+            return "other", status, detail + "run here, which syncagent does not do"
+        return "end_turn", status, ""
 
     def _item(self, index: Any, data: _Data, *, is_new: bool = False) -> _Item:
         """Return the item at *index*, or a new one if *data* is of another."""
@@ -244,25 +280,19 @@ class _Reader:
     def _start(self, item: _Item, data: _Data) -> Event:
         item.call_id = item.call_id or as_string(data.get("call_id"))
         started = self.draft.start_call(item, item.call_id, as_string(data.get("name")))
+        self.draft.sign_call(item, call_signature(data))
         item.blocks.append(self.draft.calls[item])
         return started
 
     def _add_output(self, output: list[_Data]) -> Iterator[Event]:
         """Add what the complete *output* has and no event brought, in its place."""
-        found: dict[int, _Item] = {}
-        free = dict.fromkeys(self.items)
-        for is_strict in (True, False):  # some servers send wrong indexes
-            for index, data in enumerate(output):
-                for item in () if index in found else free:
-                    if item.is_same(data) and (item.index == index or not is_strict):
-                        found[index] = item
-                        del free[item]
-                        break
+        found = _align(self.items, output, _Item.distance)
+        rest = [item for item in self.items if item not in found.values()]
         self.slots.clear()
         for index, data in enumerate(output):
             found[index] = found.get(index) or self._item(index, data)
             yield from self._complete(found[index], data)
-        items = [*free, *(found[index] for index in range(len(output)))]
+        items = [*rest, *(found[index] for index in range(len(output)))]
         self.draft.blocks = [block for item in items for block in item.blocks]
 
     def _complete(self, item: _Item, data: _Data) -> Iterator[Event]:
@@ -289,18 +319,34 @@ class _Reader:
             item.blocks.append(own)
 
     def _complete_message(self, item: _Item, data: _Data) -> Iterator[Event]:
-        for number, part in enumerate(as_dicts(data.get("content"))):
-            if part.get("type") == "refusal":
-                block = self._text_block(item, number, Refusal)
-                _add_rest(block, as_string(part.get("refusal")))
-            elif part.get("type") == "output_text":
-                block = self._text_block(item, number, Text)
-                if rest := _add_rest(block, as_string(part.get("text"))):
-                    yield TextDelta(rest)
-                block.citations = _citations(part.get("annotations")) or block.citations
-        for block in item.texts.values():
+        parts = _parts(data)
+        if 0 < len(item.blocks) < len(parts) and item.text == _join(parts):
+            # All parts came under one number. Their text is complete.
+            cited = [citation for part in parts for citation in part.citations]
+            item.blocks[-1].citations = cited or item.blocks[-1].citations
+        else:
+            yield from self._complete_parts(item, parts)
+        for block in item.blocks:
             if block.kind is Text and any(block.pieces):
                 block.signature = as_string(data.get("phase"))
+
+    def _complete_parts(self, item: _Item, parts: list[_Part]) -> Iterator[Event]:
+        numbers = {block: number for number, block in item.texts.items()}
+
+        def distance(block: OpenText, number: int, part: _Part) -> int:
+            if block.kind is not part.kind:
+                return _OTHER
+            is_in = _is_beginning("".join(block.pieces), part.text)
+            return 2 * (not is_in) + (numbers.get(block) != number)
+
+        item.texts = _align(item.blocks, parts, distance)
+        for number, part in enumerate(parts):
+            block = self._text_block(item, number, part.kind)
+            rest = _add_rest(block, part.text)
+            if part.kind is Text:
+                block.citations = part.citations or block.citations
+                if rest:
+                    yield TextDelta(rest)
 
     def _complete_arguments(self, item: _Item, arguments: Any) -> Iterator[Event]:
         if isinstance(arguments, dict):  # some servers send an object
@@ -328,6 +374,53 @@ _HANDLERS: Final[dict[str, Callable[[_Reader, ResponsesEvent], Iterable[Event]]]
 }
 
 
+class _Part(msgspec.Struct, frozen=True):
+    """A part of a complete message."""
+
+    kind: type[Text | Refusal]
+    text: str
+    citations: list[Citation]
+
+
+def _parts(message: _Data) -> list[_Part]:
+    parts = as_dicts(message.get("content"))
+    return [
+        _Part(Refusal, as_string(part.get("refusal")), [])
+        if part["type"] == "refusal"
+        else _Part(Text, as_string(part.get("text")), _citations(part))
+        for part in parts
+        if part.get("type") in ("refusal", "output_text")
+    ]
+
+
+def _join(parts: Iterable[_Part]) -> str:
+    return "".join(part.text for part in parts)
+
+
+def _align(
+    known: Iterable[K], whole: Sequence[W], distance: Callable[[K, int, W], int]
+) -> dict[int, K]:
+    """Return the known thing for each complete one, by the number of the latter.
+
+    Some servers number things in one way in deltas, and in another way in the complete
+    response. So it counts most what a thing contains, and then its number.
+    """
+    found: dict[int, K] = {}
+    free = list(known)
+    for most in range(_OTHER):
+        for number, complete in enumerate(whole):
+            for each in () if number in found else free:
+                if distance(each, number, complete) <= most:
+                    found[number] = each
+                    free.remove(each)
+                    break
+    return found
+
+
+def _is_beginning(known: str, whole: str) -> bool:
+    return bool(known) and whole.startswith(known)
+
+
 def _add_rest(block: OpenText, whole: str) -> str:
     """Add the missing end of *whole* and return it; nothing if the texts differ."""
     known = "".join(block.pieces)
@@ -336,7 +429,7 @@ def _add_rest(block: OpenText, whole: str) -> str:
     return rest
 
 
-def _citations(annotations: Any) -> list[Citation]:
+def _citations(part: _Data) -> list[Citation]:
     return [
         Citation(
             "",
@@ -344,16 +437,21 @@ def _citations(annotations: Any) -> list[Citation]:
             as_string(data.get("url")),
             data,
         )
-        for data in as_dicts(annotations)
+        for data in as_dicts(part.get("annotations"))
     ]
 
 
 def _usage(usage: _Data) -> Usage:
-    cached = get_path(usage, "input_tokens_details", "cached_tokens")
-    reasoning = get_path(usage, "output_tokens_details", "reasoning_tokens")
+    sent, received = usage.get("input_tokens"), as_count(usage.get("output_tokens"))
+    details = usage.get("input_tokens_details")
+    reasoning = as_count(get_path(usage, "output_tokens_details", "reasoning_tokens"))
+    total = usage.get("total_tokens")
+    if reasoning and total == as_count(sent) + received + reasoning:
+        received += reasoning  # some servers count it beside the output
     return Usage(
-        as_count(usage.get("input_tokens")),
-        as_count(usage.get("output_tokens")),
-        as_count(cached),
-        reasoning_tokens=as_count(reasoning),
+        as_count(sent),
+        received,
+        as_count(get_path(details, "cached_tokens")),
+        as_count(get_path(details, "cache_write_tokens")),
+        reasoning,
     )

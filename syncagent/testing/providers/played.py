@@ -22,6 +22,8 @@ from .openai_chat import speech as openai_chat
 from .openai_responses import rules as openai_responses_rules
 from .openai_responses import speech as openai_responses
 from .openrouter import rules as openrouter_rules
+from .xai import rules as xai_rules
+from .xai import speech as xai
 
 __all__ = ["PLAYED", "PlayedProvider", "find_played"]
 
@@ -62,6 +64,7 @@ _SCHEMES: Final = ("bearer", "aws4-hmac-sha256")
 PLAYED: Final = {
     "openai": _played(openai_responses, openai_responses_rules),
     "openai-chat": _played(openai_chat, openai_chat_rules),
+    "xai": _played(xai, xai_rules),
     "anthropic": _played(anthropic, anthropic_rules, "x-api-key"),
     "gemini": _played(gemini, gemini_rules, "x-goog-api-key"),
     "deepseek": _played(openai_chat, deepseek_rules),
@@ -107,5 +110,5 @@ def find_played(path: str) -> PlayedProvider | None:
     played = PLAYED[inventor]
     named = PLAYED.get(path.split("/")[1], played)
     # The path of a provider may begin with the name of another: /openai/v1.
-    is_same = named.speech.__package__ == played.speech.__package__
-    return named if is_same else played
+    language = getattr(named.speech, "LANGUAGE", named.speech)
+    return named if language is played.speech else played

@@ -107,8 +107,8 @@ def _last(message: AssistantMessage, parts: list[dict[str, Any]]) -> dict[str, A
         "finishReason": _finish(message, _STOPS.get(message.stop_reason, "STOP")),
         "index": 0,
     }
-    if message.refusal:
-        candidate["finishMessage"] = message.refusal
+    if message.refusal or message.stop_detail:
+        candidate["finishMessage"] = message.refusal or message.stop_detail
     texts = [block for block in message.content if isinstance(block, Text)]
     if texts and texts[-1].citations:
         candidate["groundingMetadata"] = {

@@ -8,10 +8,12 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ..strict_schemas import schema_complaint
+from ..xai.speech import SEAL as XAI_SEAL
+from . import speech
+from .models import check_model
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _IMAGE: Final = re.compile(r"https?://|data:image/(?:png|jpeg|gif|webp);base64,.")
-_EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh"})
 _FIELDS: Final = frozenset(
     {
         *{"model", "input", "instructions", "stream", "store", "include"},
@@ -19,12 +21,23 @@ _FIELDS: Final = frozenset(
         *{"max_output_tokens", "max_tool_calls", "reasoning", "text", "metadata"},
         *{"previous_response_id", "conversation", "truncation", "service_tier"},
         *{"background", "user", "prompt", "prompt_cache_key"},
-        *{"prompt_cache_retention", "safety_identifier", "top_logprobs"},
-        *{"stream_options", "context_management"},
+        *{"prompt_cache_options", "prompt_cache_retention", "safety_identifier"},
+        *{"stream_options", "context_management", "top_logprobs", "moderation"},
+        *{"access_programs", "image"},
     }
 )
 _USER_PARTS: Final = frozenset({"input_text", "input_image", "input_file"})
 _ASSISTANT_PARTS: Final = frozenset({"output_text", "refusal"})
+#: The codes of errors, by the beginning of their messages.
+_CODES: Final = (
+    ("Unknown parameter", "unknown_parameter"),
+    ("Unsupported value", "unsupported_value"),
+    ("Unsupported parameter", "unsupported_parameter"),
+    ("Invalid value", "invalid_value"),
+    ("Missing required", "missing_required_parameter"),
+    ("The encrypted content", "invalid_encrypted_content"),
+)
+_QUOTED: Final = re.compile("'(.*?)'")
 #: The fields with the text of a part.
 _TEXT_FIELDS: Final = {
     "input_text": "text",
@@ -39,6 +52,16 @@ def complaint(payload: dict[str, Any], path: str = "") -> str | None:
         return next(filter(None, (rule(payload) for rule in RULES)), None)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         return f"Invalid type in the request: {error}"
+
+
+def error(status: int, message: str) -> dict[str, Any]:
+    """Return the body of an error with that status."""
+    body = speech.error(status, message)
+    code = next((code for begin, code in _CODES if message.startswith(begin)), None)
+    quoted = _QUOTED.search(message) if code == "unknown_parameter" else None
+    if code is not None:
+        body["error"] |= {"code": code, "param": quoted[1] if quoted else None}
+    return body
 
 
 def check_fields(payload: dict[str, Any]) -> str | None:
@@ -65,9 +88,6 @@ def check_numbers(payload: dict[str, Any]) -> str | None:
     tokens = payload.get("max_output_tokens")
     if tokens is not None and not (isinstance(tokens, int) and tokens >= 16):
         return "Invalid 'max_output_tokens': expected a value >= 16."
-    effort = (payload.get("reasoning") or {}).get("effort")
-    if effort is not None and effort not in _EFFORTS:
-        return f"Invalid value: {effort!r} - 'reasoning.effort'."
     return None
 
 
@@ -106,7 +126,7 @@ def check_input(payload: dict[str, Any]) -> str | None:
 
 
 def check_messages(payload: dict[str, Any]) -> str | None:
-    for item in _items(payload, "message"):
+    for item in items_of(payload, "message"):
         role, content = item.get("role"), item.get("content")
         if role not in ("user", "assistant", "system", "developer"):
             return f"Invalid value: {role!r} - 'input[].role'."
@@ -122,7 +142,7 @@ def check_messages(payload: dict[str, Any]) -> str | None:
 
 
 def check_calls(payload: dict[str, Any]) -> str | None:
-    for item in _items(payload, "function_call"):
+    for item in items_of(payload, "function_call"):
         if not 1 <= len(item.get("call_id") or "") <= 64:
             return "Invalid 'input[].call_id': expected 1 to 64 characters."
         if not _NAME.fullmatch(item.get("name") or ""):
@@ -133,23 +153,35 @@ def check_calls(payload: dict[str, Any]) -> str | None:
 
 
 def check_reasoning(payload: dict[str, Any]) -> str | None:
-    items = _items(payload)
+    items = items_of(payload)
     is_stored = payload.get("store") is not False
     for item, after in pairwise([*items, {"role": "user"}]):
-        if item.get("type") != "reasoning":
+        kind, name = item.get("type"), item.get("id")
+        sealed = item.get("encrypted_content")
+        if sealed and sealed.startswith(XAI_SEAL):
+            ends = f"{sealed[:4]}...{sealed[-4:]}"
+            return f"The encrypted content {ends} could not be verified."
+        is_kept = is_stored or sealed or item.get("content")
+        if kind in ("reasoning", "item_reference") and not is_kept:
+            return (
+                f"Item with id {name!r} not found. Items are not persisted when `store`"
+                " is set to false. Try again with `store` set to true, or remove this "
+                "item from your input."
+            )
+        if kind != "reasoning":
             continue
-        name = item.get("id")
         if not isinstance(item.get("summary"), list):
             return "Missing required parameter: 'input[].summary'."
-        if not is_stored and not (item.get("encrypted_content") or item.get("content")):
-            return f"Item with id {name!r} not found: 'store' is set to false."
         is_assistants = after.get("role", "assistant") == "assistant"
         if not is_assistants or after.get("type") == "function_call_output":
-            return f"Item {name!r} of type 'reasoning' is without its following item."
+            return (
+                f"Item {name!r} of type 'reasoning' was provided without its required "
+                "following item."
+            )
     return None
 
 
-def _items(payload: dict[str, Any], kind: str = "") -> list[dict[str, Any]]:
+def items_of(payload: dict[str, Any], kind: str = "") -> list[dict[str, Any]]:
     items = payload["input"] if isinstance(payload["input"], list) else []
     return [i for i in items if not kind or i.get("type", "message") == kind]
 
@@ -174,15 +206,19 @@ def _parts(parts: list[dict[str, Any]], known: frozenset[str]) -> str | None:
 
 def check_results(payload: dict[str, Any]) -> str | None:
     waiting: list[str] = []
-    for item in _items(payload):
+    for item in items_of(payload):
         kind = item.get("type", "message")
         if kind == "function_call":
             if item["call_id"] in waiting:
                 return f"Duplicate call_id {item['call_id']!r}."
             waiting.append(item["call_id"])
         elif kind == "function_call_output":
-            if item.get("call_id") not in waiting:
-                return f"No tool call found for output {item.get('call_id')!r}."
+            call_id = item.get("call_id")
+            if call_id not in waiting:
+                return (
+                    "No tool call found for function call output with call_id "
+                    f"{call_id}."
+                )
             waiting.remove(item["call_id"])
             output = item.get("output")
             if not isinstance(output, (str, list)) or output == []:
@@ -192,7 +228,22 @@ def check_results(payload: dict[str, Any]) -> str | None:
                 return problem
         elif waiting and item.get("role") == "user":
             break
-    return f"No tool output found for function call {waiting}." if waiting else None
+    if waiting:
+        return f"No tool output found for function call {waiting[0]}."
+    return None
+
+
+def check_client_tools(payload: dict[str, Any]) -> str | None:
+    """Complain about calls of the provider's own tools that a client runs."""
+    items = items_of(payload)
+    outputs = [i.get("call_id") for i in items if str(i.get("type")).endswith("output")]
+    for item in items:
+        words = str(item.get("type")).split("_")
+        if words[-1] != "call" or words[0] == "function" or not item.get("call_id"):
+            continue
+        if item["call_id"] not in outputs:
+            return f"No tool output found for {' '.join(words)} {item['call_id']}."
+    return None
 
 
 def check_format(payload: dict[str, Any]) -> str | None:
@@ -211,6 +262,7 @@ def check_format(payload: dict[str, Any]) -> str | None:
 #: Each returns what the provider would say, in the order in which it looks.
 RULES: Final[tuple[Callable[[dict[str, Any]], str | None], ...]] = (
     check_fields,
+    check_model,
     check_numbers,
     check_tools,
     check_input,
@@ -218,5 +270,6 @@ RULES: Final[tuple[Callable[[dict[str, Any]], str | None], ...]] = (
     check_calls,
     check_reasoning,
     check_results,
+    check_client_tools,
     check_format,
 )

@@ -27,14 +27,22 @@ _EMPTY: Final[dict[str, dict[str, Any]]] = {
     "reasoning": {"summary": []},
 }
 
+#: The beginning of encrypted content; other providers with this API have another.
+SEAL: Final = "gAAAA"
+
 _Event = tuple[str, dict[str, Any]]
 
 
 def frames(
-    message: AssistantMessage, usage: Usage, *, model: str = "fake", piece: int = 5
+    message: AssistantMessage,
+    usage: Usage,
+    *,
+    model: str = "fake",
+    piece: int = 5,
+    seal: str = SEAL,
 ) -> Iterator[str]:
     """Yield the server-sent events of a response, complete with their blank lines."""
-    whole = body(message, usage, model=model)
+    whole = body(message, usage, model=model, seal=seal)
     start = {**whole, "status": "in_progress", "output": [], "usage": None}
     start["incomplete_details"] = None
     events: list[_Event] = [
@@ -54,7 +62,7 @@ def frames(
 
 
 def body(
-    message: AssistantMessage, usage: Usage, *, model: str = "fake"
+    message: AssistantMessage, usage: Usage, *, model: str = "fake", seal: str = SEAL
 ) -> dict[str, Any]:
     """Return a response that is not streamed."""
     reason = _REASONS.get(message.stop_reason)
@@ -66,12 +74,15 @@ def body(
         "error": None,
         "incomplete_details": {"reason": reason} if reason else None,
         "model": model,
-        "output": _items(message),
+        "output": _items(message, seal),
         "parallel_tool_calls": True,
         "store": False,
         "usage": {
             "input_tokens": usage.input_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "input_tokens_details": {
+                "cached_tokens": usage.cached_tokens,
+                "cache_write_tokens": usage.cache_write_tokens,
+            },
             "output_tokens": usage.output_tokens,
             "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
             "total_tokens": usage.total_tokens,
@@ -95,7 +106,7 @@ def error_frames(message: str) -> Iterator[str]:
     yield _frame("response.failed", {"response": response, "sequence_number": 3})
 
 
-def _items(message: AssistantMessage) -> list[dict[str, Any]]:
+def _items(message: AssistantMessage, seal: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     numbers = count()
     last: Text | Refusal | None = None
@@ -115,7 +126,7 @@ def _items(message: AssistantMessage) -> list[dict[str, Any]]:
             items[-1]["content"].append(_part(block))
             last = block
             continue
-        other = _item(block, next(numbers))
+        other = _item(block, next(numbers), seal)
         if other is not None:
             items.append(other)
             last = None
@@ -133,7 +144,7 @@ def _part(block: Text | Refusal) -> dict[str, Any]:
     return {"type": "output_text", "annotations": annotations, "text": block.text}
 
 
-def _item(block: AssistantBlock, number: int) -> dict[str, Any] | None:
+def _item(block: AssistantBlock, number: int, seal: str) -> dict[str, Any] | None:
     if isinstance(block, ToolCall):
         return {
             "id": f"fc_fake{number}",
@@ -145,9 +156,9 @@ def _item(block: AssistantBlock, number: int) -> dict[str, Any] | None:
         }
     if isinstance(block, Thinking):
         summary = [{"type": "summary_text", "text": block.text}]
-        return _reasoning(number, summary, block.signature or "fake")
+        return _reasoning(number, summary, seal + (block.signature or "fake"))
     if isinstance(block, RedactedThinking):
-        return _reasoning(number, [], block.data)
+        return _reasoning(number, [], seal + block.data)
     if isinstance(block, ProviderBlock):
         return {"id": f"item_fake{number}", **block.data}
     return None

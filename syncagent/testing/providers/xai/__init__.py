@@ -1,0 +1,1 @@
+"""A fake of xAI's Responses API."""
