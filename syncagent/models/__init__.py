@@ -17,7 +17,7 @@
 =======================  ===============================================================
 """
 
-from ..providers.quirks import Quirks
+from ..providers.quirks import ModelFamily, Quirks
 from .dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from .endpoint import Endpoint, UrlPart
 from .endpoints import register_endpoint
@@ -30,6 +30,7 @@ __all__ = [
     "Endpoint",
     "Gemini",
     "Model",
+    "ModelFamily",
     "OpenAIChat",
     "OpenAIResponses",
     "Price",

@@ -255,7 +255,7 @@ class _Exchange:
         payload = self._request.payload
         complaint = played.complaint(payload, path)
         if complaint is not None:
-            return self._error(400, complaint)
+            return self._error(getattr(complaint, "status", 400), complaint)
         scripted = self._server._next_response(self._request)
         if scripted is None:  # the header is for clients that retry every status >= 500
             return self._error(501, "the script is over", {"x-should-retry": "false"})

@@ -83,7 +83,7 @@ def cancel_everywhere(
     """Run an agent again and again, and cancel it one point later each time.
 
     Each time these are checked: the run ended cancelled, and nothing started after the
-    cancel; nothing is left running; all four kinds of provider would accept the
+    cancel; nothing is left running; every provider in the kit would accept the
     conversation; and the next run on the same agent succeeds.
 
     :param make_agent: makes a new agent. Its model must never run out of responses,

@@ -39,8 +39,8 @@ _SILENCE: Final = (Text(SILENCE),)
 
 #: Characters that some providers reject in the id of a call.
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
-#: Length of an id; a number may follow it.
-_MAX_ID: Final = 56
+#: The longest id that every provider takes.
+_MAX_ID: Final = 40
 
 
 class UserTurn(msgspec.Struct, frozen=True):
@@ -164,21 +164,27 @@ def _calls(
 
 
 def _free_id(clean: str, taken: Collection[str], ids: Collection[str]) -> str:
-    """Return *clean*, with a number after it if it is taken.
+    """Return *clean*, with a number at its end if it is taken.
 
     Some models use the same id again and again. A linear search would take longer with
     every turn, so the number is doubled until it is free, and then bisected.
     """
+
+    def is_taken(number: int) -> bool:
+        name = _numbered(clean, number)
+        return name in taken or name in ids
+
     if clean not in taken and clean not in ids:
         return clean
     used, free = 1, 2
-    while (name := f"{clean}_{free}") in taken or name in ids:
+    while is_taken(free):
         used, free = free, 2 * free
     while free - used > 1:
         middle = (used + free) // 2
-        name = f"{clean}_{middle}"
-        if name in taken or name in ids:
-            used = middle
-        else:
-            free = middle
-    return f"{clean}_{free}"
+        used, free = (middle, free) if is_taken(middle) else (used, middle)
+    return _numbered(clean, free)
+
+
+def _numbered(clean: str, number: int) -> str:
+    end = f"_{number}"
+    return clean[: _MAX_ID - len(end)] + end

@@ -265,7 +265,7 @@ def test_a_form_and_tools_exclude_each_other_in_gemini(name, is_enforced):
     ("name", "is_enforced"),
     [
         *[("deepseek:any", False), ("groq:any", False), ("ollama:any", True)],
-        *[("mistral:any", True), ("openrouter:any", True)],
+        *[("mistral:any", True), ("xai-chat:any", True), ("openrouter:any", True)],
     ],
 )
 def test_imitators_that_know_no_forms(name, is_enforced):

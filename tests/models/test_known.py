@@ -14,7 +14,10 @@ from syncagent.models.prices import find_known
 
 TABLE = json.loads(_FILE.read_text(encoding="utf-8"))
 #: Providers that the source of the table does not have, or not this face of them.
-WITHOUT_PRICES = {"snowflake", "vertex-responses"}
+WITHOUT_PRICES = {
+    *("snowflake", "vertex-responses", "alibaba", "nvidia", "nebius", "sambanova"),
+    *("heroku", "ollama-cloud", "huggingface", "vercel"),
+}
 
 
 def test_it_says_how_old_it_is_and_where_it_is_from():

@@ -343,7 +343,8 @@ def test_usage_that_is_repeated():
         ("stop", "end_turn"),
         ("length", "max_tokens"),
         ("content_filter", "refusal"),
-        ("eos_token", "other"),
+        ("eos_token", "end_turn"),
+        ("unheard_of", "other"),
     ],
 )
 def test_reasons_to_stop(finish, expected):

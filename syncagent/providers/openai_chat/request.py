@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import sha256
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from ...events import Event
 from ...exceptions import ConfigurationError
-from ...messages import File, Image, Refusal, Text, UserBlock
-from ...options import Options, OutputFormat, ToolSpec
+from ...options import Options, OutputFormat, ServerTool, ToolSpec, WebSearch
 from ...sse import ServerSentEvent
 from ...transcript.transcript import Piece, Transcript
-from ...transcript.turns import AssistantTurn, Turn, UserTurn
 from ..dialect import Dialect, without_none
 from ..draft import Draft
-from ..encoding import arguments_of, json_bytes, text_of, tool_name_of, url_of
+from ..encoding import json_bytes
 from ..strict_schemas import openai_format
 from . import response
-from .response import NAME
-
-#: Length of call ids for servers that want short ones.
-_SHORT_ID: Final = 9
-_MAX_NAME: Final = 64
+from .families import (
+    OPENAI_FAMILIES,
+    check_sampling,
+    effort_fields,
+    find_family,
+    possible_effort,
+)
+from .turns import TurnEncoder
 
 
 class OpenAIChatDialect(Dialect):
     """``/chat/completions``."""
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = "openai-chat"
     unknown_options: ClassVar[frozenset[str]] = frozenset({"thinking_tokens"})
 
     def can_enforce(
@@ -48,24 +48,10 @@ class OpenAIChatDialect(Dialect):
             max_completion_tokens=options.max_tokens,
             stop=list(options.stop) or None,
             seed=options.seed,
-            reasoning_effort=options.effort,
         )
-        if tools:
-            functions = (
-                without_none(
-                    name=tool.name,
-                    parameters=tool.parameters,
-                    description=tool.description or None,
-                )
-                for tool in tools
-            )
-            fields["tools"] = [{"type": "function", "function": f} for f in functions]
-            if options.tool_choice is not None:
-                named = {"type": "function", "function": {"name": options.tool_choice}}
-                is_mode = options.tool_choice in ("auto", "none", "required")
-                fields["tool_choice"] = options.tool_choice if is_mode else named
-            if options.parallel_tool_calls is not None:
-                fields["parallel_tool_calls"] = options.parallel_tool_calls
+        fields |= self._thinking_fields(model, tools, options)
+        if tools or options.server_tools:
+            fields |= self._tool_fields(model, tools, options)
         if options.output is not None:
             output = openai_format(options.output)
             fields["response_format"] = {"type": "json_schema", "json_schema": output}
@@ -75,21 +61,77 @@ class OpenAIChatDialect(Dialect):
                 fields[name] = value
         return fields
 
+    def _thinking_fields(
+        self, model: str, tools: Sequence[ToolSpec], options: Options
+    ) -> dict[str, Any]:
+        asked = (options.effort, options.temperature, options.top_p)
+        if not tools and asked == (None, None, None):
+            return {}
+        family = find_family(model, self.quirks.families or OPENAI_FAMILIES)
+        effort = possible_effort(model, family, options, has_tools=bool(tools))
+        check_sampling(model, family, options, effort)
+        return {} if effort is None else effort_fields(model, family, effort)
+
+    def _tool_fields(
+        self, model: str, tools: Sequence[ToolSpec], options: Options
+    ) -> dict[str, Any]:
+        functions = (
+            without_none(
+                name=tool.name,
+                parameters=tool.parameters,
+                description=tool.description or None,
+            )
+            for tool in tools
+        )
+        own: list[dict[str, Any]] = [
+            {"type": "function", "function": function} for function in functions
+        ]
+        choice: Any = options.tool_choice
+        if choice is not None:
+            is_mode = choice in ("auto", "none", "required")
+            kind = choice if is_mode else "named"
+            if kind not in ("auto", *self.quirks.tool_choices):
+                raise ConfigurationError(
+                    f"{self.endpoint} models do not take tool_choice={choice!r}; leave "
+                    "it out"
+                )
+            if not is_mode:
+                choice = {"type": "function", "function": {"name": choice}}
+        return without_none(
+            tools=own + self.server_tools(model, options),
+            tool_choice=choice,
+            parallel_tool_calls=options.parallel_tool_calls,
+        )
+
+    def server_tool(self, model: str, tool: ServerTool) -> dict[str, Any]:
+        if not isinstance(tool, WebSearch) or not self.quirks.web_search:
+            return super().server_tool(model, tool)
+        parameters = without_none(
+            allowed_domains=list(tool.allowed_domains) or None,
+            excluded_domains=list(tool.blocked_domains) or None,
+            max_uses=tool.max_uses,
+        )
+        search: dict[str, Any] = {"type": self.quirks.web_search}
+        return {**search, "parameters": parameters} if parameters else search
+
     def conversation(
         self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        encode = encode_short if self.quirks.has_short_ids else encode_turn
+        encode = TurnEncoder(self.origin, self.quirks)
         pieces = transcript.encode(self.encoding, encode)
         if options.system:
             system = {"role": "system", "content": options.system}
             pieces = [json_bytes(system), b",", *pieces]
         if options.prefill:
-            if self.quirks.prefill == "answers":
+            way = self.quirks.prefill
+            if way == "answers":
                 raise ConfigurationError(
                     f"{self.endpoint} models cannot continue a prefill; they would "
-                    "answer it"
+                    "answer it. Say in the prompt how the response begins"
                 )
-            prefill = {"role": "assistant", "content": options.prefill}
+            prefill: dict[str, Any] = {"role": "assistant", "content": options.prefill}
+            if way != "continues":
+                prefill[way] = True
             pieces += [b",", json_bytes(prefill)]
         return "messages", pieces
 
@@ -102,77 +144,3 @@ class OpenAIChatDialect(Dialect):
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
         return response.decode_body(body, draft or Draft(self.origin))
-
-
-# -- turns -----------------------------------------------------------------------------
-
-
-def encode_turn(turn: Turn) -> bytes:
-    """Return a turn as JSON, or several values with commas between them."""
-    messages = _user(turn) if isinstance(turn, UserTurn) else _assistant(turn)
-    return b",".join(map(json_bytes, messages))
-
-
-def encode_short(turn: Turn) -> bytes:
-    """Return a turn with short ids of its calls."""
-    messages = list(_user(turn) if isinstance(turn, UserTurn) else _assistant(turn))
-    for message in messages:
-        if "tool_call_id" in message:
-            message["tool_call_id"] = _short_id(message["tool_call_id"])
-        for call in message.get("tool_calls", ()):
-            call["id"] = _short_id(call["id"])
-    return b",".join(map(json_bytes, messages))
-
-
-def _short_id(call_id: str) -> str:
-    """Return an id of nine letters and digits, always the same for the same id."""
-    if len(call_id) == _SHORT_ID and call_id.isalnum():
-        return call_id
-    return sha256(call_id.encode()).hexdigest()[:_SHORT_ID]
-
-
-def _user(turn: UserTurn) -> Iterator[dict[str, Any]]:
-    attachments: list[UserBlock] = []
-    for result in turn.results:
-        text = "\n".join(map(text_of, result.content))
-        content = f"Error: {text}" if result.is_error else text or "(no output)"
-        yield {"role": "tool", "tool_call_id": result.call_id, "content": content}
-        # A result is text only; its images and files follow as the user's.
-        attachments += [b for b in result.content if isinstance(b, (Image, File))]
-    parts = [_part(block) for block in (*attachments, *turn.content)]
-    if len(parts) == 1 and parts[0]["type"] == "text":
-        yield {"role": "user", "content": parts[0]["text"]}
-    elif parts:
-        yield {"role": "user", "content": parts}
-
-
-def _part(block: UserBlock) -> dict[str, Any]:
-    if isinstance(block, Text):
-        return {"type": "text", "text": block.text}
-    if isinstance(block, Image):
-        return {"type": "image_url", "image_url": {"url": url_of(block)}}
-    if block.url and not block.url.startswith("data:"):
-        # The provider takes the bytes of a file only; the model can still be told.
-        return {"type": "text", "text": f"(a file, at {block.url})"}
-    file = {"filename": block.name, "file_data": url_of(block)}
-    return {"type": "file", "file": file}
-
-
-def _assistant(turn: AssistantTurn) -> Iterator[dict[str, Any]]:
-    blocks = [block for message in turn.messages for block in message.content]
-    text = "".join(block.text for block in blocks if isinstance(block, Text))
-    refusals = [block.text for block in blocks if isinstance(block, Refusal)]
-    calls = []
-    for call in turn.calls.values():
-        # Strict servers parse the arguments of every call, in every request.
-        arguments = bytes(arguments_of(call)).decode()
-        function = {"name": tool_name_of(call, _MAX_NAME), "arguments": arguments}
-        calls.append({"id": call.call_id, "type": "function", "function": function})
-    message: dict[str, Any] = {"role": "assistant"}
-    if text.strip() or not (calls or refusals):
-        message["content"] = text if text.strip() else "(nothing)"
-    if refusals:
-        message["refusal"] = "".join(refusals)
-    if calls:
-        message["tool_calls"] = calls
-    yield message

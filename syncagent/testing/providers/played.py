@@ -10,12 +10,18 @@ import msgspec
 
 from .anthropic import rules as anthropic_rules
 from .anthropic import speech as anthropic
+from .deepseek import rules as deepseek_rules
 from .gemini import rules as gemini_rules
 from .gemini import speech as gemini
+from .groq import rules as groq_rules
+from .mistral import rules as mistral_rules
+from .moonshot import rules as moonshot_rules
 from .openai_chat import rules as openai_chat_rules
+from .openai_chat import signed_speech as signed_chat
 from .openai_chat import speech as openai_chat
 from .openai_responses import rules as openai_responses_rules
 from .openai_responses import speech as openai_responses
+from .openrouter import rules as openrouter_rules
 from .xai import rules as xai_rules
 from .xai import speech as xai
 
@@ -61,6 +67,11 @@ PLAYED: Final = {
     "xai": _played(xai, xai_rules),
     "anthropic": _played(anthropic, anthropic_rules, "x-api-key"),
     "gemini": _played(gemini, gemini_rules, "x-goog-api-key"),
+    "deepseek": _played(openai_chat, deepseek_rules),
+    "groq": _played(openai_chat, groq_rules),
+    "mistral": _played(openai_chat, mistral_rules),
+    "moonshot": _played(openai_chat, moonshot_rules),
+    "openrouter": _played(signed_chat, openrouter_rules),
     "azure": _played(
         openai_responses, openai_responses_rules, "api-key", "authorization"
     ),
@@ -70,7 +81,7 @@ PLAYED: Final = {
     ),
     "vertex": _played(gemini, gemini_rules),
     "vertex-anthropic": _played(anthropic, anthropic_rules),
-    "vertex-chat": _played(openai_chat, openai_chat_rules),
+    "vertex-chat": _played(signed_chat, openai_chat_rules),
     "bedrock": _played(openai_chat, openai_chat_rules),
     "bedrock-anthropic": _played(anthropic, anthropic_rules),
     "bedrock-responses": _played(openai_responses, openai_responses_rules),

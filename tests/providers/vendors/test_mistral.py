@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from vendor_talk import CONVERSATIONS, HELLO, OPTIONS, TOOLS, WITHOUT_FILES, payload
+from support.messages import MESSAGES
+from vendor_talk import CONVERSATIONS, HELLO, OPTIONS, TOOLS, payload
 
 pytest.importorskip("mistralai")
 
@@ -17,7 +18,7 @@ STREAMED = strict(ChatCompletionStreamRequestTypedDict)
 WHOLE = strict(ChatCompletionRequestTypedDict)
 
 
-@pytest.mark.parametrize("name", [name for name in CONVERSATIONS if name != "files"])
+@pytest.mark.parametrize("name", CONVERSATIONS)
 def test_conversations(name):
     """With and without tools, streamed and not."""
     for tools in ((), TOOLS):
@@ -36,9 +37,15 @@ def test_a_seed():
     STREAMED(payload("mistral", seed=7))
 
 
+@pytest.mark.parametrize("effort", ["none", "low", "max"])
+def test_efforts_and_a_prefill(effort):
+    """Every word of ours becomes one of the vendor's; the prefill is marked."""
+    STREAMED(payload("mistral", effort=effort, prefill="It is"))
+
+
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(messages=st.lists(WITHOUT_FILES, max_size=6))
+@given(messages=st.lists(MESSAGES, max_size=6))
 def test_any_conversation(messages):
     """Whatever was left behind."""
     STREAMED(payload("mistral", messages, TOOLS))

@@ -1,25 +1,36 @@
-"""Requests that OpenAI's Chat Completions reject."""
+"""Requests that OpenAI's Chat Completions reject, and compatible providers with it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from ..strict_schemas import schema_complaint
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
-_PARTS: Final = frozenset({"text", "image_url", "file", "input_audio"})
-_EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high"})
+_EFFORTS: Final = frozenset({"none", "minimal", "low", "medium", "high", "xhigh"})
+_MAX_ID: Final = 40
+#: Models that think unless they are told otherwise, and then call no tools.
+_TOOLLESS: Final = re.compile(r"gpt-(?:5\.[5-9]|[6-9])")
+
+Rule = Callable[[dict[str, Any]], str | None]
 
 
-def complaint(payload: dict[str, Any], path: str = "") -> str | None:
-    """Return the provider's message for status 400, or None if it takes *payload*."""
-    try:
-        return next(filter(None, (rule(payload) for rule in RULES)), None)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        return f"Invalid type in the request: {error}"
+def complaint_of(rules: Iterable[Rule]) -> Callable[..., str | None]:
+    """Return a function that complains about what breaks one of *rules*."""
+
+    def complaint(payload: dict[str, Any], path: str = "") -> str | None:
+        try:
+            return next(filter(None, (rule(payload) for rule in rules)), None)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            return f"Invalid type in the request: {error}"
+
+    return complaint
+
+
+# -- rules of all ----------------------------------------------------------------------
 
 
 def check_fields(payload: dict[str, Any]) -> str | None:
@@ -29,19 +40,15 @@ def check_fields(payload: dict[str, Any]) -> str | None:
         value = payload.get(name)
         if value is not None and not low <= value <= high:
             return f"{value} is not between {low} and {high} - '{name}'"
-    tokens = payload.get("max_completion_tokens")
-    if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
-        return f"Invalid 'max_completion_tokens': {tokens}"
+    for name in ("max_completion_tokens", "max_tokens"):
+        tokens = payload.get(name)
+        if tokens is not None and (not isinstance(tokens, int) or tokens < 1):
+            return f"Invalid '{name}': {tokens}"
     stop = payload.get("stop")
     if isinstance(stop, list) and not 1 <= len(stop) <= 4:
         return "Invalid 'stop': expected between 1 and 4 sequences"
-    effort = payload.get("reasoning_effort")
-    if effort is not None and effort not in _EFFORTS:
-        return f"Invalid value: {effort!r} - 'reasoning_effort'"
     if "stream_options" in payload and not payload.get("stream"):
         return "The 'stream_options' parameter is only allowed when 'stream' is enabled"
-    if payload.get("metadata") is not None and payload.get("store") is not True:
-        return "The 'metadata' parameter is only allowed when 'store' is enabled."
     return None
 
 
@@ -54,6 +61,7 @@ def check_tools(payload: dict[str, Any]) -> str | None:
     tools = payload["tools"]
     if not tools:
         return "[] is too short - 'tools'"
+    tools = [tool for tool in tools if tool.get("type", "function") == "function"]
     names = [tool.get("function", {}).get("name", "") for tool in tools]
     for name in names:
         if not _NAME.fullmatch(name):
@@ -116,7 +124,10 @@ def check_assistant_content(payload: dict[str, Any]) -> str | None:
     return None
 
 
-def check_other_content(payload: dict[str, Any]) -> str | None:
+def check_other_content(
+    payload: dict[str, Any],
+    kinds: Collection[str] = ("text", "image_url", "file", "input_audio"),
+) -> str | None:
     for message in payload["messages"]:
         content, role = message.get("content"), message["role"]
         if role == "assistant":
@@ -129,7 +140,7 @@ def check_other_content(payload: dict[str, Any]) -> str | None:
             return f"Invalid type for 'messages[].content' of role {role!r}"
         for part in content:
             kind = part.get("type")
-            if kind not in _PARTS:
+            if kind not in kinds:
                 return f"Invalid value: {kind!r} - 'messages[].content[].type'"
             if kind == "text" and not part["text"]:
                 return "empty text part"
@@ -150,12 +161,90 @@ def check_format(payload: dict[str, Any]) -> str | None:
     return schema_complaint(schema) if output.get("strict") else None
 
 
-#: Each returns what the provider would say, in the order in which it looks.
-RULES: Final[tuple[Callable[[dict[str, Any]], str | None], ...]] = (
+def call_without_thinking(payload: dict[str, Any]) -> int | None:
+    """Return the number of the first message with calls, but without thinking."""
+    for number, message in enumerate(payload["messages"]):
+        if message.get("tool_calls") and not isinstance(
+            message.get("reasoning_content"), str
+        ):
+            return number
+    return None
+
+
+def is_forced(payload: dict[str, Any]) -> bool:
+    """Return whether the model must call a tool."""
+    return payload.get("tool_choice") not in (None, "auto", "none")
+
+
+#: The rules of nearly all compatible providers. Each returns what the provider would
+#: say, in the order in which it looks.
+COMMON: Final[tuple[Rule, ...]] = (
     check_fields,
     check_tools,
     check_messages,
     check_assistant_content,
+)
+
+
+# -- rules of OpenAI -------------------------------------------------------------------
+
+
+def check_own_fields(payload: dict[str, Any]) -> str | None:
+    if payload.get("metadata") is not None and payload.get("store") is not True:
+        return "The 'metadata' parameter is only allowed when 'store' is enabled."
+    for tool in payload.get("tools", ()):
+        if tool.get("type") not in ("function", "custom"):
+            return f"Invalid value: {tool.get('type')!r} - 'tools[].type'"
+    return None
+
+
+def check_ids(payload: dict[str, Any]) -> str | None:
+    for number, message in enumerate(payload["messages"]):
+        for place, call in enumerate(message.get("tool_calls", ())):
+            if len(call["id"]) > _MAX_ID:
+                return (
+                    f"Invalid 'messages[{number}].tool_calls[{place}].id': string too "
+                    f"long. Expected a string with maximum length {_MAX_ID}, but got a "
+                    f"string with length {len(call['id'])} instead."
+                )
+    return None
+
+
+def check_thinking(payload: dict[str, Any]) -> str | None:
+    effort, model = payload.get("reasoning_effort"), payload["model"]
+    if effort is not None and effort not in _EFFORTS:
+        return f"Invalid value: {effort!r} - 'reasoning_effort'"
+    is_toolless = _TOOLLESS.match(model) is not None
+    if is_toolless and effort == "minimal":
+        return (
+            "Unsupported value: 'reasoning_effort' does not support 'minimal' with "
+            "this model. Supported values are: 'none', 'low', 'medium', 'high', and "
+            "'xhigh'."
+        )
+    if is_toolless and payload.get("tools") and effort != "none":
+        return (
+            f"Function tools with reasoning_effort are not supported for {model} in "
+            "/v1/chat/completions. To use function tools, use /v1/responses or set "
+            "reasoning_effort to 'none'."
+        )
+    for name in ("temperature", "top_p"):
+        value = payload.get(name)
+        if is_toolless and effort != "none" and value not in (None, 1):
+            return (
+                f"Unsupported value: '{name}' does not support {value} with this "
+                "model. Only the default (1) value is supported."
+            )
+    return None
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    *COMMON,
     check_other_content,
     check_format,
+    check_own_fields,
+    check_ids,
+    check_thinking,
 )
+
+#: Returns the provider's message for status 400, or None if it takes the payload.
+complaint = complaint_of(RULES)

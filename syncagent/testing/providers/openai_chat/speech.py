@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ....messages import AssistantMessage, Refusal, Text, Thinking, ToolCall
+from ....messages import (
+    AssistantMessage,
+    RedactedThinking,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+)
 from ....usage import Usage
 from ..sse import frame, pieces
 
@@ -17,9 +24,17 @@ _STOPS: Final = {
 
 
 def frames(
-    message: AssistantMessage, usage: Usage, *, model: str = "fake", piece: int = 5
+    message: AssistantMessage,
+    usage: Usage,
+    *,
+    model: str = "fake",
+    piece: int = 5,
+    is_signed: bool = False,
 ) -> Iterator[str]:
-    """Yield the server-sent events of a response, complete with their blank lines."""
+    """Yield the server-sent events of a response, complete with their blank lines.
+
+    :param is_signed: True to send signatures, as gateways to other vendors do.
+    """
     yield _chunk(model, {"role": "assistant", "content": ""})
     calls = 0
     for block in message.content:
@@ -29,12 +44,17 @@ def frames(
         elif isinstance(block, Thinking):
             for text in pieces(block.text, piece):
                 yield _chunk(model, {"reasoning_content": text})
+            if is_signed and block.signature:
+                yield _chunk(model, {"reasoning_details": [_detail(block)]})
+        elif isinstance(block, RedactedThinking) and is_signed:
+            yield _chunk(model, {"reasoning_details": [_detail(block)]})
         elif isinstance(block, Refusal):
             for text in pieces(block.text, piece):
                 yield _chunk(model, {"refusal": text})
         elif isinstance(block, ToolCall):
             function = {"name": block.name, "arguments": ""}
             start = {"index": calls, "id": block.call_id, "type": "function"}
+            start |= _signature(block) if is_signed else {}
             yield _chunk(model, {"tool_calls": [{**start, "function": function}]})
             for text in pieces(block.arguments, piece):
                 delta = {"index": calls, "function": {"arguments": text}}
@@ -46,7 +66,11 @@ def frames(
 
 
 def body(
-    message: AssistantMessage, usage: Usage, *, model: str = "fake"
+    message: AssistantMessage,
+    usage: Usage,
+    *,
+    model: str = "fake",
+    is_signed: bool = False,
 ) -> dict[str, Any]:
     """Return a response that is not streamed."""
     content: dict[str, Any] = {"role": "assistant", "content": message.text or None}
@@ -60,9 +84,18 @@ def body(
                 "id": call.call_id,
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.arguments},
+                **(_signature(call) if is_signed else {}),
             }
             for call in message.tool_calls
         ]
+    details = [
+        _detail(block)
+        for block in message.content
+        if isinstance(block, RedactedThinking)
+        or (isinstance(block, Thinking) and block.signature)
+    ]
+    if is_signed and details:
+        content["reasoning_details"] = details
     finish = _STOPS.get(message.stop_reason, "stop")
     choice = {"index": 0, "message": content, "finish_reason": finish}
     head = {**_head(model), "object": "chat.completion"}
@@ -80,6 +113,18 @@ def error(status: int, message: str) -> dict[str, Any]:
 def error_frames(message: str) -> Iterator[str]:
     """Yield an error in the middle of a stream."""
     yield frame({"error": {"message": message, "code": 502}})
+
+
+def _detail(block: Thinking | RedactedThinking) -> dict[str, Any]:
+    if isinstance(block, RedactedThinking):
+        return {"type": "reasoning.encrypted", "data": block.data, "index": 1}
+    signature = {"signature": block.signature, "index": 0}
+    return {"type": "reasoning.text", "text": block.text, **signature}
+
+
+def _signature(call: ToolCall) -> dict[str, Any]:
+    google = {"thought_signature": call.signature}
+    return {"extra_content": {"google": google}} if call.signature else {}
 
 
 def _chunk(model: str, delta: dict[str, Any], finish: str | None = None) -> str:
