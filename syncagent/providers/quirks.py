@@ -7,11 +7,12 @@ They are data, so a provider that is compatible except in a few points is a line
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
 from ..options import Effort
+from .families import EFFORTS, Sampling
 
 __all__ = ["ModelFamily", "Quirks"]
 
@@ -26,7 +27,7 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
     #: A pattern for the beginning of their names, without a vendor before it.
     names: str = ""
     #: Their words for an effort; the nearest one is sent.
-    efforts: tuple[Effort, ...] = get_args(Effort)
+    efforts: tuple[Effort, ...] = EFFORTS
     #: The fields that turn thinking on, for models without words for it; ``None`` if
     #: they do not think.
     on: Mapping[str, Any] | None = None
@@ -35,8 +36,8 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
     off: Mapping[str, Any] | None = None
     #: True if they think unless it is turned off.
     think: bool = True
-    #: When they take a temperature: ``idle`` is while they do not think.
-    sampling: Literal["always", "idle", "never"] = "always"
+    #: When they take a temperature.
+    sampling: Sampling = "always"
     #: The use of tools that they reject while they think: ``any``, or only a
     #: ``forced`` one.
     rejects_tools: Literal["", "any", "forced"] = ""

@@ -67,7 +67,7 @@ def test_families_differ():
     [
         ("claude-opus-4-6", "minimal", NOT_SHOWN, "low"),
         ("claude-opus-4-6", "high", NOT_SHOWN, "high"),
-        ("claude-opus-4-6", "xhigh", NOT_SHOWN, "high"),
+        ("claude-opus-4-6", "xhigh", NOT_SHOWN, "max"),
         ("claude-opus-4-6", "max", NOT_SHOWN, "max"),
         ("claude-opus-4-6", "none", DISABLED, None),
         ("claude-opus-4-7", "none", DISABLED, None),

@@ -107,7 +107,7 @@ def test_an_effort_that_nobody_can_set(model):
 )
 def test_a_temperature_that_is_certain_to_be_rejected(model, options):
     """The error says so before anything is sent."""
-    with pytest.raises(ConfigurationError, match="while it reasons"):
+    with pytest.raises(ConfigurationError, match="while it thinks"):
         build(model, **options)
 
 

@@ -13,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from ...options import Effort
+from ..families import UP_TO_HIGH, UP_TO_MAX, nearest_effort
 
 __all__ = ["Family", "family_of"]
 
@@ -21,8 +22,6 @@ _PARTS: Final = re.compile(r"[a-z]+\d*|\d+")
 #: A longer number is a date.
 _NUMBER: Final = re.compile(r"[0-9]{1,2}")
 _NEWEST: Final = (99, 0)
-#: The words for efforts, from the lowest to the highest.
-_WORDS: Final = ("low", "medium", "high", "xhigh", "max")
 
 #: How thinking is turned off; ``never`` if that is not possible.
 Off = Literal["disabled", "between_tools", "never"]
@@ -34,7 +33,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     #: True if a request may say how many tokens to think with.
     has_budgets: bool = False
     #: The words for efforts; empty if the model thinks with budgets only.
-    words: tuple[str, ...] = _WORDS
+    words: tuple[Effort, ...] = UP_TO_MAX
     off: Off = "never"
     #: True if the text of its thinking has to be asked for.
     hides_thinking: bool = True
@@ -47,11 +46,9 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     #: True if it can be held to a schema.
     has_formats: bool = True
 
-    def word_for(self, effort: Effort) -> str:
+    def word_for(self, effort: Effort) -> Effort:
         """Return the nearest word that the model has."""
-        if effort in self.words:
-            return effort
-        return "low" if effort == "minimal" else "high"
+        return nearest_effort(effort, self.words)
 
 
 #: Models of other providers that have the same interface: the provider decides.
@@ -92,7 +89,7 @@ def family_of(model: str) -> Family:
     if version < (4, 7):
         return Family(
             has_budgets=True,
-            words=("low", "medium", "high", "max"),
+            words=(*UP_TO_HIGH, "max"),
             off="disabled",
             hides_thinking=False,
             has_sampling=True,

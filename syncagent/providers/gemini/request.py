@@ -24,7 +24,7 @@ from ..draft import Draft
 from ..encoding import json_bytes
 from ..strict_schemas import gemini_schema, with_format_in_system
 from . import response
-from .family import family_of
+from .families import family_of
 from .response import NAME
 from .thinking import thinking_config
 from .turns import encode_turn

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...exceptions import ConfigurationError
 from ...options import Options
-from .family import family_of
+from .families import family_of
 
 
 def thinking_config(model: str, options: Options) -> dict[str, Any] | None:

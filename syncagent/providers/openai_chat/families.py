@@ -4,62 +4,55 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from ...exceptions import ConfigurationError
 from ...options import Effort, Options
+from ..families import UP_TO_HIGH, UP_TO_XHIGH, bare_name, nearest_effort
 from ..quirks import ModelFamily
-
-#: All efforts, from the least to the most.
-_EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
-#: A vendor before the name, as gateways and clouds have it, or the mark of a tuned
-#: model.
-_VENDOR: Final = re.compile(r"\A(?:.*/)?(?:ft:|(?:[a-z-]+\.)+)?")
-_UP_TO_HIGH: Final[tuple[Effort, ...]] = ("low", "medium", "high")
-_UP_TO_XHIGH: Final[tuple[Effort, ...]] = (*_UP_TO_HIGH, "xhigh")
 
 #: OpenAI's own. A newer model is taken for one of the newest; a name of another vendor
 #: is left alone. Chat Completions have no ``max``.
 OPENAI_FAMILIES: Final = (
-    ModelFamily(names="gpt-oss", efforts=_UP_TO_HIGH),
+    ModelFamily(names="gpt-oss", efforts=UP_TO_HIGH),
     ModelFamily(
         names="chatgpt-4|gpt-[34]|gpt-5-chat|gpt-audio",
         efforts=(),
         off={},
         think=False,
     ),
-    ModelFamily(names=r"o\d", efforts=_UP_TO_HIGH, sampling="never"),
+    ModelFamily(names=r"o\d", efforts=UP_TO_HIGH, sampling="never"),
     ModelFamily(
-        names=r"gpt-5(?![.\d])", efforts=("minimal", *_UP_TO_HIGH), sampling="never"
+        names=r"gpt-5(?![.\d])", efforts=("minimal", *UP_TO_HIGH), sampling="never"
     ),
     ModelFamily(
         names=r"gpt-5\.1(?!\d)",
-        efforts=("none", *_UP_TO_HIGH),
+        efforts=("none", *UP_TO_HIGH),
         think=False,
         sampling="idle",
     ),
     ModelFamily(
         names=r"gpt-5\.[23](?!\d)",
-        efforts=("none", *_UP_TO_XHIGH),
+        efforts=("none", *UP_TO_XHIGH),
         think=False,
         sampling="idle",
     ),
     ModelFamily(
         names=r"gpt-5\.4(?!\d)",
-        efforts=("none", *_UP_TO_XHIGH),
+        efforts=("none", *UP_TO_XHIGH),
         think=False,
         sampling="idle",
         rejects_tools="any",
     ),
     ModelFamily(
         names=r"gpt-[\d.]+-astra|gpt-6\.1-sol",
-        efforts=_UP_TO_XHIGH,
+        efforts=UP_TO_XHIGH,
         sampling="never",
         rejects_tools="any",
     ),
     ModelFamily(
         names=r"gpt-\d",
-        efforts=("none", *_UP_TO_XHIGH),
+        efforts=("none", *UP_TO_XHIGH),
         sampling="idle",
         rejects_tools="any",
     ),
@@ -68,7 +61,7 @@ OPENAI_FAMILIES: Final = (
 
 def find_family(model: str, families: Sequence[ModelFamily]) -> ModelFamily:
     """Return the family of a model; without one it takes every effort."""
-    name = _VENDOR.sub("", model.lower())
+    name = bare_name(model)
     found = (family for family in families if re.match(family.names, name))
     return next(found, ModelFamily())
 
@@ -114,29 +107,7 @@ def effort_fields(model: str, family: ModelFamily, effort: Effort) -> dict[str, 
         least = f"; its least effort is {words[0]!r}" if words else ""
         raise ConfigurationError(f"{model} cannot stop thinking{least}")
     if words:
-        # Of two that are equally near, the one that thinks more.
-        wanted = _EFFORTS.index(effort)
-        distance = {word: abs(_EFFORTS.index(word) - wanted) for word in words}
-        return {"reasoning_effort": min(reversed(words), key=distance.__getitem__)}
+        return {"reasoning_effort": nearest_effort(effort, words)}
     if family.on is None:
         raise ConfigurationError(f"{model} does not think; leave out effort=")
     return dict(family.on)
-
-
-def check_sampling(
-    model: str, family: ModelFamily, options: Options, effort: Effort | None
-) -> None:
-    """Raise ConfigurationError if the model rejects a temperature or top_p.
-
-    Without an effort some models think and others do not: the provider decides.
-    """
-    names = [
-        n for n in ("temperature", "top_p") if getattr(options, n) not in (None, 1)
-    ]
-    is_idle = family.sampling == "idle" and effort in (None, "none")
-    if names and family.sampling != "always" and not is_idle:
-        hint = " set effort='none'," if family.sampling == "idle" else ""
-        raise ConfigurationError(
-            f"{model} takes no {' or '.join(names)} while it thinks; leave it out,"
-            f"{hint} or pass it with extra="
-        )

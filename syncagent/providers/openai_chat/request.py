@@ -13,11 +13,11 @@ from ...transcript.transcript import Piece, Transcript
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import json_bytes
+from ..families import check_sampling
 from ..strict_schemas import openai_format
 from . import response
 from .families import (
     OPENAI_FAMILIES,
-    check_sampling,
     effort_fields,
     find_family,
     possible_effort,
@@ -69,7 +69,8 @@ class OpenAIChatDialect(Dialect):
             return {}
         family = find_family(model, self.quirks.families or OPENAI_FAMILIES)
         effort = possible_effort(model, family, options, has_tools=bool(tools))
-        check_sampling(model, family, options, effort)
+        can_stop = family.off is not None or "none" in family.efforts
+        check_sampling(model, family.sampling, options, effort, can_stop=can_stop)
         return {} if effort is None else effort_fields(model, family, effort)
 
     def _tool_fields(

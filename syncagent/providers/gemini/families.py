@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, get_args
+from typing import Final
 
 import msgspec
 
 from ...options import BUDGETS, Effort
+from ..families import UP_TO_HIGH, nearest_effort
 
 _VERSION: Final = re.compile(r"(?:gemini|gemma)-(\d+)(?:\.(\d+))?")
 #: The version of a name that has none, such as ``gemini-flash-latest``.
 _NEWEST: Final = (3, 8)
-_EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 #: Google's enumeration has ``XHIGH``, too, but documents no model that takes it.
-_ALL_LEVELS: Final[tuple[Effort, ...]] = ("minimal", "low", "medium", "high")
+_ALL_LEVELS: Final[tuple[Effort, ...]] = ("minimal", *UP_TO_HIGH)
 #: The levels of families that do not have the newest ones; the first match counts.
 _LEVELS: Final[dict[str, tuple[Effort, ...]]] = {
     r"flash.*-image": ("minimal", "high"),
@@ -39,13 +39,7 @@ class GeminiFamily(msgspec.Struct, frozen=True):
 
     def level_of(self, effort: Effort) -> Effort:
         """Return the level next to *effort*, and the higher one of two."""
-        wanted = _EFFORTS.index(effort)
-
-        def distance(level: Effort) -> tuple[int, int]:
-            number = _EFFORTS.index(level)
-            return abs(number - wanted), -number
-
-        return min(self.levels, key=distance)
+        return nearest_effort(effort, self.levels)
 
     def budget_of(self, effort: Effort) -> int:
         """Return the number of thinking tokens for *effort*."""
@@ -70,7 +64,7 @@ def family_of(model: str) -> GeminiFamily:
     documented = (levels for form, levels in _LEVELS.items() if re.search(form, name))
     return GeminiFamily(
         True,
-        next(documented, _ALL_LEVELS[1:]),
+        next(documented, UP_TO_HIGH),
         # Documented as accepted by Gemini 3 "for backwards compatibility".
         budgets=(1, 32768),
         # Removed with 3.6, and 3.5 is forwarded to it.
