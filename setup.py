@@ -13,13 +13,13 @@ VERSION = re.search(
 # The floors of Django and Flask are past their known serious security issues:
 # CVE-2025-64459 and CVE-2026-15307, CVE-2025-47278 and CVE-2026-27205.
 EXTRAS = {
-    "aws": ["botocore>=1.34"],
+    "aws": ["botocore>=1.36"],
     "django": ["django>=5.2.17"],
     "flask": ["flask>=3.1.3"],
     "test": [
         "aws-bedrock-token-generator>=1.1",
         "azure-identity>=1.19",
-        "botocore>=1.34",
+        "botocore>=1.36",
         "django>=5.2.17",
         "flask>=3.1.3",
         "google-auth>=2.38",
