@@ -163,10 +163,11 @@ CLOUD_ENDPOINTS: Final = (
         "/openai/v1",
         "openai.gpt-oss-120b-1:0",
         quirks=COMPATIBLE,
-        # A region or "global" may stand before the name of the vendor.
+        # A region or "global" may stand before the name of the vendor, and the name of
+        # an account's resource before both.
         faces={
-            r"(?:[a-z-]+\.)?anthropic\.": "bedrock-anthropic",
-            r"(?:[a-z-]+\.)?openai\.gpt-(?!oss)": "bedrock-responses",
+            r"(?:arn:.*/)?(?:[a-z-]+\.)?anthropic\.": "bedrock-anthropic",
+            r"(?:arn:.*/)?(?:[a-z-]+\.)?openai\.gpt-(?!oss)": "bedrock-responses",
         },
     ),
     _bedrock(

@@ -63,6 +63,10 @@ ADDRESSES = {
         Anthropic,
         f"{BEDROCK}/anthropic/v1/messages",
     ),
+    "bedrock:arn:aws:bedrock:us-east-1:1:profile/us.anthropic.claude-opus-5": (
+        Anthropic,
+        f"{BEDROCK}/anthropic/v1/messages",
+    ),
     "bedrock:openai.gpt-5.6-sol": (OpenAIResponses, f"{BEDROCK}/openai/v1/responses"),
     "cloudflare:@cf/openai/gpt-oss-120b": (
         OpenAIChat,

@@ -36,6 +36,7 @@ def effort(word):
         ("openai-chat", "o4-mini", "minimal", effort("low")),
         ("openai-chat", "ft:gpt-4.1:org", "none", {}),
         ("openai-chat", "my-own-model", "minimal", effort("minimal")),
+        ("azure-chat", "my-deployment", "max", effort("xhigh")),
         ("deepseek", "deepseek-v4-pro", "none", OFF),
         ("deepseek", "deepseek-v4-pro", "xhigh", effort("xhigh")),
         ("deepseek", "deepseek-v5", "max", effort("max")),
@@ -135,7 +136,8 @@ def test_thinking_is_turned_off_for_tools_that_are_rejected_otherwise(
 @pytest.mark.parametrize(
     ("endpoint", "model", "options", "advice"),
     [
-        ("openai-chat", "gpt-6-luna", {"effort": "low"}, "use openai:gpt-6-luna, for"),
+        ("openai-chat", "gpt-6-luna", {"effort": "low"}, "use openai:gpt-6-luna, "),
+        ("azure-chat", "gpt-6-luna", {"effort": "low"}, ".*azure:gpt-6-luna,"),
         ("openai-chat", "gpt-6-astra", {}, "use openai:gpt-6-astra"),
         (
             "deepseek",

@@ -17,6 +17,7 @@ from syncagent.models.endpoints import ENDPOINTS
 from syncagent.models.names import dialect_of
 from syncagent.providers.draft import Draft
 from syncagent.sse import ServerSentEvent
+from syncagent.testing.providers.played import PLAYED
 
 PROMPT = UserMessage.of("How is the weather?")
 RESULT = ToolMessage((ToolResult("c1", (Text("Sunny."),), name="weather"),))
@@ -123,6 +124,19 @@ def test_details_are_merged_and_go_back():
     message = finished("openrouter", *DELTAS).message
     assert message.thinking == "I see."
     assert sent_assistant("openrouter", message, RESULT)["reasoning_details"] == MERGED
+
+
+def test_openrouter_refuses_a_step_of_gemini_without_its_details():
+    """B5: with them it goes on; those of earlier prompts may be missing."""
+    model = "google/gemini-3.8-flash"
+    message = finished("openrouter", *DELTAS).message
+    step = (PROMPT, message, RESULT)
+    payload = payload_of("openrouter", *step, model=model, tools=[TOOL])
+    del payload["messages"][1]["reasoning_details"]
+    complaint = PLAYED["openrouter"].complaint
+    assert "reasoning details to be preserved" in complaint(payload, "")
+    payload["messages"].append({"role": "user", "content": "Go on."})
+    assert complaint(payload, "") is None
 
 
 def test_details_of_a_whole_message_go_back_unchanged():

@@ -11,6 +11,7 @@ from syncagent.models.names import dialect_of
 from syncagent.providers.openai_responses.request import OpenAIResponsesDialect
 from syncagent.testing.providers.openai_responses.rules import complaint
 from syncagent.testing.providers.played import PLAYED
+from syncagent.transcript import Transcript
 
 OPENAI = dialect_of(ENDPOINTS["openai"])
 
@@ -123,6 +124,19 @@ def test_items_go_back_to_the_one_who_made_them(origin):
     assert [item for item in items if item in own] == own
     phases = [item["phase"] for item in recorded if "phase" in item]
     assert [item["phase"] for item in items if "phase" in item] == phases
+
+
+def test_a_model_that_does_not_reason_gets_no_reasoning_of_others():
+    """It rejects it; the next one that does reason gets it again."""
+    answered = answer("openai", [reasoning(encrypted_content="x"), called("call_1")])
+    result = ToolMessage((ToolResult("call_1", (Text("3"),)),))
+    conversation = Transcript([HELLO, answered, result])
+    for model, expected in (("gpt-6-luna", 1), ("gpt-4.1", 0), ("gpt-6-luna", 1)):
+        payload = json.loads(OPENAI.build_payload(model, conversation))
+        kinds = [item.get("type") for item in payload["input"]]
+        assert kinds.count("reasoning") == expected
+        assert kinds[-2:] == ["function_call", "function_call_output"]
+        assert complaint(payload) is None
 
 
 def test_a_call_of_a_tool_that_the_provider_ran_stays():

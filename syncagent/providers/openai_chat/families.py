@@ -56,6 +56,7 @@ OPENAI_FAMILIES: Final = (
         sampling="idle",
         rejects_tools="any",
     ),
+    ModelFamily(efforts=("none", "minimal", *UP_TO_XHIGH)),
 )
 
 
@@ -85,7 +86,8 @@ def possible_effort(
     if effort in (None, "none") and can_stop:
         return "none" if family.think else effort
     if rejects == "any":
-        use, advice = "call tools here", f"use openai:{model}, for the Responses API"
+        use = "call tools here"
+        advice = f"use openai:{model}, on Azure azure:{model}, for the Responses API"
         advice += ", or effort='none'" if can_stop else ""
     else:
         use = "be forced to call a tool"

@@ -119,8 +119,11 @@ class OpenAIResponsesDialect(Dialect):
     def conversation(
         self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        encode = partial(encode_turn, origin=self.origin, quirks=self.quirks)
-        return "input", transcript.encode(self.encoding, encode)
+        reasons = find_family(model).reasons
+        encode = partial(
+            encode_turn, origin=self.origin, quirks=self.quirks, reasons=reasons
+        )
+        return "input", transcript.encode((self.encoding, reasons), encode)
 
     is_end = staticmethod(response.is_end)
 

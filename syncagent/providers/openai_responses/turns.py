@@ -26,15 +26,25 @@ _Data = dict[str, Any]
 _MAX_NAME: Final = 64
 
 
-def encode_turn(turn: Turn, origin: str, quirks: Quirks) -> bytes:
-    """Return a turn as JSON, or several values with commas between them."""
+def encode_turn(
+    turn: Turn, origin: str, quirks: Quirks, *, reasons: bool = True
+) -> bytes:
+    """Return a turn as JSON, or several values with commas between them.
+
+    :param reasons: False for a model that rejects the reasoning of others.
+    """
     items: Iterable[_Data]
     if isinstance(turn, UserTurn):
         items = _user(turn)
     else:
         calls = dict(turn.calls)
         parts = (_items(message, calls, origin, quirks) for message in turn.messages)
-        items = [item for part in parts for item in part]
+        items = [
+            item
+            for part in parts
+            for item in part
+            if reasons or item.get("type") != "reasoning"
+        ]
         items = items or [_said({"type": "output_text", "text": "(nothing)"})]
     return b",".join(map(json_bytes, items))
 

@@ -35,6 +35,13 @@ def check_model(payload: dict[str, Any]) -> str | None:
             return "Encrypted content is not supported with this model."
         if effort is not None:
             return _unsupported("reasoning.effort")
+        items = payload.get("input")
+        kinds = [each.get("type") for each in items] if isinstance(items, list) else []
+        if "reasoning" in kinds:
+            return (
+                "Reasoning input items can only be provided to a reasoning or computer "
+                "use model. Remove reasoning items from your input and try again."
+            )
         return None
     if effort is not None and effort not in efforts:
         return (

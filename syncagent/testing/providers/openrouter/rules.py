@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from ..openai_chat.rules import (
@@ -13,6 +14,8 @@ from ..openai_chat.rules import (
 )
 
 _EFFORTS: Final = (None, "none", "minimal", "low", "medium", "high", "xhigh")
+#: Models whose calls are worth nothing without a signature.
+_SIGNING: Final = re.compile(r"google/gemini-[3-9]")
 _DETAILS: Final = ("reasoning.text", "reasoning.summary", "reasoning.encrypted")
 
 
@@ -32,6 +35,22 @@ def check_thinking(payload: dict[str, Any]) -> str | None:
     return None
 
 
+def check_signatures(payload: dict[str, Any]) -> str | None:
+    """Refuse calls of Gemini since the last prompt without their details."""
+    if not _SIGNING.match(payload["model"]):
+        return None
+    for message in reversed(payload["messages"]):
+        if message["role"] == "user":
+            break
+        first = next(iter(message.get("tool_calls", ())), {"extra_content": None})
+        if not message.get("reasoning_details") and "extra_content" not in first:
+            return (
+                "Gemini models require OpenRouter reasoning details to be preserved in "
+                "each request."
+            )
+    return None
+
+
 def check_server_tools(payload: dict[str, Any]) -> str | None:
     for tool in payload.get("tools", ()):
         if not tool.get("type", "").startswith(("function", "openrouter:")):
@@ -44,6 +63,7 @@ RULES: Final[tuple[Rule, ...]] = (
     check_other_content,
     check_format,
     check_thinking,
+    check_signatures,
     check_server_tools,
 )
 
