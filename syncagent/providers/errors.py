@@ -137,7 +137,7 @@ def explain(error: ProviderError) -> ProviderError:
     error.retryable = retryable
     if error.retry_after is None:
         error.retry_after = _retry_delay(error.body)
-        if error.retry_after is not None:
+        if error.retry_after is not None and retryable:
             error.args = (f"{error}; it asks to wait {error.retry_after:.10g} s",)
     return error
 
