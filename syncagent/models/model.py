@@ -177,11 +177,10 @@ class Model:
             "token": token or CancelToken(),
             "data": payload,
             "auth": self._auth,
-            "headers": {
-                **self.extra_headers,
-                **self.endpoint.headers,
-                **self._headers,
-            },
+            # Of the same class: the repr of secret ones shows nothing.
+            "headers": type(self._headers)(
+                {**self.extra_headers, **self.endpoint.headers, **self._headers}
+            ),
             "timeouts": timeouts,
             "on_phase": on_phase,
             "redactor": Redactor(""),
