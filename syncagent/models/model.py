@@ -262,6 +262,11 @@ class Model:
                 if raised_by_signal_handler(error):
                     raise
                 failure = error
+            except ConfigurationError as error:
+                if raised_by_signal_handler(error):
+                    raise
+                # Frames of the transport hold headers, of which one may be secret.
+                raise error.with_traceback(None) from error.__cause__
             else:
                 return
             # Outside of the "except": the next error does not refer to this one, which

@@ -231,12 +231,13 @@ def test_an_exception_without_a_text():
     assert isinstance(caught.value.__cause__, Silent)
 
 
-def test_secret_headers_are_no_local_variables():
+@pytest.mark.parametrize("url", [None, "http://away.example/v1", "ftp://away.example"])
+def test_secret_headers_are_no_local_variables(url):
     """Tools that report errors show these."""
     with RawServer((400, {}, {"error": "no"})) as server:
         settings = {"api_key": OLD, "headers": {"X-Gateway-Key": NEW}}
-        model = OpenAIChat("m", base_url=server.url, **settings)
-        with pytest.raises(RequestRejected) as caught:
+        model = OpenAIChat("m", base_url=url or server.url, **settings)
+        with pytest.raises((RequestRejected, ConfigurationError)) as caught:
             text_of(model)
     error = caught.value
     trace = error.__traceback__.tb_next  # without the frame of this test
