@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
+from operator import itemgetter
 from typing import Any, Final, NoReturn, TypeVar
 
 from requests import PreparedRequest
@@ -11,7 +13,7 @@ from requests.auth import AuthBase, HTTPBasicAuth, HTTPDigestAuth
 
 from ..exceptions import ConfigurationError
 from ..transport.prepared import is_long_enough, is_secret_header, secret_parts
-from ..transport.slow_auth import NoCredentials, SlowAuth
+from ..transport.slow_auth import NoCredentials, SlowAuth, summary_of
 from .endpoint import Endpoint
 
 __all__ = [
@@ -122,8 +124,10 @@ class FreshCredentials(_NotPickled, SlowAuth):
         super().__init__()
         self._functions = functions
         self._auth = auth
-        # A dict: adding to it and removing from it are atomic.
-        self._seen: dict[str, None] = {}
+        #: Values, and numbers that tell which ones were used last. Adding to a dict and
+        #: removing from it are atomic.
+        self._seen: dict[str, int] = {}
+        self._numbers = count()
 
     def ask(self) -> list[str]:
         values = [function.ask() for function in self._functions]
@@ -162,8 +166,9 @@ class FreshCredentials(_NotPickled, SlowAuth):
 
     def _remember(self, *values: str) -> None:
         for value in filter(is_long_enough, values):
-            self._seen[value] = None
-        for value in list(self._seen)[:-_KEPT]:
+            self._seen[value] = next(self._numbers)
+        by_age = sorted(self._seen.copy().items(), key=itemgetter(1))
+        for value, _ in by_age[:-_KEPT]:
             self._seen.pop(value, None)
 
 
@@ -277,7 +282,7 @@ def _call(place: str, function: Callable[..., _T], *args: Any) -> _T:
     try:
         return function(*args)
     except BaseException as error:
-        failed = NoCredentials(f"{place} raised {type(error).__name__}: {error}")
+        failed = NoCredentials(f"{place} raised {summary_of(error)}")
         trace = error.__traceback__
         # Without this frame, which has the request.
         failed.__cause__ = error.with_traceback(trace.tb_next if trace else None)

@@ -19,6 +19,8 @@ __all__ = ["Endpoint", "UrlPart"]
 _OPERATIONS: Final = ("/chat/completions", "/responses", "/messages", "/models")
 #: ``/v1``, ``/v1beta``, ``/v1beta1``.
 _VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?\Z")
+#: A value that cannot change the rest of an address: "evil.example/#" would be a host.
+_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 
 
 class UrlPart(msgspec.Struct, frozen=True):
@@ -33,11 +35,19 @@ class UrlPart(msgspec.Struct, frozen=True):
     forms: Mapping[str, str] = {}
 
     def find(self) -> str | None:
-        """Return the text in the address, or None if no variable is set."""
+        """Return the text in the address, or None if no variable is set.
+
+        :raises ConfigurationError: the value would change the rest of the address.
+        """
         found = (os.environ.get(name, "").strip() for name in self.variables)
         value = next(filter(None, found), self.default)
         if not value:
             return None
+        if not _PART.fullmatch(value):
+            raise ConfigurationError(
+                f"{' or '.join(self.variables)} is a part of an address, which has "
+                f"letters, digits, dots and dashes; got {value!r:.80}"
+            )
         return self.forms.get(value) or self.form.format(value)
 
 

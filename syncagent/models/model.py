@@ -177,11 +177,10 @@ class Model:
             "token": token or CancelToken(),
             "data": payload,
             "auth": self._auth,
-            "headers": {
-                **self.extra_headers,
-                **self.endpoint.headers,
-                **self._headers,
-            },
+            # Of the same class: the repr of secret ones shows nothing.
+            "headers": type(self._headers)(
+                {**self.extra_headers, **self.endpoint.headers, **self._headers}
+            ),
             "timeouts": timeouts,
             "on_phase": on_phase,
             "redactor": Redactor(""),
@@ -263,6 +262,11 @@ class Model:
                 if raised_by_signal_handler(error):
                     raise
                 failure = error
+            except ConfigurationError as error:
+                if raised_by_signal_handler(error):
+                    raise
+                # Frames of the transport hold headers, of which one may be secret.
+                raise error.with_traceback(None) from error.__cause__
             else:
                 return
             # Outside of the "except": the next error does not refer to this one, which

@@ -37,6 +37,8 @@ _VERSION: Final = re.compile(
 _REGION: Final = re.compile(r"\A(?:us-gov|[a-z]{2}|apac)\.(?=[a-z0-9]+\.)")
 _REVISION: Final = re.compile(r"(?::\d+k?)+\Z")
 _MODEL_VERSION: Final = re.compile(r"-v\d+\Z")
+#: Longer names have no other forms, because finding these takes quadratic time.
+_LONGEST: Final = 300
 
 
 def cost(
@@ -106,7 +108,7 @@ def _tables(provider: str | None, name: str) -> tuple[str, ...]:
 
 def _forms(name: str, provider: str) -> Iterator[str]:
     """Yield the names that *name* may stand for, the most precise one first."""
-    parts = name.split("/")
+    parts = name.split("/") if len(name) <= _LONGEST else ()
     for start in range(len(parts)):
         form = "/".join(parts[start:])
         if provider == "bedrock":

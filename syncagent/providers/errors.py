@@ -166,7 +166,7 @@ def error_in_response(error: object, request_id: str | None = None) -> ProviderE
     :param request_id: the provider's own name for the request, if it is in there.
     """
     code, message = _parts(error)
-    body, number = str(error), _number(error)
+    body, number = _text(error), _number(error)
     error_class = _class_of(code, message, ProviderUnavailable, number)
     text = excerpt(message or code or "no message", _MAX_MESSAGE)
     return error_class(
@@ -242,13 +242,13 @@ def _best_code(codes: list[str]) -> str:
 def _parts(error: Any) -> tuple[str, str]:
     """Return the code of an error and its message."""
     if not isinstance(error, dict):
-        return "", str(error)
+        return "", _text(error)
     values = [error.get(name) for name in ("code", "type", "status", "__type")]
     details = error.get("details")
     for detail in details if isinstance(details, list) else ():  # Google's
         values.append(detail.get("reason") if isinstance(detail, dict) else None)
     codes = [value for value in values if isinstance(value, str) and value]
-    message, cause = str(error.get("message") or ""), _cause(error.get("metadata"))
+    message, cause = _text(error.get("message") or ""), _cause(error.get("metadata"))
     return _best_code(codes), f"{message}: {cause}" if cause else message
 
 
@@ -263,7 +263,15 @@ def _cause(metadata: Any) -> str:
     if isinstance(raw, dict):
         inner = raw.get("error", raw)
         raw = (inner.get("message") if isinstance(inner, dict) else inner) or raw
-    return str(raw or "")
+    return _text(raw or "")
+
+
+def _text(value: Any) -> str:
+    """Return *value*, which came as JSON, as text."""
+    try:
+        return str(value)
+    except RecursionError:  # it was just flat enough to be decoded
+        return "a deeply nested value"
 
 
 def _number(error: object) -> int | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from ..models.model import Model
 from ..policies import LimitName, Limits
 from ..usage import Usage
@@ -28,10 +26,11 @@ class Meter:
         self.tool_calls = 0
         #: The limit that was reached, if one was.
         self.limit: LimitName | None = None
-        self._usage = Usage()
-        self._cost: float | None = None
-        #: Not added up yet: sub-agents append from their own threads.
-        self._charges: deque[tuple[Usage, float | None]] = deque()
+        #: Usage and cost of each response: sub-agents append from their own threads.
+        self._charges: list[tuple[Usage, float | None]] = []
+        #: How many of them were added up, and their sums. Replaced as a whole: any
+        #: thread may ask for the usage in the middle of a run.
+        self._counted: tuple[int, Usage, float | None] = (0, Usage(), None)
         self._has_warned = False
 
     def spend(self, usage: Usage) -> None:
@@ -45,21 +44,22 @@ class Meter:
     @property
     def usage(self) -> Usage:
         """The usage so far."""
-        self._count()
-        return self._usage
+        return self._count()[0]
 
     @property
     def cost(self) -> float | None:
         """The cost so far in US dollars, as far as prices are known."""
-        self._count()
-        return self._cost
+        return self._count()[1]
 
-    def _count(self) -> None:
-        while self._charges:
-            usage, cost = self._charges.popleft()
-            self._usage += usage
-            if cost is not None:
-                self._cost = cost + (self._cost or 0.0)
+    def _count(self) -> tuple[Usage, float | None]:
+        counted, usage, cost = self._counted
+        charges = self._charges[counted:]
+        for more_usage, more_cost in charges:
+            usage += more_usage
+            if more_cost is not None:
+                cost = more_cost + (cost or 0.0)
+        self._counted = (counted + len(charges), usage, cost)
+        return usage, cost
 
     @property
     def calls_left(self) -> int | None:

@@ -8,12 +8,15 @@ Guarantees:
 - However many threads were refused with the same credentials, these are renewed once. A
   thread that learns of the refusal later finds that they have been renewed.
 - No lock is taken: the result of a renewal is published before its number.
+- A function that uses the model whose credentials it fetches gets an error, and does
+  not wait for itself.
 - A user's exception never passes for one of the libraries: it is the cause of an
   :exc:`~syncagent.exceptions.AuthenticationFailed`.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -28,9 +31,12 @@ from .exchange import Exchange
 from .prepared import Request
 from .redactor import Redactor
 
-__all__ = ["NoCredentials", "SlowAuth", "sign"]
+__all__ = ["NoCredentials", "SlowAuth", "sign", "summary_of"]
 
 _T = TypeVar("_T")
+
+#: Its ``auths`` are the credentials that this thread fetches.
+_fetching = threading.local()
 
 
 class NoCredentials(Exception):
@@ -112,10 +118,15 @@ def sign(
     """
     exchange.enter("credentials")
     url = request.url or ""
+    outer: tuple[SlowAuth, ...] = getattr(_fetching, "auths", ())
+    if auth in outer:
+        raise NoCredentials(
+            "the function that fetches them uses the model that needs them"
+        ).as_error(url, auth)
 
     def run(function: Callable[[], _T], **options: Any) -> _T:
         outcome = call_detached(
-            partial(_guarded, function),
+            partial(_guarded, function, (*outer, auth)),
             exchange.token,
             name="syncagent-credentials",
             refusal=partial(_try_again, Redactor(url).url),
@@ -142,16 +153,27 @@ def sign(
     return number if is_new else None
 
 
-def _guarded(function: Callable[[], _T]) -> _T | NoCredentials:
+def _guarded(
+    function: Callable[[], _T], auths: tuple[SlowAuth, ...]
+) -> _T | NoCredentials:
     """Return the result of *function*, or why there is none."""
+    _fetching.auths = auths  # for good: the thread is this call's own
     try:
         return function()
     except NoCredentials as error:
         return error.with_traceback(None)
     except BaseException as error:
-        failed = NoCredentials(f"{type(error).__name__}: {error}")
+        failed = NoCredentials(summary_of(error))
         failed.__cause__ = error.with_traceback(None)
         return failed
+
+
+def summary_of(error: BaseException) -> str:
+    """Return type and message of a user's exception, whose ``str()`` may fail, too."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 def _try_again(url: str, problem: str) -> ConnectionFailed:

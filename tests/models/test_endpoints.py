@@ -148,6 +148,36 @@ def test_a_part_of_the_address_that_is_missing(name, variable, environment):
 
 
 @pytest.mark.parametrize(
+    "value", ["evil.example/#", "a@evil.example/", "a\\", "..", "{}"]
+)
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("azure-anthropic:x", "ANTHROPIC_FOUNDRY_RESOURCE"),
+        ("bedrock:x", "AWS_REGION"),
+        ("cloudflare:x", "CLOUDFLARE_ACCOUNT_ID"),
+        ("snowflake:x", "SNOWFLAKE_ACCOUNT"),
+        ("vertex:x", "GOOGLE_CLOUD_LOCATION"),
+        ("vertex:x", "GOOGLE_CLOUD_PROJECT"),
+    ],
+)
+def test_a_part_of_the_address_cannot_change_the_host(
+    name, variable, value, environment
+):
+    """Or a variable could send the key to another server."""
+    environment.setenv(variable, value)
+    with pytest.raises(ConfigurationError, match=variable):
+        find_model(name, **KEY)
+
+
+@pytest.mark.parametrize("value", ["p-1", "p_2.eu-west-1", "example.com:p-3"])
+def test_a_part_of_the_address_as_clouds_name_things(value, environment):
+    """Old projects of Google have a domain before a colon."""
+    environment.setenv("GOOGLE_CLOUD_PROJECT", value)
+    assert f"/projects/{value}/" in find_model("vertex:x", **KEY).base_url
+
+
+@pytest.mark.parametrize(
     "address",
     [
         "https://mine.openai.azure.com",

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from traceback import TracebackException
 
 import pytest
 from requests.auth import HTTPBasicAuth, HTTPDigestAuth
@@ -15,12 +16,15 @@ from support.keys import (
     keys_seen,
     text_of,
 )
+from support.raw_server import RawServer
+from support.threads import LONG
 
 from syncagent import Agent
 from syncagent.exceptions import (
     AuthenticationFailed,
     ConfigurationError,
     ProviderUnavailable,
+    RequestRejected,
 )
 from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from syncagent.models.endpoints import ENDPOINTS
@@ -29,7 +33,7 @@ from syncagent.testing import (
     Status,
     say,
 )
-from syncagent.transport import close_idle
+from syncagent.transport import Timeouts, close_idle
 from syncagent.usage import Usage
 
 CLASSES = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
@@ -178,6 +182,70 @@ def test_only_the_last_few_values_are_kept():
     assert len(model.secrets) <= 20
     assert "key-number-0049" in model.secrets
     assert "key-number-0045" in model.secrets
+
+
+def test_a_value_that_is_still_in_use_is_kept():
+    """Beside one that changes all the time, such as the signature of a request."""
+    keys = Rotating(*(f"key-number-{n:04}" for n in range(50)))
+    with FakeServer(lambda seen: "ok") as server:
+        settings = {"api_key": keys, "headers": {"X-Token": lambda: OLD}}
+        model = OpenAIChat("m", base_url=server.base_url, **settings)
+        for _ in range(50):
+            text_of(model)
+            assert OLD in model.secrets
+
+
+@pytest.mark.parametrize("place", ["function", "refresh"])
+def test_a_function_that_uses_its_own_model(place):
+    """It would wait for itself, or start a thread after the other."""
+    source = Refreshable(OLD)
+
+    def use_model():
+        text_of(model)
+        return OLD
+
+    source.refresh = use_model
+    key = use_model if place == "function" else source
+    with checking(NEW) as server:
+        timeout = Timeouts(connect=LONG)
+        settings = {"base_url": server.base_url, "timeout": timeout}
+        model = OpenAIChat("m", api_key=key, **settings)
+        with pytest.raises(AuthenticationFailed, match="uses the model that needs"):
+            text_of(model)
+        assert len(server.requests) == (place == "refresh")
+
+
+def test_an_exception_without_a_text():
+    """It is the cause all the same, and does not come out as it is."""
+
+    class Silent(Exception):
+        def __str__(self):
+            raise Silent
+
+    def fail():
+        raise Silent
+
+    model = OpenAIChat("m", base_url="http://127.0.0.1:1/v1", api_key=fail)
+    with pytest.raises(AuthenticationFailed, match="raised Silent") as caught:
+        text_of(model)
+    assert isinstance(caught.value.__cause__, Silent)
+
+
+@pytest.mark.parametrize("url", [None, "http://away.example/v1", "ftp://away.example"])
+def test_secret_headers_are_no_local_variables(url):
+    """Tools that report errors show these."""
+    with RawServer((400, {}, {"error": "no"})) as server:
+        settings = {"api_key": OLD, "headers": {"X-Gateway-Key": NEW}}
+        model = OpenAIChat("m", base_url=url or server.url, **settings)
+        with pytest.raises((RequestRejected, ConfigurationError)) as caught:
+            text_of(model)
+    error = caught.value
+    trace = error.__traceback__.tb_next  # without the frame of this test
+    shown = TracebackException(type(error), error, trace, capture_locals=True)
+    text = "".join(shown.format())
+    assert "_attempts" in text
+    assert OLD not in text
+    assert NEW not in text
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,15 @@ def test_an_unknown_model_has_no_price(model):
     assert cost(Usage(1, 1), model) is None
 
 
+@pytest.mark.parametrize("part", [":1", "a/", "-v1", "us."])
+def test_an_endless_name_takes_no_time(part):
+    """Looking for its other forms would take minutes."""
+    name = part * 50_000 + "x"
+    assert find_price(name, "bedrock") is None
+    assert find_price(name) is None
+    assert cost(Usage(1, 1), name, {name: Price(1e6, 0)}) == 1
+
+
 @pytest.mark.parametrize(
     "model", ["openai:gpt-6-luna", "openai:gpt-6-luna-2026-09-22", "gpt-6-luna"]
 )

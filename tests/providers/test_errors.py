@@ -249,3 +249,15 @@ def test_words_for_too_long(message):
 def test_whatever_an_error_looks_like(said):
     """It is one."""
     assert isinstance(error_in_response(said), exceptions.ProviderError)
+
+
+@pytest.mark.parametrize("field", [None, "message", "metadata"])
+def test_a_value_that_is_nested_too_deeply_for_a_text(field):
+    """It may still be flat enough for the decoder."""
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    inner = {"raw": value} if field == "metadata" else value
+    error = error_in_response(inner if field is None else {field: inner})
+    assert type(error) is exceptions.ProviderUnavailable
+    assert "deeply nested" in str(error)

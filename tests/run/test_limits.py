@@ -17,6 +17,7 @@ from syncagent.hooks import Retry
 from syncagent.messages import AssistantMessage, Text, UserMessage
 from syncagent.models import OpenAIChat
 from syncagent.models.prices import Price
+from syncagent.run.meter import Meter
 from syncagent.testing import (
     Comment,
     FakeClock,
@@ -243,6 +244,26 @@ def test_what_sub_agents_use_counts():
     result = agent.run("Delegate.")
     assert (result.limit, result.usage.input_tokens) == ("tokens", 1010)
     assert result.cost == pytest.approx(1001 + EACH.total_tokens)
+
+
+def test_any_thread_may_ask_for_the_usage_of_a_run():
+    """Also while the run itself adds it up: nothing is lost, and nothing raises."""
+    meter = Meter(Limits(tokens=10), model())
+
+    class Asked(Usage):
+        """Another thread asks at the moment at which this is added."""
+
+        def __radd__(self, other):
+            if not seen:
+                seen.append(0)
+                seen[0] = meter.usage.input_tokens
+            return other + Usage(self.input_tokens)
+
+    seen = []
+    for usage in (Asked(1), Asked(2), Usage(4)):
+        meter.add(usage, 1.0)
+    assert (meter.usage.input_tokens, meter.cost) == (7, 3.0)
+    assert seen == [7]
 
 
 def test_what_a_failed_sub_agent_used_counts_too():
