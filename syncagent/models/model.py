@@ -33,7 +33,6 @@ from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
 from .aws import sign_for
 from .credentials import (
-    Credentials,
     Key,
     find_key,
     make_credentials,
@@ -45,7 +44,7 @@ from .endpoints import ENDPOINTS
 from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
-__all__ = ["Credentials", "Model"]
+__all__ = ["Model"]
 
 _OPTION_NAMES = frozenset(Options.__struct_fields__)
 
@@ -177,11 +176,7 @@ class Model:
             "token": token or CancelToken(),
             "data": payload,
             "auth": self._auth,
-            "headers": {
-                **self.extra_headers,
-                **self.endpoint.headers,
-                **self._headers,
-            },
+            "headers": {**self.extra_headers, **self._headers},
             "timeouts": timeouts,
             "on_phase": on_phase,
             "redactor": Redactor(""),

@@ -72,10 +72,10 @@ class Dialect(ABC):
                     f"{self.endpoint} models have no option {name}; leave it out, or "
                     "pass the provider's own field with extra="
                 )
-        is_forced = options.tool_choice not in (None, "auto", "none")
-        if is_forced and not tools:
+        if options.forces_call and not tools:
             raise ConfigurationError(
-                f"tool_choice is {options.tool_choice!r}, but there are no tools"
+                f"tool_choice is {options.tool_choice!r}, but there are no tools; pass "
+                "tools, or leave it out"
             )
         if options.output is not None and not self.can_enforce(
             model, tools, options.output

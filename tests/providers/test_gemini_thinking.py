@@ -76,7 +76,7 @@ def test_thinking_can_be_turned_off_where_the_model_allows_it():
 )
 def test_thinking_that_cannot_be_turned_off_is_an_error(name, least):
     """It is no silent request for a little."""
-    with pytest.raises(ConfigurationError, match=f"the least is effort='{least}'"):
+    with pytest.raises(ConfigurationError, match=f"its least effort is '{least}'"):
         thinking(name, effort="none")
     assert thinking(name, effort=least)
 

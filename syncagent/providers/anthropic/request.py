@@ -27,7 +27,7 @@ from ..draft import Draft
 from ..encoding import json_bytes
 from ..strict_schemas import closed, subschemas
 from . import response
-from .families import family_of
+from .families import find_family
 from .options import (
     MAX_TOKENS,
     check_options,
@@ -86,7 +86,7 @@ class AnthropicDialect(Dialect):
     def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
-        schema = closed(output.schema) if family_of(model).has_formats else None
+        schema = closed(output.schema) if find_family(model).has_formats else None
         if schema is None:
             return False
         each = list(subschemas(schema))
@@ -96,7 +96,7 @@ class AnthropicDialect(Dialect):
 
     def server_tool(self, model: str, tool: ServerTool) -> dict[str, Any]:
         if isinstance(tool, CodeExecution):
-            is_old = not family_of(model).words
+            is_old = not find_family(model).words
             version = "20250825" if is_old else "20260521"
             return {"type": f"code_execution_{version}", "name": "code_execution"}
         if not isinstance(tool, WebSearch):
@@ -126,7 +126,7 @@ class AnthropicDialect(Dialect):
         if system and options.cache:
             system = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
         # Without it, nothing but the defaults has passed the check.
-        has_sampling = family_of(model).has_sampling
+        has_sampling = find_family(model).has_sampling
         version = self.quirks.anthropic_version
         return without_none(
             anthropic_version=version or None,

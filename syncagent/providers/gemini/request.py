@@ -24,7 +24,7 @@ from ..draft import Draft
 from ..encoding import json_bytes
 from ..strict_schemas import gemini_schema, with_format_in_system
 from . import response
-from .families import family_of
+from .families import find_family
 from .response import NAME
 from .thinking import thinking_config
 from .turns import encode_turn
@@ -41,12 +41,12 @@ class GeminiDialect(Dialect):
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
         # Before version 3, a response schema and tools exclude each other.
-        return not tools or family_of(model).is_current
+        return not tools or find_family(model).is_current
 
     def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
-        family = family_of(model)
+        family = find_family(model)
         if options.parallel_tool_calls is False:
             raise ConfigurationError(
                 "gemini models cannot be limited to one tool call at a time; leave "
@@ -107,7 +107,7 @@ class GeminiDialect(Dialect):
     ) -> dict[str, Any]:
         config: dict[str, Any] = {}
         is_mixed = has_tools and has_server_tools
-        if is_mixed and not family_of(model).is_current:
+        if is_mixed and not find_family(model).is_current:
             raise ConfigurationError(
                 f"{model} cannot have tools and server_tools in one request; use "
                 "Gemini 3 or later, or leave one of them out"
@@ -127,7 +127,7 @@ class GeminiDialect(Dialect):
     def conversation(
         self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        is_current = family_of(model).is_current
+        is_current = find_family(model).is_current
         encode = partial(encode_turn, origin=self.origin, is_current=is_current)
         pieces = transcript.encode((self.encoding, is_current), encode)
         if options.prefill:
