@@ -91,8 +91,8 @@ def test_a_number_of_tokens_takes_precedence(name):
 @pytest.mark.parametrize(
     ("name", "options", "match"),
     [
-        ("gemma-4-31b-it", {"thinking_tokens": 9}, "use effort="),
-        ("gemma-3-27b-it", {"thinking_tokens": 9}, "leave thinking_tokens out"),
+        ("gemma-4-31b-it", {"thinking_tokens": 9}, "pass effort="),
+        ("gemma-3-27b-it", {"thinking_tokens": 9}, "leave out thinking_tokens"),
         ("gemma-3-27b-it", {"effort": "low"}, "does not think"),
     ],
 )

@@ -19,15 +19,15 @@ def thinking_config(model: str, options: Options) -> dict[str, Any] | None:
     if budget is not None:
         if family.budgets is None:
             raise ConfigurationError(
-                f"{model} does not count thinking tokens; leave thinking_tokens out"
-                + (", and use effort=" if family.levels else "")
+                f"{model} does not count thinking tokens; leave out thinking_tokens="
+                + (", or pass effort= in its place" if family.levels else "")
             )
         return {"thinkingBudget": budget, "includeThoughts": True}
     never_thinks = not family.levels and family.budgets is None
     if effort is None or (effort == "none" and never_thinks):
         return None
     if never_thinks:
-        raise ConfigurationError(f"{model} does not think; leave effort out")
+        raise ConfigurationError(f"{model} does not think; leave out effort=")
     # The provider rejects includeThoughts where there are no thoughts to include.
     if not family.levels and family.budget_of(effort) == 0:
         return {"thinkingBudget": 0}
