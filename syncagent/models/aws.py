@@ -30,7 +30,7 @@ class SigV4(AuthBase):
 
         OpenAIChat(name, base_url=..., auth=SigV4("bedrock", "eu-central-1"))
 
-    Each attempt is signed anew. Credentials come from the usual places: the
+    Each attempt has a signature of its own. Credentials come from the usual places: the
     environment, the files of the AWS tools, a role. The transport fetches them on a
     thread that a cancel leaves behind.
 

@@ -41,7 +41,7 @@ class NoCredentials(Exception):
         redactor = Redactor(url)
         redactor.secrets = lambda: auth.secrets
         error = AuthenticationFailed(
-            f"{redactor.url}: there are no credentials, so the request was not sent: "
+            f"{redactor.url}: no credentials; the request was not sent: "
             f"{redactor.quote(str(self))}",
             url=redactor.url,
         )
@@ -143,7 +143,7 @@ def sign(
 
 
 def _guarded(function: Callable[[], _T]) -> _T | NoCredentials:
-    """Return the result of *function*, or why there is none."""
+    """Return the result of *function*, or the reason for its failure."""
     try:
         return function()
     except NoCredentials as error:

@@ -106,8 +106,8 @@ class AnthropicDialect(Dialect):
                 f"{NAME} models search the web with allowed_domains or with "
                 "blocked_domains; leave out one of the two"
             )
-        # The version that all models have, at all providers. Later ones run code to
-        # filter what is found, in a container that the next request has to name.
+        # All models have this version, at all providers. Later versions filter the
+        # results by code, in a container that the next request has to name.
         return without_none(
             type="web_search_20250305",
             name="web_search",
@@ -156,7 +156,7 @@ class AnthropicDialect(Dialect):
         ]
         if own and options.cache:
             own[-1]["cache_control"] = CACHE_MARK
-        # The mark covers all that comes before it, so the agent's own come last.
+        # The mark covers everything before it: the agent's own tools come last.
         every = [*self.server_tools(model, options), *own]
         return {"tools": every, "tool_choice": tool_choice_of(options)} if every else {}
 
@@ -189,7 +189,7 @@ class AnthropicDialect(Dialect):
 
 
 def _is_paused(transcript: Transcript, origin: str) -> bool:
-    """Return whether the provider is amid its own tools: then no user turn follows."""
+    """Return whether the provider paused amid its own tools: no user turn follows."""
     last = transcript[-1] if len(transcript) else None
     if not isinstance(last, AssistantMessage) or last.is_cut or not last.content:
         return False
@@ -202,9 +202,9 @@ def _is_paused(transcript: Transcript, origin: str) -> bool:
 def _may_think(transcript: Transcript, origin: str) -> bool:
     """Return whether the provider lets the model think with a budget in this turn.
 
-    Amid tool calls only a model that began them with thinking may continue to think,
-    and then it must. Calls that another provider's model made, or whose thinking was
-    cut, have to be finished without.
+    Between tool calls, a model must think if the turn began with thinking, and must not
+    otherwise. Calls of another provider's model, or calls whose thinking was cut off,
+    are finished without thinking.
     """
     begin, has_user = len(transcript), False
     for number in reversed(range(len(transcript))):
