@@ -21,7 +21,7 @@ __all__ = [
     "WebSearch",
 ]
 
-#: Not every model has all of them: the nearest one that it has is requested.
+#: No model has all of them: the nearest one that it has is requested.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 #: Thinking tokens for each effort, for providers that count them.
@@ -50,11 +50,11 @@ class ToolSpec(msgspec.Struct, frozen=True):
 class WebSearch(msgspec.Struct, frozen=True, kw_only=True):
     """Let the provider search the web for the model."""
 
-    #: Only pages of these domains, where the provider can restrict it.
+    #: Find only pages of these domains.
     allowed_domains: tuple[str, ...] = ()
-    #: No pages of these domains.
+    #: Find no pages of these domains.
     blocked_domains: tuple[str, ...] = ()
-    #: The most searches in one response.
+    #: The maximum number of searches in one response.
     max_uses: int | None = None
 
 
@@ -67,12 +67,12 @@ class FileSearch(msgspec.Struct, frozen=True):
 
     #: The provider's ids of the collections to search.
     stores: tuple[str, ...]
-    #: The most passages to find.
+    #: The maximum number of passages to find.
     max_results: int | None = None
 
 
-#: A tool that the provider runs on its side: one of these, or a dict in the provider's
-#: own form, which is sent as it is.
+#: A tool that the provider runs: one of these, or a dict in the provider's own form,
+#: which is sent as it is.
 ServerTool = WebSearch | CodeExecution | FileSearch | dict[str, Any]
 
 
@@ -121,6 +121,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     #: The provider's own fields. They take precedence over the others; an object is
     #: merged with ours, and a list is added to ours.
     extra: dict[str, Any] = {}
+
+    @property
+    def forces_call(self) -> bool:
+        """True if the model must call a tool."""
+        return self.tool_choice not in (None, "auto", "none")
 
     def __post_init__(self) -> None:
         stop: Any = self.stop

@@ -18,8 +18,8 @@ __all__ = [
     "StopReason",
 ]
 
-#: Why a run ended. ``other`` is a reason of the provider's own that is no regular end;
-#: ``RunResult.raw_stop_reason`` has its word for it.
+#: Why a run ended. ``other`` is an irregular end for a reason of the provider's own;
+#: ``RunResult.raw_stop_reason`` has its word for the reason.
 StopReason = Literal[
     "end_turn",
     "max_tokens",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from importlib import import_module
 from typing import Any, Final, NoReturn
@@ -12,10 +11,12 @@ from requests import PreparedRequest
 from requests.auth import AuthBase
 
 from ..exceptions import ConfigurationError
+from .endpoint import first_set
 
 __all__ = ["SigV4", "sign_for"]
 
-#: ``https://bedrock-runtime.eu-central-1.amazonaws.com``: service and region.
+#: Finds ``bedrock`` and ``eu-central-1`` in the address
+#: ``https://bedrock-runtime.eu-central-1.amazonaws.com``.
 _HOST: Final = re.compile(
     r"//(bedrock(?:-mantle)?)[\w-]*\.([\w-]+)\.(?:amazonaws|api)\."
 )
@@ -23,20 +24,21 @@ _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class SigV4(AuthBase):
-    """Sign each attempt of a request; pass it as ``auth=`` of a model.
+    """Signatures for requests to AWS: pass an object of this class as ``auth=``.
 
     ::
 
         OpenAIChat(name, base_url=..., auth=SigV4("bedrock", "eu-central-1"))
 
-    Credentials come from the usual places of AWS: the environment, its files, a role.
-    They are fetched on a thread of the transport, which a cancel leaves behind.
+    Each attempt has a signature of its own. Credentials come from the usual places: the
+    environment, the files of the AWS tools, a role. The transport fetches them on a
+    thread that a cancel leaves behind.
 
     :param service: the name of the service in the signature, such as ``bedrock``.
-    :param region: by default that of the environment, or of the profile.
-    :param profile: a profile in the files of AWS.
-    :param credentials: in place of all these: an object of botocore, or one with
-        ``access_key``, ``secret_key`` and ``token``.
+    :param region: by default the region of the environment, or of the profile.
+    :param profile: the name of a profile in the files of the AWS tools.
+    :param credentials: in place of these places: credentials of botocore, or an object
+        with ``access_key``, ``secret_key`` and ``token``.
     :raises ConfigurationError: the extra ``aws`` is not installed, or a region is
         missing.
     """
@@ -56,17 +58,16 @@ class SigV4(AuthBase):
         except ModuleNotFoundError:
             raise ConfigurationError(
                 'signing requests for AWS needs botocore: pip install "syncagent[aws]".'
-                " Bedrock takes keys as well: pass api_key=, or set "
+                " Or use a key of Bedrock: pass api_key=, or set "
                 "AWS_BEARER_TOKEN_BEDROCK"
             ) from None
         self.service = service
         self._profile = profile
         self._given = credentials
-        #: Those of a session, which renews them by itself before they expire.
+        #: Credentials of a session, which renews them before they expire.
         self._found: Any = None
-        names = (os.environ.get(name, "") for name in _REGIONS)
-        found = region or next(filter(None, names), None)
-        if found is None:
+        found = region or first_set(_REGIONS)
+        if not found:
             found = self._session(profile=profile).get_config_variable("region")
         if not found:
             raise ConfigurationError(
@@ -87,11 +88,11 @@ class SigV4(AuthBase):
         return request
 
     def refresh(self) -> None:
-        """Look for other credentials; the transport calls it if these were refused."""
+        """Forget refused credentials; the next request looks for others."""
         self._found = None
 
     def _freeze(self) -> Any:
-        """Return the credentials of this moment: key, secret and token in one."""
+        """Return the current credentials: a key, a secret and a token that match."""
         source = self._given or self._found
         if source is None:
             source = self._found = self._session(
@@ -99,8 +100,8 @@ class SigV4(AuthBase):
             ).get_credentials()
         if source is None:
             raise ConfigurationError(
-                "there are no AWS credentials in the environment, in the files of AWS, "
-                "or from a role"
+                "no AWS credentials in the environment, in the files of the AWS tools, "
+                "or from a role; run 'aws configure', or pass credentials="
             )
         freeze = getattr(source, "get_frozen_credentials", None)
         return source if freeze is None else freeze()
@@ -115,7 +116,7 @@ class SigV4(AuthBase):
 
 
 def sign_for(base_url: str) -> SigV4:
-    """Return the signatures for requests to Bedrock at *base_url*.
+    """Return the auth object that signs requests to Bedrock at *base_url*.
 
     :raises ConfigurationError: as for :class:`SigV4`.
     """

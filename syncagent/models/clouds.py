@@ -1,8 +1,8 @@
 """Models that clouds serve: Azure, Google's Vertex, AWS Bedrock, and others.
 
-Their addresses have parts that differ from user to user, such as a region, and their
-keys are often tokens that expire. One cloud speaks several dialects: each is an
-endpoint of its own, and the plain name of the cloud chooses one by the model's name.
+Their addresses have parts of the user's own, such as a region, and their keys are often
+tokens that expire. A cloud that speaks several dialects has one endpoint for each; the
+plain name of the cloud chooses one of them by the model's name.
 """
 
 from __future__ import annotations
@@ -123,9 +123,7 @@ def _bedrock(
 
 CLOUD_ENDPOINTS: Final = (
     _AZURE,
-    msgspec.structs.replace(
-        _AZURE, name="azure-chat", dialect="openai-chat", quirks=Quirks()
-    ),
+    msgspec.structs.replace(_AZURE, name="azure-chat", dialect="openai-chat"),
     _AZURE_ANTHROPIC,
     _vertex(
         "vertex",

@@ -8,25 +8,24 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..options import Effort
+from ..providers.families import UP_TO_HIGH, UP_TO_XHIGH
 from ..providers.quirks import ModelFamily, Quirks
 from .endpoint import Endpoint
 
 __all__ = ["COMPATIBLE", "COMPATIBLE_ENDPOINTS"]
 
-_UP_TO_HIGH: Final[tuple[Effort, ...]] = ("low", "medium", "high")
 #: Models of many vendors, as open servers run them.
-_OPEN = (ModelFamily(efforts=("none", *_UP_TO_HIGH)),)
-#: The same where one of these cannot stop thinking.
-_GPT_OSS = (ModelFamily(names="gpt-oss", efforts=_UP_TO_HIGH), *_OPEN)
+_OPEN: Final = (ModelFamily(efforts=("none", *UP_TO_HIGH)),)
+#: Models that cannot stop thinking, at servers that reject the effort ``none``.
+_GPT_OSS: Final = ModelFamily(names="gpt-oss", efforts=UP_TO_HIGH)
 #: Models of many vendors behind a gateway, which translates all efforts.
-_EVERY = (ModelFamily(),)
-#: A field of DeepSeek's that others have taken over.
+_EVERY: Final = (ModelFamily(),)
+#: The field of DeepSeek, which others have adopted.
 _ON: Final = {"thinking": {"type": "enabled"}}
 _OFF: Final = {"thinking": {"type": "disabled"}}
 
-#: Nearly all servers that are compatible with OpenAI's still have the old name of this
-#: field, know no refusals, and continue the beginning of a response.
+#: Nearly all compatible servers have the old name of this field and no refusals, and
+#: continue the beginning of a response.
 COMPATIBLE: Final = Quirks(
     field_names={"max_completion_tokens": "max_tokens"},
     families=_OPEN,
@@ -74,7 +73,7 @@ _VENDORS: Final = (
             ModelFamily(
                 names="deepseek-reasoner", rejects_tools="forced", efforts=(), on={}
             ),
-            # It maps these words to those of its models.
+            # DeepSeek maps these words to those of its models.
             ModelFamily(
                 efforts=("minimal", "low", "medium", "high", "xhigh", "max"),
                 off=_OFF,
@@ -144,7 +143,7 @@ _VENDORS: Final = (
         ),
         prefill="partial",
     ),
-    # Its Responses API, which remembers its thinking, is the endpoint xai.
+    # xAI's Responses API keeps the thinking between requests: the endpoint xai.
     _chat(
         "xai-chat",
         "https://api.x.ai/v1",
@@ -152,12 +151,12 @@ _VENDORS: Final = (
         example="grok-4.5",
         families=(
             ModelFamily(names="grok-3-mini", efforts=("low", "high")),
-            ModelFamily(names=r"grok-4[.-]3", efforts=("none", *_UP_TO_HIGH)),
-            ModelFamily(names=r"grok-4[.-]5", efforts=_UP_TO_HIGH),
+            ModelFamily(names=r"grok-4[.-]3", efforts=("none", *UP_TO_HIGH)),
+            ModelFamily(names=r"grok-4[.-]5", efforts=UP_TO_HIGH),
             ModelFamily(
                 names=r"grok-(?:[23]|4(?![.\d])|4\.[12]|code)", efforts=(), on={}
             ),
-            ModelFamily(efforts=(*_UP_TO_HIGH, "xhigh")),
+            ModelFamily(efforts=UP_TO_XHIGH),
         ),
     ),
     _chat(
@@ -174,7 +173,7 @@ _HOSTS: Final = (
         "https://api.groq.com/openai/v1",
         field_names={"response_format": None},  # not for all models, nor beside tools
         families=(
-            _GPT_OSS[0],
+            _GPT_OSS,
             ModelFamily(
                 names=r"qwen3(?!\.[89])",
                 efforts=(),
@@ -196,10 +195,7 @@ _HOSTS: Final = (
         "https://api.cerebras.ai/v1",
         example="gpt-oss-120b",
         field_names={"max_completion_tokens": "max_completion_tokens"},
-        families=(
-            ModelFamily(names="gpt-oss", efforts=_UP_TO_HIGH),
-            *_OPEN,
-        ),
+        families=(_GPT_OSS, *_OPEN),
     ),
     _chat("nvidia", "https://integrate.api.nvidia.com/v1"),
     _chat("nebius", "https://api.tokenfactory.nebius.com/v1"),

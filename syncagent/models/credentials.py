@@ -34,15 +34,15 @@ _T = TypeVar("_T")
 #: A key, or a function that returns one.
 Key = str | Callable[[], str]
 
-#: Returns the header for a value, and the scheme before the value.
+#: A function that returns the header for a value, and the scheme before the value.
 Place = Callable[[str], tuple[str, str]]
 
-#: How many values of the past are still masked.
+#: The number of past values that are still masked.
 _KEPT: Final = 16
 
 
 class _NotPickled:
-    """A mix-in for objects that hold a key."""
+    """A mix-in that keeps a key out of reprs and pickles."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -57,7 +57,7 @@ class _NotPickled:
 class Credentials(_NotPickled, AuthBase):
     """A key, in the header that its provider expects.
 
-    :param key: it is in no repr, log or pickle.
+    :param key: appears in no repr, log or pickle.
     """
 
     def __init__(self, key: str, header: str = "Authorization", scheme: str = "Bearer"):
@@ -77,14 +77,14 @@ class Credentials(_NotPickled, AuthBase):
 
 
 class SecretHeaders(_NotPickled, dict[str, str]):
-    """Constant headers, of which one is a credential."""
+    """Constant headers with a credential among them."""
 
 
 class HeaderFunction:
     """A user's function for the value of a header.
 
-    :param name: the argument that it was passed as, for messages.
-    :param place: returns the header for a value, and the word before the value.
+    :param name: its name in error messages.
+    :param place: returns the header for a value, and the scheme before the value.
     """
 
     def __init__(self, name: str, function: Callable[[], str], place: Place) -> None:
@@ -110,10 +110,10 @@ class HeaderFunction:
 
 
 class FreshCredentials(_NotPickled, SlowAuth):
-    """Credentials that are asked for anew for every attempt.
+    """Credentials that are fetched again for every attempt.
 
-    :param functions: functions for the values of headers.
-    :param auth: the user's own object, as :mod:`requests` takes it; it comes last.
+    :param functions: return the values of headers.
+    :param auth: the user's own object, as :mod:`requests` takes it; called last.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class FreshCredentials(_NotPickled, SlowAuth):
 def find_key(given: Key | None, auth: object, endpoint: Endpoint) -> Key | None:
     """Return the key of a model, if there is one.
 
-    :param given: counts more than the environment.
+    :param given: takes precedence over the environment.
     :param auth: used in place of a key.
     :raises ConfigurationError: there is no key, and the endpoint needs one.
     """
@@ -208,13 +208,13 @@ def make_credentials(
 ) -> AuthBase | None:
     """Return the credentials for the arguments of a model.
 
-    :param place: returns where a key goes.
+    :param place: returns the header for a key, and the scheme before it.
     :param auth: used in place of a key.
     :param headers: functions for the values of more headers.
     """
     functions = [
         HeaderFunction(
-            f"the function in headers[{name!r}]", function, partial(_in, name)
+            f"the function in headers[{name!r}]", function, partial(_bare, name)
         )
         for name, function in (headers or {}).items()
     ]
@@ -223,7 +223,7 @@ def make_credentials(
     static: AuthBase | Callable[..., Any] | None = auth
     if isinstance(key, str):
         static = Credentials(key, *place(key))
-    # Digest authentication keeps its state per thread, and none of these blocks.
+    # None of these blocks, and digest authentication keeps its state per thread.
     is_quick = isinstance(static, (Credentials, HTTPDigestAuth)) or (
         type(static) is HTTPBasicAuth
     )
@@ -231,12 +231,13 @@ def make_credentials(
         return static  # type: ignore[return-value]
     if isinstance(static, HTTPDigestAuth):
         raise ConfigurationError(
-            "HTTPDigestAuth does not work together with functions in headers="
+            "HTTPDigestAuth does not work together with functions in headers=; pass "
+            "constant headers, or another auth="
         )
     return FreshCredentials(tuple(functions), static)
 
 
-def _in(header: str, value: str) -> tuple[str, str]:
+def _bare(header: str, value: str) -> tuple[str, str]:
     return header, ""
 
 
@@ -284,6 +285,6 @@ def _call(place: str, function: Callable[..., _T], *args: Any) -> _T:
     except BaseException as error:
         failed = NoCredentials(f"{place} raised {summary_of(error)}")
         trace = error.__traceback__
-        # Without this frame, which has the request.
+        # Without this frame, which holds the request.
         failed.__cause__ = error.with_traceback(trace.tb_next if trace else None)
     raise failed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -13,7 +13,7 @@ import msgspec
 from ..exceptions import ConfigurationError
 from ..providers.quirks import Quirks
 
-__all__ = ["Endpoint", "UrlPart"]
+__all__ = ["Endpoint", "UrlPart", "first_set"]
 
 #: The end of an address that was copied with the path of a request.
 _OPERATIONS: Final = ("/chat/completions", "/responses", "/messages", "/models")
@@ -21,6 +21,12 @@ _OPERATIONS: Final = ("/chat/completions", "/responses", "/messages", "/models")
 _VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?\Z")
 #: A value that cannot change the rest of an address: "evil.example/#" would be a host.
 _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
+
+
+def first_set(variables: Iterable[str]) -> str:
+    """Return the first environment variable that is set, or an empty string."""
+    values = (os.environ.get(name, "").strip() for name in variables)
+    return next(filter(None, values), "")
 
 
 class UrlPart(msgspec.Struct, frozen=True):
@@ -39,8 +45,7 @@ class UrlPart(msgspec.Struct, frozen=True):
 
         :raises ConfigurationError: the value would change the rest of the address.
         """
-        found = (os.environ.get(name, "").strip() for name in self.variables)
-        value = next(filter(None, found), self.default)
+        value = first_set(self.variables) or self.default
         if not value:
             return None
         if not _PART.fullmatch(value):
@@ -57,8 +62,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     name: str
     #: The name of its wire dialect.
     dialect: str
-    #: Its usual address, possibly with names of parts in braces. Empty if every user
-    #: has another one.
+    #: Its usual address; names in braces are those of ``url_parts``. Empty if every
+    #: user has another address.
     base_url: str
     #: Environment variables with its key; the first that is set counts.
     key_variables: tuple[str, ...] = ()
@@ -69,42 +74,40 @@ class Endpoint(msgspec.Struct, frozen=True):
     example: str = ""
     #: How it differs from other providers with the same dialect.
     quirks: Quirks = Quirks()
-    #: The path of an address that has none. Empty for OpenAI, whose own clients take
-    #: the address as it is.
+    #: The path for an address without one. Empty for OpenAI, whose own clients take the
+    #: address as it is.
     default_path: str = ""
-    #: The version that follows every address, unless it ends in one. The clients of
-    #: these providers add it to addresses with a path, too.
+    #: The version at the end of every address; an address that ends in a version keeps
+    #: its own. The clients of these providers add it after a path, too.
     version: str = ""
-    #: The parts of the address.
+    #: The parts of the address that come from the environment, by name.
     url_parts: Mapping[str, UrlPart] = {}
-    #: The paths of streamed and of whole responses, where they are not the dialect's
-    #: own; ``{model}`` stands for the name of the model.
+    #: The paths of streamed and of whole responses, in place of the dialect's own;
+    #: ``{model}`` stands for the name of the model.
     paths: tuple[str, str] | None = None
-    #: The header with the key, and the scheme before the key, where they are not the
-    #: dialect's own.
+    #: The header with the key, and the scheme before the key, in place of the dialect's
+    #: own.
     key_header: str = ""
     key_scheme: str = ""
-    #: Environment variables with a bearer token, which goes into another header.
+    #: Environment variables with a bearer token; it goes into the header
+    #: ``Authorization``.
     token_variables: tuple[str, ...] = ()
-    #: How keys begin that are bearer tokens, whatever variable or argument has them.
+    #: Keys that begin with one of these are bearer tokens, wherever they come from.
     token_prefixes: tuple[str, ...] = ()
-    #: More headers of every request.
-    headers: Mapping[str, str] = {}
-    #: True if requests are signed with AWS credentials unless there is a key.
+    #: True to sign requests with AWS credentials if there is no key.
     is_aws: bool = False
-    #: Other endpoints of the same provider, for the models whose names match a pattern.
+    #: Names of other endpoints of the same provider, by the pattern of a model's name.
+    #: A model takes the first endpoint whose pattern matches.
     faces: Mapping[str, str] = {}
-    #: How to pass credentials, for the error message if there are none.
+    #: Advice on passing credentials, for the error message if there are none.
     advice: str = "pass api_key="
 
     def find_key(self) -> str | None:
         """Return the key or token from the environment, or None."""
-        names = (*self.key_variables, *self.token_variables)
-        found = (os.environ.get(name, "").strip() for name in names)
-        return next(filter(None, found), None)
+        return first_set((*self.key_variables, *self.token_variables)) or None
 
     def is_token(self, key: str) -> bool:
-        """Return whether *key* goes into a header of its own, as a bearer token."""
+        """Return whether *key* is a bearer token, which has a header of its own."""
         if key.startswith(self.token_prefixes):
             return True
         tokens = (os.environ.get(name, "").strip() for name in self.token_variables)
@@ -114,11 +117,10 @@ class Endpoint(msgspec.Struct, frozen=True):
         """Return the address, without the part that names the operation.
 
         :param given: the caller's address; it takes precedence over the environment.
-        :raises ConfigurationError: the address, or a part of it, is not known.
+        :raises ConfigurationError: the address, or a part of it, is unknown.
         """
-        found = (os.environ.get(name, "") for name in self.url_variables)
-        addresses = (url.strip() for url in (given or "", *found))
-        url = next(filter(None, addresses), "").rstrip("/") or self._usual_url()
+        found = (given or "").strip() or first_set(self.url_variables)
+        url = found.rstrip("/") or self._usual_url()
         for operation in _OPERATIONS:
             url = url.removesuffix(operation)
         has_path = "/" in url.partition("://")[2]

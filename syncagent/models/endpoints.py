@@ -97,8 +97,8 @@ def find_endpoint(
 ) -> Endpoint:
     """Return the endpoint of that name.
 
-    :param model: the name of a model. Some providers have several endpoints, and
-        choose one by it.
+    :param model: the name of a model; it selects one of several endpoints of the same
+        provider.
     :param also: more valid names, for the error message.
     :raises ConfigurationError: no provider has that name; the message suggests some.
     """
@@ -121,7 +121,8 @@ def find_endpoint(
 def register_endpoint(endpoint: Endpoint) -> None:
     """Make *endpoint* available to model strings, ``find_model()`` and agents.
 
-    :raises ConfigurationError: its name is taken or not a name, or it cannot work.
+    :raises ConfigurationError: its name is taken or invalid, or its dialect or address
+        is.
     """
     if not isinstance(endpoint, Endpoint):
         raise ConfigurationError(
@@ -129,22 +130,22 @@ def register_endpoint(endpoint: Endpoint) -> None:
         )
     if not _NAME.fullmatch(endpoint.name) or endpoint.name == "local":
         raise ConfigurationError(
-            "the name of an endpoint has lower-case letters, digits and dashes, and is "
-            f"not 'local'; got {endpoint.name!r}"
+            "the name of an endpoint must be lower-case letters, digits and dashes, "
+            f"and not 'local'; got {endpoint.name!r}"
         )
     if ENDPOINTS.get(endpoint.name, endpoint) != endpoint:
         raise ConfigurationError(
-            f"an endpoint is called {endpoint.name!r} already; choose another name"
+            f"another endpoint has the name {endpoint.name!r}; choose another name"
         )
     if endpoint.dialect not in _DIALECTS:
         raise ConfigurationError(
-            f"no dialect is called {endpoint.dialect!r}; known are "
+            f"no dialect is called {endpoint.dialect!r}; the dialects are "
             f"{', '.join(sorted(_DIALECTS))}"
         )
     has_url = endpoint.base_url.startswith(("https://", "http://"))
     if not has_url and (endpoint.base_url or not endpoint.url_variables):
         raise ConfigurationError(
-            "the base_url of an endpoint begins with https://, or is empty and comes "
-            f"from url_variables; got {endpoint.base_url!r}"
+            "the base_url of an endpoint must begin with https://, or be empty if "
+            f"there are url_variables; got {endpoint.base_url!r}"
         )
     ENDPOINTS[endpoint.name] = endpoint

@@ -18,9 +18,9 @@ _FILE: Final = Path(__file__).with_name("known.json")
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True):
-    """The prices of a request whose prompt is long, in place of those of its price."""
+    """The prices for long prompts, in place of those of its ``Price``."""
 
-    #: It counts for prompts of more tokens than this.
+    #: The tier applies to prompts of more tokens than this.
     above: int
     input: float
     output: float
@@ -33,17 +33,17 @@ class Price(msgspec.Struct, frozen=True):
 
     input: float
     output: float
-    #: For input that is read from a cache; by default as for other input.
+    #: For input that is read from a cache; by default the price of other input.
     cached: float | None = None
-    #: For input that is written to a cache; by default as for other input.
+    #: For input that is written to a cache; by default the price of other input.
     cache_write: float | None = None
-    #: For long prompts, the shortest first. A tier is for the whole request.
+    #: Prices for long prompts, in ascending order. A tier is for the whole request.
     tiers: tuple[Tier, ...] = ()
 
     def of(self, usage: Usage) -> float:
         """Return the cost of *usage* in US dollars.
 
-        :param usage: that of one request: the tier depends on the length of its prompt.
+        :param usage: of one request: the tier depends on the length of its prompt.
         """
         rates: Price | Tier = self
         for tier in self.tiers:

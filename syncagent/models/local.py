@@ -20,9 +20,9 @@ from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
 from .compatible import COMPATIBLE
+from .credentials import Credentials
 from .dialects import OpenAIChat
 from .endpoint import Endpoint
-from .model import Credentials
 from .prices import Price
 from .response import Events, ModelResponse
 

@@ -33,7 +33,6 @@ from ..transport.timeouts import Timeout, Timeouts
 from ..usage import Usage
 from .aws import sign_for
 from .credentials import (
-    Credentials,
     Key,
     find_key,
     make_credentials,
@@ -45,7 +44,7 @@ from .endpoints import ENDPOINTS
 from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
-__all__ = ["Credentials", "Model"]
+__all__ = ["Model"]
 
 _OPTION_NAMES = frozenset(Options.__struct_fields__)
 
@@ -56,8 +55,8 @@ class Model:
     :param name: the provider's name for it.
     :param base_url: its address, if not the usual one, as the provider's own clients
         take it: with the version for OpenAI, with or without for Anthropic and Gemini.
-    :param api_key: its key, if not that of the environment, or a function that returns
-        one, which is asked for every attempt.
+    :param api_key: its key, in place of the one in the environment, or a function that
+        returns a key and is called for every attempt.
     :param auth: credentials as :mod:`requests` takes them, in place of a key.
     :param headers: more headers of every request, with values or functions that return
         them; for gateways.
@@ -67,9 +66,10 @@ class Model:
     :param transport: in place of *timeout*: one with proxies, certificates or a
         session; it does its own retries.
     :param endpoint: the provider, for those that share a dialect.
-    :param price: the price of its tokens, in place of that of the table of known
+    :param price: the price of its tokens, in place of the one in the table of known
         models.
-    :param context_window: its context window in tokens, in place of that of the table.
+    :param context_window: its context window in tokens, in place of the one in the
+        table.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
     :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
@@ -178,9 +178,7 @@ class Model:
             "data": payload,
             "auth": self._auth,
             # Of the same class: the repr of secret ones shows nothing.
-            "headers": type(self._headers)(
-                {**self.extra_headers, **self.endpoint.headers, **self._headers}
-            ),
+            "headers": type(self._headers)({**self.extra_headers, **self._headers}),
             "timeouts": timeouts,
             "on_phase": on_phase,
             "redactor": Redactor(""),
@@ -289,7 +287,7 @@ class Model:
         response: ModelResponse,
         redactor: Redactor,
     ) -> ProviderError | TransportError:
-        """Return *error* as it is shown: with its origin, and without secrets."""
+        """Return *error* with its origin, and without secrets."""
         error.provider = self.endpoint.name
         prefix = "" if error.url else f"{error.provider}: "
         if response.has_error_inside:
@@ -333,7 +331,7 @@ class Model:
     def secrets(self) -> tuple[str, ...]:
         """Values that must not appear in logs or recordings, such as its key.
 
-        Ask again for each text: functions return new keys.
+        Read it again for each text: functions return new keys.
         """
         auth, headers = getattr(self, "_auth", None), getattr(self, "_headers", {})
         return secrets_of(auth, headers)

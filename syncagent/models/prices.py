@@ -13,12 +13,12 @@ from .known import KnownModel, Price, Tier, known_models
 
 __all__ = ["Price", "Tier", "cost", "find_known", "find_price"]
 
-#: Tables for a provider that offers models of others, at their prices.
+#: Tables for a provider that sells models of other makers at the makers' prices.
 _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "azure": ("azure", "openai", "anthropic", "deepseek", "xai", "moonshot"),
     "vertex": ("vertex", "gemini", "anthropic"),
 }
-#: Tables for the makers of models, by the names that others call them.
+#: Tables for the makers of models, by their names at gateways.
 _MAKERS: Final[Mapping[str, str]] = {
     **{name: name for name in ("openai", "anthropic", "gemini", "mistral", "deepseek")},
     **{name: name for name in ("xai", "moonshot", "zai", "meta")},
@@ -29,7 +29,7 @@ _MAKERS: Final[Mapping[str, str]] = {
     "x-ai": "xai",
     "z-ai": "zai",
 }
-#: The end of the name of a version of a model that costs as much as any other.
+#: The end of a name that marks a version; all versions have the same price.
 _VERSION: Final = re.compile(
     r"[-@](?:\d{4}-?\d\d-?\d\d|\d\d-\d{4}|00\d|latest|default)\Z"
 )
@@ -46,10 +46,10 @@ def cost(
 ) -> float | None:
     """Return the cost of *usage* in US dollars, or None for an unknown model.
 
-    :param usage: that of one request.
-    :param model: its name, with or without a provider before a colon. Without one, it
-        is the price that the model's maker asks for.
-    :param prices: they take precedence over the known ones.
+    :param usage: of one request.
+    :param model: its name, with or without a provider before a colon. Without one, the
+        price is that of the model's maker.
+    :param prices: take precedence over the known ones.
     """
     if prices:
         provider, name = _split(model)

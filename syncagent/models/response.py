@@ -64,10 +64,10 @@ class ModelResponse(Closeable, Iterator[Event]):
         #: As the provider reported it.
         self._usage = Usage()
         self._has_begun = False
-        #: True if the newest error came inside of a response, so that the transport
-        #: has not seen it.
+        #: True if the newest error came inside of a response, where the transport does
+        #: not see it.
         self.has_error_inside = False
-        #: The provider's own name for that response.
+        #: The provider's id of that request.
         self.request_id: str | None = None
         #: True if the provider never worked on the request.
         self._is_refused = False

@@ -26,9 +26,9 @@ T = TypeVar("T")
 class Dialect(ABC):
     """The wire format of one kind of provider.
 
-    :param origin: the endpoint that it talks to. Signatures, encrypted reasoning and
-        blocks of the provider's own are sent back only to the origin that made them.
-    :param quirks: how the endpoint differs from others with the same dialect.
+    :param origin: the endpoint. Signatures, encrypted reasoning and blocks of the
+        provider's own are sent back only to the origin that made them.
+    :param quirks: differences between the endpoint and others with the same dialect.
     """
 
     #: Its name, which is also the origin if none is given.
@@ -48,7 +48,7 @@ class Dialect(ABC):
 
     @property
     def endpoint(self) -> str:
-        """The name of the endpoint, for messages."""
+        """The name of the endpoint, for error messages."""
         return self.origin.partition("@")[0]
 
     def build_payload(
@@ -72,10 +72,10 @@ class Dialect(ABC):
                     f"{self.endpoint} models have no option {name}; leave it out, or "
                     "pass the provider's own field with extra="
                 )
-        is_forced = options.tool_choice not in (None, "auto", "none")
-        if is_forced and not tools:
+        if options.forces_call and not tools:
             raise ConfigurationError(
-                f"tool_choice is {options.tool_choice!r}, but there are no tools"
+                f"tool_choice is {options.tool_choice!r}, but there are no tools; pass "
+                "tools, or leave it out"
             )
         if options.output is not None and not self.can_enforce(
             model, tools, options.output
@@ -163,7 +163,7 @@ class Dialect(ABC):
         """Return whether *event* says that the response is complete."""
 
     def explain(self, error: ProviderError) -> ProviderError:
-        """Return the provider's meaning of *error*, which the transport raised."""
+        """Return the error that the body of *error*, from the transport, describes."""
         return explain(error)
 
 

@@ -1,4 +1,4 @@
-"""Errors that providers report, as a status or inside of a response."""
+"""Errors that providers report, by a status or inside of a response."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ _CLASSES: Final[dict[str, type[ProviderError]]] = {
     "serviceunavailableexception": ProviderUnavailable,
     "validationexception": RequestRejected,
 }
-#: How much of the provider's text a message quotes, in characters.
+#: The number of characters of the provider's text that a message quotes.
 _MAX_MESSAGE: Final = 300
-#: How much of a response an error carries, in characters.
+#: The number of characters of a response that an error carries.
 _MAX_BODY: Final = 4000
-#: Codes of errors that a retry cannot cure.
+#: Codes of errors that no retry cures.
 _PERMANENT: Final = frozenset(
     {
         "insufficient_quota",
@@ -77,7 +77,7 @@ _PERMANENT: Final = frozenset(
         "1113",  # Z.ai: the account is empty
     }
 )
-#: Statuses below 500 that may pass, apart from 429; AWS sends 424.
+#: Statuses below 500 of errors that a retry may cure, apart from 429; AWS sends 424.
 _TEMPORARY: Final = frozenset({408, 409, 424})
 
 _TOO_LONG: Final = re.compile(
@@ -94,7 +94,8 @@ _WRONG_KEY: Final = re.compile(
     r"|security token included in the request is (?:invalid|expired)",
     re.IGNORECASE,
 )
-#: A code in a body that was cut off, or a type of AWS, whose body has none.
+#: The code in a body that was cut off, or the type of an AWS error, which is in the
+#: message.
 _CODE: Final = re.compile(
     r"""["'](?:code|type|status|reason)["']\s*:\s*["'](\w+)["']|\b([A-Z]\w+Exception)\b"""
 )
@@ -107,7 +108,10 @@ _DAILY_QUOTA: Final = re.compile(r"""["']quotaId["']\s*:\s*["']\w*PerDay""")
 
 
 def explain(error: ProviderError) -> ProviderError:
-    """Return the error that the body of *error* describes; its class is by status."""
+    """Return the error that the body of *error* describes.
+
+    :param error: its class follows from its status.
+    """
     if error.status is None:
         return error
     try:
@@ -128,7 +132,7 @@ def explain(error: ProviderError) -> ProviderError:
         found = _CODE.findall(f"{error} {error.body}")
         code = _best_code([name or kind for name, kind in found])
     error_class = _class_of(code, message, type(error), error.status)
-    # Some statuses say that an error is final, and the body that it may pass.
+    # The status may say that an error is final, while the body says that it may pass.
     is_temporary = issubclass(error_class, (RateLimited, ProviderUnavailable))
     may_pass = error.retryable or (is_temporary and type(error) is RequestRejected)
     retryable = may_pass and not _is_final(code, error.status, error.body)
@@ -159,11 +163,12 @@ def recast(
 
 
 def error_in_response(error: object, request_id: str | None = None) -> ProviderError:
-    """Return our error for one that came inside of a response with status 200.
+    """Return our error for one inside of a response with status 200.
 
-    It quotes the provider as it is: the model knows the secrets, and masks them.
+    The message quotes the provider unmasked: the model knows the secrets, and masks
+    them.
 
-    :param request_id: the provider's own name for the request, if it is in there.
+    :param request_id: the provider's id of the request, if the response has one.
     """
     code, message = _parts(error)
     body, number = _text(error), _number(error)
@@ -190,8 +195,9 @@ def _class_of(
 ) -> type[ProviderError]:
     """Return the class of an error.
 
-    :param default: the one by status; ProviderUnavailable for an error in a response.
-    :param status: that of the response, or the number inside of it.
+    :param default: the class for the status; ProviderUnavailable for an error inside of
+        a response.
+    :param status: the status of the response, or the number in an error inside of it.
     """
     named = _CLASSES.get(code.lower())
     may_be_long = default is RequestRejected or status in (None, 400, 403, 413)
@@ -201,7 +207,7 @@ def _class_of(
     is_about_key = _WRONG_KEY.search(f"{code} {message}") is not None
     if is_about_key and (status is None or status in (400, 401, 403)):
         return AuthenticationFailed
-    # Some providers send 400 whatever is wrong.
+    # Some providers send 400 for every error.
     is_vague = status == 400 and named not in (None, ContextTooLong)
     if status is not None and default is not ProviderUnavailable and not is_vague:
         return default
@@ -234,7 +240,7 @@ def _advice(error_class: type[ProviderError]) -> str:
 
 
 def _best_code(codes: list[str]) -> str:
-    """Return one that we know, if possible."""
+    """Return the first known code, or else the first."""
     known = [c for c in codes if c.lower() in _CLASSES or c.lower() in _PERMANENT]
     return next(iter([*known, *codes]), "")
 

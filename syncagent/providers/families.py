@@ -1,4 +1,4 @@
-"""Names and efforts of models, for the families of every dialect."""
+"""Names, efforts and temperatures of models, for the families of every dialect."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 UP_TO_HIGH: Final[tuple[Effort, ...]] = ("low", "medium", "high")
 UP_TO_XHIGH: Final[tuple[Effort, ...]] = (*UP_TO_HIGH, "xhigh")
 UP_TO_MAX: Final[tuple[Effort, ...]] = (*UP_TO_XHIGH, "max")
-#: A vendor before the name, as gateways and clouds have it, or the mark of a tuned
-#: model.
+#: A vendor before the name, as at gateways and clouds, or the mark of a tuned model.
 _VENDOR: Final = re.compile(r"\A(?:.*/)?(?:ft:|(?:[a-z-]+\.)+)?")
 
 
@@ -30,12 +29,23 @@ def bare_name(model: str) -> str:
 def nearest_effort(wanted: Effort, words: Sequence[Effort]) -> Effort:
     """Return the nearest of the *words* of a model; of two, the one that thinks more.
 
-    Thinking is never turned off by this: ``none`` is no neighbour of the others.
+    ``none`` is no neighbour of the other words: thinking is turned off on request only.
     """
     others = [word for word in words if word != "none" or wanted == "none"]
     place = EFFORTS.index
     return min(
         others, key=lambda word: (abs(place(word) - place(wanted)), -place(word))
+    )
+
+
+def cannot_stop(model: str, least: str = "") -> ConfigurationError:
+    """Return the error about the effort ``none`` for a model that always thinks.
+
+    :param least: the lowest effort of the model, if it has any.
+    """
+    hint = f"; its least effort is {least!r}" if least else "; leave out effort="
+    return ConfigurationError(
+        f"{model} cannot stop thinking, as effort='none' asks{hint}"
     )
 
 
@@ -49,8 +59,8 @@ def check_sampling(
 ) -> None:
     """Raise ConfigurationError if the model rejects a temperature or top_p.
 
-    Without an effort some models think and others do not: the provider decides. A
-    gateway, whose names have a slash, may leave the field out.
+    Models of a gateway, whose names have a slash, are not checked: the gateway may drop
+    the field.
 
     :param can_stop: true if the model can be told not to think.
     """

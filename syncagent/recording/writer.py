@@ -48,7 +48,7 @@ class _OwnFile(FileIO):
 
 
 class HasSecrets(Protocol):
-    """A model, as far as a recording needs it."""
+    """The part of a model that a recording needs."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class RecordingWriter:
         #: Forms of secrets that were passed to hide(), and all that are masked now.
         self._hidden: set[bytes] = set()
         self._secrets: tuple[bytes, ...] = ()
-        #: Models, whose secrets may change, and these when they were last asked.
+        #: Models, whose secrets may change, and the newest secrets of all of them.
         self._models: tuple[HasSecrets, ...] = ()
         self._keys: tuple[str, ...] = ()
         #: The time at which the next line makes a flush due.
@@ -111,7 +111,7 @@ class RecordingWriter:
             self._collect()
 
     def hide_keys_of(self, model: HasSecrets) -> None:
-        """Mask the secrets that *model* has whenever lines are written."""
+        """Mask the current secrets of *model* in every line."""
         if not any(each is model for each in self._models):
             self._models = (*self._models, model)
         self.hide(())

@@ -20,7 +20,7 @@ class Meter:
     ) -> None:
         self._limits = limits
         self._model = model
-        #: True if a limit counts the cost, so that every price must be known.
+        #: True if a limit counts the cost: every price must be known.
         self.needs_price = needs_price or limits.cost is not None
         self.turns = 0
         self.tool_calls = 0

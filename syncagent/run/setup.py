@@ -65,9 +65,9 @@ class Setup:
 
 
 def check_price(model: Model) -> None:
-    """Check that the cost of *model* can be limited.
+    """Check that the price of *model*, whose cost is limited, is known.
 
-    :raises ConfigurationError: its price is not known.
+    :raises ConfigurationError: it is not.
     """
     if model.cost(Usage()) is None:
         raise ConfigurationError(

@@ -41,7 +41,7 @@ class ScriptedModel(OpenAIChat):
         function that takes the messages and returns the entry, for a model that never
         runs out of responses.
     :param piece: number of characters in a delta.
-    :param price: the price of its tokens; without one they have none.
+    :param price: the price of its tokens; by default unknown.
     :param context_window: its context window in tokens.
     :raises ConfigurationError: an entry of the script is of another type.
     """

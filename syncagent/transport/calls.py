@@ -49,8 +49,9 @@ class RetriedRequest:
     """Attempts at the same request, one after the other.
 
     :param url: the address.
-    :param prepare: makes the request anew for each attempt, with fresh credentials. It
-        is told of a request that was refused, and returns None if it can do no better.
+    :param prepare: makes a new request for each attempt, with fresh credentials. Its
+        second argument is a request that was refused; it returns None if the
+        credentials are still the same.
     :param token: the caller's.
     :param on_phase: called with the name of each phase as it begins.
     :param redactor: masks the credentials of the newest attempt.
@@ -123,7 +124,7 @@ class RetriedRequest:
                 return
             self.has_failed = True
             if may_renew and attempt.request is not None and _has_expired(failure):
-                # Once, and not as a retry: the credentials may have expired.
+                # Once, and not counted as a retry: the credentials may have expired.
                 may_renew, refusal = False, RefusedAttempt(attempt.request, failure)
                 _log.info(
                     "run %s: the credentials were refused; renewing them", run_id.get()
@@ -202,7 +203,7 @@ class Attempt:
     Only exceptions that are not about the call, such as :exc:`KeyboardInterrupt`,
     propagate.
 
-    :param refusal: the attempt before it, if that was refused.
+    :param refusal: the attempt before this one, if it was refused.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Calls on short-lived threads, which the calls that wait for them can leave.
+"""Calls on short-lived threads, which a waiting thread can leave.
 
-Some functions cannot be interrupted, not even by Ctrl+C: ``getaddrinfo``, and a user's
+Some functions cannot be interrupted, not even by Ctrl+C: ``getaddrinfo``, or a user's
 function that fetches a key.
 
 Guarantees:
@@ -8,8 +8,8 @@ Guarantees:
 - A wait ends at once with its token. The function itself is left behind, and its thread
   ends when the function does.
 - Waits with the same key share one call of the function.
-- Nobody waits for a call that never began: one whose thread could not start, or was
-  interrupted before that, ends with an error.
+- No thread waits for a call that never began: a call whose thread could not start, or
+  was interrupted before that, ends with an error.
 - No lock is taken. Outcomes and waiters are published first, then looked for.
 """
 
@@ -53,7 +53,7 @@ def call_detached(
     token.checkpoint()
     new = _Call(function, name, refusal, key)
     try:
-        # One that runs already is shared.
+        # A running call with the same key is shared.
         call = new if key is None else _running.setdefault(key, new)
         if call is new:
             new.start()

@@ -22,7 +22,8 @@ class Request:
     :param route: proxies and certificates.
     :param open_headers: its headers before credentials were added.
     :param open_url: its address before that.
-    :param renewals: how often its credentials had been renewed; None if they cannot be.
+    :param renewals: the number of renewals of its credentials; None if they cannot be
+        renewed.
     :param more_secrets: returns values that must not be shown, apart from its own.
     """
 

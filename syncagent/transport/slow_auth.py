@@ -1,16 +1,16 @@
 """Credentials that may block, and that are renewed once after a status of 401.
 
-A user's function or ``auth`` object may fetch a token from a server. So it runs on a
+A user's function or ``auth`` object may fetch a token from a server. It runs on a
 short-lived thread of its own, which a cancel leaves behind: see :mod:`~.detached`.
 
 Guarantees:
 
-- However many threads were refused with the same credentials, these are renewed once. A
-  thread that learns of the refusal later finds that they have been renewed.
+- Credentials are renewed once, however many threads were refused with them. A thread
+  that learns of its refusal later finds the renewed ones.
 - No lock is taken: the result of a renewal is published before its number.
 - A function that uses the model whose credentials it fetches gets an error, and does
   not wait for itself.
-- A user's exception never passes for one of the libraries: it is the cause of an
+- A user's exception is never mistaken for one of the libraries: it is the cause of an
   :exc:`~syncagent.exceptions.AuthenticationFailed`.
 """
 
@@ -47,7 +47,7 @@ class NoCredentials(Exception):
         redactor = Redactor(url)
         redactor.secrets = lambda: auth.secrets
         error = AuthenticationFailed(
-            f"{redactor.url}: there are no credentials, so the request was not sent: "
+            f"{redactor.url}: no credentials; the request was not sent: "
             f"{redactor.quote(str(self))}",
             url=redactor.url,
         )
@@ -58,11 +58,11 @@ class NoCredentials(Exception):
 class SlowAuth(AuthBase, ABC):
     """Credentials that may block, and may change.
 
-    Its methods run on threads of their own, any number of them at once.
+    The methods run on threads of their own, any number of them at once.
     """
 
     def __init__(self) -> None:
-        #: How often they were renewed.
+        #: The number of renewals.
         self.renewals = 0
         #: The values of the newest renewal, and whether a ``refresh()`` took part.
         self.renewed: tuple[Any, bool] = (None, False)
@@ -94,7 +94,7 @@ class SlowAuth(AuthBase, ABC):
         return self.add(request, self.ask())
 
     def renew(self, number: int) -> None:
-        """Renew the values, unless that was done after the renewal *number*."""
+        """Renew the values, unless there were more than *number* renewals."""
         if self.renewals == number:
             has_refresh = self.refresh()
             self.renewed = (self.ask(), has_refresh)  # publish first, then count
@@ -112,7 +112,7 @@ def sign(
     Cancellation: ends at once; *request* must not be used any more then.
 
     :param refused: the same request with credentials that got a status of 401.
-    :return: how often they have been renewed, or None if they are still those of
+    :return: the number of renewals, or None if the credentials are still those of
         *refused*.
     :raises AuthenticationFailed: there are no credentials.
     """
@@ -156,7 +156,7 @@ def sign(
 def _guarded(
     function: Callable[[], _T], auths: tuple[SlowAuth, ...]
 ) -> _T | NoCredentials:
-    """Return the result of *function*, or why there is none."""
+    """Return the result of *function*, or the reason for its failure."""
     _fetching.auths = auths  # for good: the thread is this call's own
     try:
         return function()

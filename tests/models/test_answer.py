@@ -13,18 +13,10 @@ from syncagent.messages import UserMessage
 from syncagent.models import Anthropic, OpenAIChat, find_model
 from syncagent.options import Options
 from syncagent.testing import Drop, FakeServer, Send, Stall, say
-from syncagent.transport import close_idle
 from syncagent.usage import Usage
 
 HELLO = [UserMessage.of("hello")]
 NOTHING = Usage(0, 0)
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 def ask(*script, kind=Anthropic, name="fake", **settings):

@@ -14,19 +14,12 @@ from syncagent.exceptions import AuthenticationFailed, ConfigurationError
 from syncagent.models import OpenAIChat, find_model
 from syncagent.models.aws import SigV4
 from syncagent.models.credentials import Credentials
-from syncagent.transport import Retries, close_idle
+from syncagent.transport import Retries
 
 SECRETS = {"AKIDEXAMPLE01": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 TOKEN = "session-token-0123456789/abc=="
 OK = b'{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}'
 SOON = Retries(limit=2, first_delay=0.001)
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 class Aws(RawServer):

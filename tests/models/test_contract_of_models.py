@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import trustme
+from support.model_classes import CLASSES
 from support.threads import together
 
 from syncagent import Cancelled, CancelToken, exceptions
@@ -18,7 +19,7 @@ from syncagent.messages import (
     ToolResult,
     UserMessage,
 )
-from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
+from syncagent.models import Anthropic
 from syncagent.options import Options, OutputFormat, ToolSpec
 from syncagent.testing import (
     Broken,
@@ -33,10 +34,9 @@ from syncagent.testing import (
     say,
 )
 from syncagent.transcript import Transcript
-from syncagent.transport import Retries, Transport, close_idle
+from syncagent.transport import Retries, Transport
 from syncagent.usage import Usage
 
-CLASSES = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
 KEY = "key-that-nobody-may-see"
 PICTURE = Image(b"\x89PNG\r\n\x1a\n0123", "image/png")
 WEATHER = ToolSpec(
@@ -45,19 +45,6 @@ WEATHER = ToolSpec(
     {"type": "object", "properties": {"city": {"type": "string"}}},
 )
 HELLO = [UserMessage.of("hello")]
-
-
-@pytest.fixture(params=CLASSES, ids=lambda kind: kind.__name__)
-def kind(request):
-    """Each of the classes."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 def make(kind, server, name="fake", **settings):

@@ -256,12 +256,12 @@ def test_an_endpoint_of_ones_own(registered, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"name": "openai"}, "called 'openai' already"),
+        ({"name": "openai"}, "has the name 'openai'"),
         ({"name": "local"}, "not 'local'"),
         ({"name": "Acme Inc"}, "lower-case letters"),
         ({"dialect": "grpc"}, "no dialect is called 'grpc'"),
-        ({"base_url": "acme.example"}, "begins with https://"),
-        ({"base_url": ""}, "begins with https://"),
+        ({"base_url": "acme.example"}, "begin with https://"),
+        ({"base_url": ""}, "begin with https://"),
     ],
 )
 def test_an_endpoint_that_cannot_work(changes, problem, registered):

@@ -6,10 +6,9 @@ import pickle
 import sys
 import traceback
 import weakref
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
+from support.raw_server import RawServer
 
 from syncagent import Agent, Limits
 from syncagent.exceptions import (
@@ -21,12 +20,11 @@ from syncagent.exceptions import (
     StreamBroken,
     SyncAgentError,
 )
-from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses, Price
+from syncagent.models import OpenAIChat, Price
 from syncagent.testing import Broken, Drop, FakeServer, Send, Status, say
-from syncagent.transport import Transport, close_idle
+from syncagent.transport import Transport
 from syncagent.usage import Usage
 
-CLASSES = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
 #: Of many shapes; most of them are no shape at all.
 KEYS = [
     "zK9q4WcYtR1mVb7XsLd2Hf8Jp5Ng3e-88",
@@ -40,53 +38,17 @@ KEYS = [
 FORGED = "\x1b[2J\nERROR forged line\r\u202e\x9b"
 
 
-@pytest.fixture(params=CLASSES, ids=lambda kind: kind.__name__)
-def kind(request):
-    """Each of the classes."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
-
-
-class Saying(ThreadingHTTPServer):
+class Saying(RawServer):
     """A server that sends ``body`` with status 200."""
 
     def __init__(self, body=b"", media_type="text/event-stream"):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.body = body
         self.media_type = media_type
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.thread = Thread(target=self.serve_forever, args=(0.01,))
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.shutdown()
-        self.thread.join()
-        self.server_close()
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers with the body of the server."""
-
-    def do_POST(self):
-        """Answer."""
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Type", self.server.media_type)
-        self.send_header("Content-Length", str(len(self.server.body)))
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    def log_message(self, *_):
-        """Print nothing."""
+    def respond(self, handler, body):
+        """Return the same status, headers and body each time."""
+        return 200, {"Content-Type": self.media_type}, self.body
 
 
 def errors_of(key):

@@ -14,33 +14,13 @@ from syncagent.exceptions import (
     RequestRejected,
     StreamBroken,
 )
-from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
+from syncagent.models import Anthropic, Gemini, OpenAIChat
 from syncagent.testing import FakeClock
-from syncagent.transport import Retries, close_idle
+from syncagent.transport import Retries
 
-CLASSES = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
 JSON = {"Content-Type": "application/json"}
 EVENTS = {"Content-Type": "text/event-stream"}
 SOON = Retries(limit=2, first_delay=0.001)
-
-
-@pytest.fixture(params=CLASSES, ids=lambda kind: kind.__name__)
-def kind(request):
-    """Each of the classes."""
-    return request.param
-
-
-@pytest.fixture(params=[True, False], ids=["stream", "whole"])
-def stream(request):
-    """Both ways to receive a response."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 def fail(kind, server, *, retries=SOON, **settings):

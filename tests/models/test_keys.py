@@ -22,35 +22,13 @@ from support.threads import LONG, together
 from syncagent.exceptions import (
     AuthenticationFailed,
 )
-from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
+from syncagent.models import Anthropic, OpenAIChat
 from syncagent.models.endpoints import ENDPOINTS
 from syncagent.testing import (
     FakeServer,
     Status,
     say,
 )
-from syncagent.transport import close_idle
-
-CLASSES = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
-
-
-@pytest.fixture(params=CLASSES, ids=lambda kind: kind.__name__)
-def kind(request):
-    """Each of the classes."""
-    return request.param
-
-
-@pytest.fixture(params=[True, False], ids=["stream", "whole"])
-def stream(request):
-    """Both ways to receive a response."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 def test_a_function_is_asked_for_each_attempt(kind, stream):

@@ -26,30 +26,15 @@ from syncagent.exceptions import (
     ProviderUnavailable,
     RequestRejected,
 )
-from syncagent.models import Anthropic, Gemini, OpenAIChat, OpenAIResponses
+from syncagent.models import OpenAIChat
 from syncagent.models.endpoints import ENDPOINTS
 from syncagent.testing import (
     FakeServer,
     Status,
     say,
 )
-from syncagent.transport import Timeouts, close_idle
+from syncagent.transport import Timeouts
 from syncagent.usage import Usage
-
-CLASSES = [OpenAIChat, OpenAIResponses, Anthropic, Gemini]
-
-
-@pytest.fixture(params=CLASSES, ids=lambda kind: kind.__name__)
-def kind(request):
-    """Each of the classes."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 def no_requests(model, match):

@@ -21,15 +21,8 @@ from syncagent.testing import (
     cancel_everywhere,
 )
 from syncagent.testing.leaks import no_leaks
-from syncagent.transport import Timeouts, close_idle
+from syncagent.transport import Timeouts
 from syncagent.usage import Usage
-
-
-@pytest.fixture(autouse=True)
-def nothing_idle():
-    """No connection outlives its test."""
-    yield
-    close_idle()
 
 
 class Hanging:

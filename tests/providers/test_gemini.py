@@ -80,7 +80,7 @@ def test_a_prefill_is_the_last_content(name):
 )
 def test_newer_models_continue_nothing(name):
     """The provider would reject it, so it is an error that says what to do."""
-    with pytest.raises(ConfigurationError, match="leave prefill out"):
+    with pytest.raises(ConfigurationError, match="does not continue a prefill"):
         payload(prefill="Well", name=name)
 
 

@@ -76,7 +76,7 @@ def test_thinking_can_be_turned_off_where_the_model_allows_it():
 )
 def test_thinking_that_cannot_be_turned_off_is_an_error(name, least):
     """It is no silent request for a little."""
-    with pytest.raises(ConfigurationError, match=f"the least is effort='{least}'"):
+    with pytest.raises(ConfigurationError, match=f"its least effort is '{least}'"):
         thinking(name, effort="none")
     assert thinking(name, effort=least)
 
@@ -91,8 +91,8 @@ def test_a_number_of_tokens_takes_precedence(name):
 @pytest.mark.parametrize(
     ("name", "options", "match"),
     [
-        ("gemma-4-31b-it", {"thinking_tokens": 9}, "use effort="),
-        ("gemma-3-27b-it", {"thinking_tokens": 9}, "leave thinking_tokens out"),
+        ("gemma-4-31b-it", {"thinking_tokens": 9}, "pass effort="),
+        ("gemma-3-27b-it", {"thinking_tokens": 9}, "leave out thinking_tokens"),
         ("gemma-3-27b-it", {"effort": "low"}, "does not think"),
     ],
 )

@@ -80,7 +80,7 @@ def test_the_nearest_effort_that_the_model_has(model):
     """Only "none" is never exchanged: it is an error where a model always thinks."""
     for effort, word in zip(ALL, WORDS[model].split(), strict=True):
         if word == "-":
-            with pytest.raises(ConfigurationError, match=f"{model} always thinks"):
+            with pytest.raises(ConfigurationError, match=f"{model} cannot stop"):
                 build(model, effort=effort)
         else:
             assert build(model, effort=effort)["reasoning"] == {"effort": word}

@@ -217,7 +217,7 @@ def test_a_call_of_a_tool_that_nobody_runs(item, before):
     item = {**item, "id": "x_1", "call_id": "call_x", "status": "completed"}
     answered = answer("openai", [*before, sealed, item])
     assert answered.stop_reason == "other"
-    assert "tool of the provider's own" in answered.stop_detail
+    assert "a tool that the provider defines" in answered.stop_detail
     assert item in [getattr(block, "data", None) for block in answered.content]
     items = sent(OPENAI, answered)
     assert item not in items

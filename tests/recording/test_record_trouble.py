@@ -12,7 +12,7 @@ from support.recordings import LONG, ending_of, looking_agent, read_lines
 from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import AgentBusy, ConfigurationError
 from syncagent.logs import hide, unhide
-from syncagent.models.model import Credentials
+from syncagent.models.credentials import Credentials
 from syncagent.testing import Gate, ScriptedModel, call, cancel_everywhere, say
 
 

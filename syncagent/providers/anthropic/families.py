@@ -1,6 +1,6 @@
-"""Generations of Claude, by the names of models: how each thinks, and what it refuses.
+"""Families of Claude, by the names of models: the options that each takes.
 
-From the provider's pages on thinking, effort and migration, as of November 2026.
+Source: the provider's pages on thinking, effort and migration, as of November 2026.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final, Literal
 import msgspec
 
 from ...options import Effort
-from ..families import UP_TO_HIGH, UP_TO_MAX, nearest_effort
+from ..families import UP_TO_HIGH, UP_TO_MAX
 
-__all__ = ["Family", "family_of"]
+__all__ = ["ClaudeFamily", "find_family"]
 
 #: Letters with digits after them (``v1``), or a number.
 _PARTS: Final = re.compile(r"[a-z]+\d*|\d+")
@@ -27,32 +27,28 @@ _NEWEST: Final = (99, 0)
 Off = Literal["disabled", "between_tools", "never"]
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
+class ClaudeFamily(msgspec.Struct, frozen=True, kw_only=True):
     """Models that take the same options; the defaults are those of the newest."""
 
-    #: True if a request may say how many tokens to think with.
+    #: True if it takes a number of thinking tokens.
     has_budgets: bool = False
-    #: The words for efforts; empty if the model thinks with budgets only.
+    #: The efforts that it takes; empty if it thinks with budgets only.
     words: tuple[Effort, ...] = UP_TO_MAX
     off: Off = "never"
-    #: True if the text of its thinking has to be asked for.
+    #: True if it shows its thinking on request only.
     hides_thinking: bool = True
     #: True if it takes a temperature and the like.
     has_sampling: bool = False
-    #: True if it continues what it is given as the beginning of the response.
+    #: True if it continues the beginning of a response.
     has_prefill: bool = False
     #: True if it can be forced to call a tool.
     has_forced_tools: bool = False
     #: True if it can be held to a schema.
     has_formats: bool = True
 
-    def word_for(self, effort: Effort) -> Effort:
-        """Return the nearest word that the model has."""
-        return nearest_effort(effort, self.words)
 
-
-#: Models of other providers that have the same interface: the provider decides.
-_FOREIGN: Final = Family(
+#: Models of other vendors behind the same interface. Nothing is checked for them.
+_FOREIGN: Final = ClaudeFamily(
     has_budgets=True,
     off="disabled",
     hides_thinking=False,
@@ -63,10 +59,10 @@ _FOREIGN: Final = Family(
 
 
 @lru_cache(maxsize=256)
-def family_of(model: str) -> Family:
-    """Return the family of a model; a name that is unknown counts as the newest one.
+def find_family(model: str) -> ClaudeFamily:
+    """Return the family of a model; an unknown name counts as the newest one.
 
-    Names have prefixes and suffixes of those that sell them, such as
+    Clouds put prefixes and suffixes around names, such as
     ``us.anthropic.claude-opus-4-5-20251101-v1:0`` and ``claude-opus-4-5@20251101``.
     """
     _, claude, rest = model.lower().rpartition("claude")
@@ -76,7 +72,7 @@ def family_of(model: str) -> Family:
     version = _version(parts)
     line = next((part for part in parts if part.isalpha()), "")
     if version < (4, 6):
-        return Family(
+        return ClaudeFamily(
             has_budgets=True,
             words=(),
             off="disabled",
@@ -87,7 +83,7 @@ def family_of(model: str) -> Family:
             has_formats=version >= (4, 1),
         )
     if version < (4, 7):
-        return Family(
+        return ClaudeFamily(
             has_budgets=True,
             words=(*UP_TO_HIGH, "max"),
             off="disabled",
@@ -95,13 +91,11 @@ def family_of(model: str) -> Family:
             has_sampling=True,
             has_forced_tools=True,
         )
-    if line == "haiku":
-        return Family(off="disabled", has_forced_tools=True)
-    if line in ("opus", "sonnet") and version < (5, 5):
-        return Family(off="disabled", has_forced_tools=True)
+    if line == "haiku" or (line in ("opus", "sonnet") and version < (5, 5)):
+        return ClaudeFamily(off="disabled", has_forced_tools=True)
     if line == "sonnet":
-        return Family(off="between_tools")
-    return Family(has_forced_tools=version == (5, 0))
+        return ClaudeFamily(off="between_tools")
+    return ClaudeFamily(has_forced_tools=version == (5, 0))
 
 
 def _version(parts: list[str]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Options in the words of each generation of Claude."""
+"""Options in the words of each family of Claude."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from typing import Any, Final
 from ...exceptions import ConfigurationError
 from ...options import BUDGETS, Options
 from ..dialect import without_none
+from ..families import cannot_stop, nearest_effort
 from ..strict_schemas import closed
-from .families import Family, family_of
+from .families import ClaudeFamily, find_family
 from .response import NAME
 
 #: Default for max_tokens, which the provider requires; a thinking budget comes on top.
 MAX_TOKENS: Final = 8192
-#: The same for models that decide themselves how much of it to think with, and for
-#: their highest efforts.
+#: The same for models that decide themselves how long to think, and for their highest
+#: efforts.
 _ROOM: Final = 32768
 _MUCH_ROOM: Final = 65536
 #: The smallest thinking budget that the provider takes.
 _MIN_BUDGET: Final = 1024
-#: Defaults of models that take no others.
+#: The only values that models without sampling take.
 _SAMPLING: Final = {"temperature": 1, "top_p": 0.99}
 
 
 def thinking_of(model: str, options: Options) -> dict[str, Any] | None:
     """Return how the model thinks, or None if it decides that itself.
 
-    :raises ConfigurationError: the model cannot think so.
+    :raises ConfigurationError: the model cannot think like that.
     """
-    family, effort = family_of(model), options.effort
+    family, effort = find_family(model), options.effort
     if options.thinking_tokens is not None:
         if family.has_budgets:
             return _budget(options.thinking_tokens, options.max_tokens)
@@ -40,9 +41,7 @@ def thinking_of(model: str, options: Options) -> dict[str, Any] | None:
         return None
     is_off = effort == "none" or (effort == "minimal" and not family.words)
     if is_off and family.off == "never":
-        raise ConfigurationError(
-            f"{model} always thinks; pass effort='low' for the least of it"
-        )
+        raise cannot_stop(model, family.words[0])
     if is_off:
         return {"type": family.off}
     if family.words:
@@ -70,17 +69,18 @@ def _budget(budget: int, limit: int | None) -> dict[str, Any]:
 def max_tokens_of(model: str, options: Options, thinking: dict[str, Any] | None) -> int:
     """Return a limit that leaves room for thinking and text."""
     budget: int = (thinking or {}).get("budget_tokens", 0)
-    if budget or not family_of(model).words:
+    if budget or not find_family(model).words:
         return budget + MAX_TOKENS
     return _MUCH_ROOM if options.effort in ("xhigh", "max") else _ROOM
 
 
 def output_config_of(model: str, options: Options) -> dict[str, Any]:
-    """Return the effort and the form of the response; it may be empty."""
-    family, effort = family_of(model), options.effort
+    """Return the field for the effort and the form of the response; may be empty."""
+    family, effort = find_family(model), options.effort
     config: dict[str, Any] = {}
-    if effort is not None and effort != "none" and options.thinking_tokens is None:
-        config |= {"effort": family.word_for(effort)} if family.words else {}
+    takes_effort = bool(family.words) and options.thinking_tokens is None
+    if takes_effort and effort is not None and effort != "none":
+        config["effort"] = nearest_effort(effort, family.words)
     if options.output is not None:
         schema = closed(options.output.schema)
         config["format"] = {"type": "json_schema", "schema": schema}
@@ -91,8 +91,8 @@ def check_options(
     model: str, options: Options, thinking: dict[str, Any], *, has_tools: bool
 ) -> None:
     """Raise ConfigurationError for options that the model would reject."""
-    family = family_of(model)
-    is_forced = has_tools and options.tool_choice not in (None, "auto", "none")
+    family = find_family(model)
+    is_forced = has_tools and options.forces_call
     _check_model(model, family, options, is_forced=is_forced)
     is_thinking = thinking.get("type") in ("adaptive", "enabled")
     for name, is_wrong in (
@@ -118,9 +118,9 @@ def check_options(
 
 
 def _check_model(
-    model: str, family: Family, options: Options, *, is_forced: bool
+    model: str, family: ClaudeFamily, options: Options, *, is_forced: bool
 ) -> None:
-    """Raise ConfigurationError for options that this generation does not have."""
+    """Raise ConfigurationError for options that this family does not have."""
     for name, default in _SAMPLING.items():
         is_default = getattr(options, name) in (None, default)
         if not is_default and not family.has_sampling:
@@ -140,7 +140,7 @@ def _check_model(
 
 
 def tool_choice_of(options: Options) -> dict[str, Any] | None:
-    """Return the tools that the model may or must call, or None for its default."""
+    """Return the field ``tool_choice``, or None for the provider's default."""
     is_single = options.parallel_tool_calls is False
     name = options.tool_choice or ("auto" if is_single else None)
     if name is None:

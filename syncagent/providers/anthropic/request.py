@@ -27,7 +27,7 @@ from ..draft import Draft
 from ..encoding import json_bytes
 from ..strict_schemas import closed, subschemas
 from . import response
-from .families import family_of
+from .families import find_family
 from .options import (
     MAX_TOKENS,
     check_options,
@@ -86,7 +86,7 @@ class AnthropicDialect(Dialect):
     def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
-        schema = closed(output.schema) if family_of(model).has_formats else None
+        schema = closed(output.schema) if find_family(model).has_formats else None
         if schema is None:
             return False
         each = list(subschemas(schema))
@@ -96,7 +96,7 @@ class AnthropicDialect(Dialect):
 
     def server_tool(self, model: str, tool: ServerTool) -> dict[str, Any]:
         if isinstance(tool, CodeExecution):
-            is_old = not family_of(model).words
+            is_old = not find_family(model).words
             version = "20250825" if is_old else "20260521"
             return {"type": f"code_execution_{version}", "name": "code_execution"}
         if not isinstance(tool, WebSearch):
@@ -106,8 +106,8 @@ class AnthropicDialect(Dialect):
                 f"{NAME} models search the web with allowed_domains or with "
                 "blocked_domains; leave out one of the two"
             )
-        # The version that all models have, at all providers. Later ones run code to
-        # filter what is found, in a container that the next request has to name.
+        # All models have this version, at all providers. Later versions filter the
+        # results by code, in a container that the next request has to name.
         return without_none(
             type="web_search_20250305",
             name="web_search",
@@ -126,7 +126,7 @@ class AnthropicDialect(Dialect):
         if system and options.cache:
             system = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
         # Without it, nothing but the defaults has passed the check.
-        has_sampling = family_of(model).has_sampling
+        has_sampling = find_family(model).has_sampling
         version = self.quirks.anthropic_version
         return without_none(
             anthropic_version=version or None,
@@ -156,7 +156,7 @@ class AnthropicDialect(Dialect):
         ]
         if own and options.cache:
             own[-1]["cache_control"] = CACHE_MARK
-        # The mark covers all that comes before it, so the agent's own come last.
+        # The mark covers everything before it: the agent's own tools come last.
         every = [*self.server_tools(model, options), *own]
         return {"tools": every, "tool_choice": tool_choice_of(options)} if every else {}
 
@@ -189,7 +189,7 @@ class AnthropicDialect(Dialect):
 
 
 def _is_paused(transcript: Transcript, origin: str) -> bool:
-    """Return whether the provider is amid its own tools: then no user turn follows."""
+    """Return whether the provider paused amid its own tools: no user turn follows."""
     last = transcript[-1] if len(transcript) else None
     if not isinstance(last, AssistantMessage) or last.is_cut or not last.content:
         return False
@@ -202,9 +202,9 @@ def _is_paused(transcript: Transcript, origin: str) -> bool:
 def _may_think(transcript: Transcript, origin: str) -> bool:
     """Return whether the provider lets the model think with a budget in this turn.
 
-    Amid tool calls only a model that began them with thinking may continue to think,
-    and then it must. Calls that another provider's model made, or whose thinking was
-    cut, have to be finished without.
+    Between tool calls, a model must think if the turn began with thinking, and must not
+    otherwise. Calls of another provider's model, or calls whose thinking was cut off,
+    are finished without thinking.
     """
     begin, has_user = len(transcript), False
     for number in reversed(range(len(transcript))):

@@ -31,7 +31,7 @@ _STOPS: Final[dict[str, MessageStop]] = {
     "stop_sequence": "stop_sequence",
     "tool_use": "tool_calls",
     "pause_turn": "pause",
-    # It has summarized the conversation, and goes on with the next request.
+    # Claude has summarized the conversation, and continues with the next request.
     "compaction": "pause",
     "refusal": "refusal",
     "": "end_turn",
@@ -63,7 +63,7 @@ class BlockDelta(msgspec.Struct):
     partial_json: str | None = None
     signature: str | None = None
     citation: Any = None
-    #: A summary, with what only the provider can read of it.
+    #: A summary, and its part that only the provider can read.
     content: Any = None
     encrypted_content: Any = None
     stop_reason: str | None = None
@@ -210,7 +210,7 @@ class _ServerBlock(msgspec.Struct):
     data: dict[str, Any]
     #: Its input, as JSON.
     pieces: list[str]
-    #: Fields that it has when it is complete; one that is cut off lacks them.
+    #: Fields of the complete block; a block that was cut off lacks them.
     more: dict[str, Any]
 
     def add(self, delta: BlockDelta) -> None:
@@ -372,7 +372,7 @@ def _count(
 
 
 def _written(counts: dict[str, Any]) -> int:
-    """Return the tokens written to the cache; some name only those of each lifetime."""
+    """Return the tokens written to the cache, or else the sum over its lifetimes."""
     if "cache_creation_input_tokens" in counts:
         return as_count(counts["cache_creation_input_tokens"])
     parts = counts.get("cache_creation")

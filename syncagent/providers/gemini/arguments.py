@@ -44,7 +44,7 @@ class GrowingArguments:
 
     :param name: the name of the tool.
     :param call_id: the provider's id of the call; it may be empty.
-    :param begin: arguments that came in one piece.
+    :param begin: the arguments that came in one piece, before the others.
     """
 
     def __init__(self, name: str, call_id: str, begin: object) -> None:
@@ -82,8 +82,8 @@ class GrowingArguments:
     def as_json(self, *, is_complete: bool) -> str:
         """Return the arguments as JSON.
 
-        :param is_complete: False if more was to come. The text is no JSON then, so
-            that no tool is called with half of its arguments.
+        :param is_complete: False if the end is missing. The text is then invalid, and
+            no tool is called with half of its arguments.
         """
         self._close_string()
         text = msgspec.json.encode(self._values).decode()

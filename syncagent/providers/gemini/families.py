@@ -1,4 +1,4 @@
-"""The abilities of Google's models, by the families that their names tell."""
+"""Families of Google's models, by the names of models: the abilities of each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 import msgspec
 
 from ...options import BUDGETS, Effort
-from ..families import UP_TO_HIGH, nearest_effort
+from ..families import UP_TO_HIGH
 
 _VERSION: Final = re.compile(r"(?:gemini|gemma)-(\d+)(?:\.(\d+))?")
 #: The version of a name that has none, such as ``gemini-flash-latest``.
 _NEWEST: Final = (3, 8)
 #: Google's enumeration has ``XHIGH``, too, but documents no model that takes it.
 _ALL_LEVELS: Final[tuple[Effort, ...]] = ("minimal", *UP_TO_HIGH)
-#: The levels of families that do not have the newest ones; the first match counts.
+#: Levels that differ from those of the newest models; the first match counts.
 _LEVELS: Final[dict[str, tuple[Effort, ...]]] = {
     r"flash.*-image": ("minimal", "high"),
     r"gemini-3-pro": ("low", "high"),
@@ -28,18 +28,14 @@ class GeminiFamily(msgspec.Struct, frozen=True):
     """The abilities of one family of models."""
 
     #: True for Gemini 3 and later: the first call of a step needs a signature, results
-    #: hold images, and tools go together with server tools and response schemas.
+    #: hold images, and tools work together with server tools and response schemas.
     is_current: bool
     #: The levels of thinking, from the least; empty for models that count tokens.
     levels: tuple[Effort, ...] = ()
     #: The least and the most thinking tokens; ``None`` for models that count none.
     budgets: tuple[int, int] | None = None
-    #: True if it continues a response whose beginning is given.
+    #: True if it continues the beginning of a response.
     takes_prefill: bool = True
-
-    def level_of(self, effort: Effort) -> Effort:
-        """Return the level next to *effort*, and the higher one of two."""
-        return nearest_effort(effort, self.levels)
 
     def budget_of(self, effort: Effort) -> int:
         """Return the number of thinking tokens for *effort*."""
@@ -48,8 +44,8 @@ class GeminiFamily(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def family_of(model: str) -> GeminiFamily:
-    """Return the abilities of a model; an unknown name counts as the newest Gemini."""
+def find_family(model: str) -> GeminiFamily:
+    """Return the family of a model; an unknown name counts as the newest Gemini."""
     name = model.lower().rpartition("/")[2]
     found = _VERSION.search(name)
     version = (int(found[1]), int(found[2] or 0)) if found else _NEWEST

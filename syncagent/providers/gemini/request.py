@@ -24,7 +24,7 @@ from ..draft import Draft
 from ..encoding import json_bytes
 from ..strict_schemas import gemini_schema, with_format_in_system
 from . import response
-from .families import family_of
+from .families import find_family
 from .response import NAME
 from .thinking import thinking_config
 from .turns import encode_turn
@@ -41,21 +41,21 @@ class GeminiDialect(Dialect):
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
         # Before version 3, a response schema and tools exclude each other.
-        return not tools or family_of(model).is_current
+        return not tools or find_family(model).is_current
 
     def fields(
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
-        family = family_of(model)
+        family = find_family(model)
         if options.parallel_tool_calls is False:
             raise ConfigurationError(
-                "gemini models cannot be limited to one tool call at a time; leave "
-                "parallel_tool_calls out"
+                "gemini models cannot be limited to one tool call at a time; leave out "
+                "parallel_tool_calls"
             )
         if options.prefill and not family.takes_prefill:
             raise ConfigurationError(
-                f"{model} does not continue a response, as Gemini did before version "
-                "3.5; leave prefill out, and say in the system prompt how to begin"
+                f"{model} does not continue a prefill: Google removed it with Gemini "
+                "3.5; leave it out, and say in the system prompt how to begin"
             )
         own = self.server_tools(model, options)
         config = self._tool_config(model, options, bool(tools), bool(own))
@@ -91,9 +91,9 @@ class GeminiDialect(Dialect):
             blocked = list(tool.blocked_domains)
             if tool.allowed_domains or tool.max_uses or (blocked and not is_vertex):
                 raise ConfigurationError(
-                    f"{self.endpoint} models search without limits: leave out "
-                    "allowed_domains, max_uses and, except on Vertex, blocked_domains "
-                    "of WebSearch"
+                    f"{self.endpoint} models search without limits; leave out "
+                    "allowed_domains and max_uses of WebSearch, and except on Vertex "
+                    "blocked_domains"
                 )
             return {"googleSearch": {"excludeDomains": blocked} if blocked else {}}
         if isinstance(tool, FileSearch) and not is_vertex:
@@ -107,10 +107,10 @@ class GeminiDialect(Dialect):
     ) -> dict[str, Any]:
         config: dict[str, Any] = {}
         is_mixed = has_tools and has_server_tools
-        if is_mixed and not family_of(model).is_current:
+        if is_mixed and not find_family(model).is_current:
             raise ConfigurationError(
                 f"{model} cannot have tools and server_tools in one request; use "
-                "Gemini 3 or later, or leave one of them out"
+                "Gemini 3 or later, or leave out one of the two"
             )
         choice = options.tool_choice
         if has_tools and choice is not None:
@@ -127,7 +127,7 @@ class GeminiDialect(Dialect):
     def conversation(
         self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        is_current = family_of(model).is_current
+        is_current = find_family(model).is_current
         encode = partial(encode_turn, origin=self.origin, is_current=is_current)
         pieces = transcript.encode((self.encoding, is_current), encode)
         if options.prefill:

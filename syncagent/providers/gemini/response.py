@@ -30,13 +30,13 @@ _REFUSALS: Final = (
 _STOPS: Final[dict[str, MessageStop]] = {
     "STOP": "end_turn",
     "MAX_TOKENS": "max_tokens",
-    # The limit of one response; a token would continue it.
+    # The limit of one response: a continuation token would get the rest.
     "CONTINUATION": "max_tokens",
     **dict.fromkeys(_REFUSALS, "refusal"),
 }
 #: Mistakes of the model, which it seldom makes twice.
-_MISTAKES: Final = (
-    *("MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"),
+_MISTAKES: Final = frozenset(
+    {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"}
 )
 #: Reasons that mean the same as none.
 _UNSPECIFIED: Final = (
@@ -93,7 +93,7 @@ class _Tokens(_Wire):
     tool_use_prompt_token_count: Any = None
 
     def as_usage(self) -> Usage:
-        """Return the numbers as far as they make sense; input has what tools read."""
+        """Return the counts that make sense; tools of the provider count as input."""
         thoughts = as_count(self.thoughts_token_count)
         return Usage(
             as_count(self.prompt_token_count)

@@ -21,7 +21,7 @@ from ..encoding import arguments_of, base64_of, json_bytes, text_of, tool_name_o
 from .response import SIGNATURE
 
 #: Newer models reject a step whose first call has no signature. Google documents this
-#: value for calls that they have not made.
+#: value for calls of other models.
 _FOREIGN_SIGNATURE: Final = "skip_thought_signature_validator"
 _MAX_NAME: Final = 64
 #: Parts of the provider's own that it takes back, and the field that each needs. It
@@ -85,8 +85,8 @@ def _user(
 
 
 def _id(call_id: str) -> dict[str, str]:
-    # Many models give calls no ids, and the ones we make up mean nothing to the
-    # provider. It takes any other id that a call and its result share.
+    # Many models give calls no ids, and those that we make up mean nothing to Google.
+    # Google takes any other id that a call and its result share.
     return {} if call_id.startswith("call") else {"id": call_id}
 
 

@@ -11,7 +11,7 @@ from ..errors import error_in_response
 from ..json_values import as_count, as_string, get_path
 from .wire import ChatChunk, Choice
 
-#: The words of OpenAI, and those of compatible servers, in small letters.
+#: Our words for those of OpenAI and compatible servers, in lower case.
 _STOPS: Final[dict[str, MessageStop]] = {
     "": "end_turn",
     "stop": "end_turn",
@@ -59,7 +59,7 @@ def stop_reason(draft: Draft, finish: str) -> MessageStop:
 
 
 def stop_detail(stop: MessageStop, choice: Choice) -> str:
-    """Return what the provider behind a gateway says about an irregular end."""
+    """Return the word of the provider behind a gateway for an irregular end."""
     is_regular = stop not in ("other", "refusal")
     return "" if is_regular else as_string(choice.native_finish_reason)
 
@@ -84,7 +84,7 @@ def find_usage(chunk: ChatChunk) -> Usage | None:
 
     sent, received = count("prompt_tokens"), count("completion_tokens")
     reasoning = count("completion_tokens_details.reasoning_tokens", "reasoning_tokens")
-    # Some do not count reasoning as completion, as their total shows.
+    # Some servers do not count reasoning as completion, as their total shows.
     if reasoning and count("total_tokens") == sent + received + reasoning:
         received += reasoning
     cached = count(

@@ -1,4 +1,4 @@
-"""How models behind Chat Completions think: the efforts they take, and their limits."""
+"""Families of models behind Chat Completions: their efforts, and their limits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from ...exceptions import ConfigurationError
 from ...options import Effort, Options
-from ..families import UP_TO_HIGH, UP_TO_XHIGH, bare_name, nearest_effort
+from ..families import UP_TO_HIGH, UP_TO_XHIGH, bare_name, cannot_stop, nearest_effort
 from ..quirks import ModelFamily
 
-#: OpenAI's own. A newer model is taken for one of the newest; a name of another vendor
-#: is left alone. Chat Completions have no ``max``.
+#: Families of OpenAI's own models. An unknown ``gpt-`` counts as one of the newest; a
+#: model of another vendor gets its effort as it is. Chat Completions have no ``max``.
 OPENAI_FAMILIES: Final = (
     ModelFamily(names="gpt-oss", efforts=UP_TO_HIGH),
     ModelFamily(
@@ -61,7 +61,7 @@ OPENAI_FAMILIES: Final = (
 
 
 def find_family(model: str, families: Sequence[ModelFamily]) -> ModelFamily:
-    """Return the family of a model; without one it takes every effort."""
+    """Return the family of a model; one of no family takes every effort."""
     name = bare_name(model)
     found = (family for family in families if re.match(family.names, name))
     return next(found, ModelFamily())
@@ -72,33 +72,31 @@ def possible_effort(
 ) -> Effort | None:
     """Return the effort to ask for.
 
-    Thinking is turned off for tools that the model would reject otherwise, unless an
-    effort is requested.
+    Thinking is turned off if the model rejects the tools while it thinks, unless the
+    options have an effort.
 
     :raises ConfigurationError: the model rejects the tools with that effort.
     """
     effort, rejects = options.effort, family.rejects_tools
-    is_forced = options.tool_choice not in (None, "auto", "none")
-    is_rejected = rejects == "any" or (rejects == "forced" and is_forced)
+    is_rejected = rejects == "any" or (rejects == "forced" and options.forces_call)
     if not has_tools or not is_rejected:
         return effort
-    can_stop = family.off is not None or "none" in family.efforts
-    if effort in (None, "none") and can_stop:
+    if effort in (None, "none") and family.can_stop:
         return "none" if family.think else effort
     if rejects == "any":
         use = "call tools here"
         advice = f"use openai:{model}, on Azure azure:{model}, for the Responses API"
-        advice += ", or effort='none'" if can_stop else ""
+        advice += ", or effort='none'" if family.can_stop else ""
     else:
         use = "be forced to call a tool"
-        advice = "leave out effort=" if can_stop else "leave out tool_choice="
+        advice = "leave out effort=" if family.can_stop else "leave out tool_choice="
     raise ConfigurationError(f"{model} cannot {use} while it thinks; {advice}")
 
 
 def effort_fields(model: str, family: ModelFamily, effort: Effort) -> dict[str, Any]:
     """Return the fields that ask *model* for *effort*, or for the nearest it has.
 
-    :raises ConfigurationError: it does not think, or cannot stop it.
+    :raises ConfigurationError: it does not think, or cannot stop thinking.
     """
     if effort == "none" and family.off is not None:
         return dict(family.off)
@@ -106,8 +104,7 @@ def effort_fields(model: str, family: ModelFamily, effort: Effort) -> dict[str, 
         return {"reasoning_effort": "none"}
     words = [word for word in family.efforts if word != "none"]
     if effort == "none":
-        least = f"; its least effort is {words[0]!r}" if words else ""
-        raise ConfigurationError(f"{model} cannot stop thinking{least}")
+        raise cannot_stop(model, *words[:1])
     if words:
         return {"reasoning_effort": nearest_effort(effort, words)}
     if family.on is None:

@@ -69,8 +69,9 @@ class OpenAIChatDialect(Dialect):
             return {}
         family = find_family(model, self.quirks.families or OPENAI_FAMILIES)
         effort = possible_effort(model, family, options, has_tools=bool(tools))
-        can_stop = family.off is not None or "none" in family.efforts
-        check_sampling(model, family.sampling, options, effort, can_stop=can_stop)
+        check_sampling(
+            model, family.sampling, options, effort, can_stop=family.can_stop
+        )
         return {} if effort is None else effort_fields(model, family, effort)
 
     def _tool_fields(

@@ -15,7 +15,8 @@ from ..draft import Draft, OpenText
 from ..errors import error_in_response
 from ..json_values import as_string, get_path
 from .calls import Calls
-from .details import Details, add_annotations, add_sources
+from .citations import add_annotations, add_sources
+from .details import Details
 from .ending import find_usage, raise_for_error, stop_detail, stop_reason
 from .wire import CallDelta, ChatChunk, Choice, ChoiceDelta, chunks, read
 

@@ -12,9 +12,9 @@ from ..encoding import arguments_of, json_bytes, text_of, tool_name_of, url_of
 from ..json_values import as_dicts
 from ..quirks import Quirks
 
-#: The field with what the provider wants back about its thinking, as it came.
+#: The field for thinking that a gateway expects back as it came.
 DETAILS: Final = "reasoning_details"
-#: Length of call ids for servers that want short ones.
+#: The length of call ids for servers that require short ones.
 _SHORT_ID: Final = 9
 _MAX_NAME: Final = 64
 #: The assistant's message between tool results and the user's, where there must be one.
@@ -107,8 +107,8 @@ class TurnEncoder:
         field = self._quirks.thinking_field
         if field:
             thinking = "".join(each.thinking for each in own)
-            # Beside calls the field must be there, even if another provider did the
-            # thinking.
+            # A message with calls must have the field, even if another provider did
+            # the thinking.
             if thinking or turn.calls:
                 message[field] = thinking
         details = [
@@ -122,7 +122,7 @@ class TurnEncoder:
             message[DETAILS] = details
 
     def _id(self, call_id: str) -> str:
-        """Return the id of a call, always the same for the same one."""
+        """Return the id for the provider; the same call always gets the same id."""
         is_short = len(call_id) == _SHORT_ID and call_id.isalnum()
         if is_short or not self._quirks.has_short_ids:
             return call_id

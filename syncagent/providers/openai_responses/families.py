@@ -1,8 +1,8 @@
-"""Families of models, and the words that each understands.
+"""Families of models behind the Responses API: the efforts that each takes.
 
-The efforts are those that OpenAI and xAI document for each model, or name in their
-error messages. A newer name of a known family counts as its latest model; a name of no
-known family, such as a deployment's, counts as a model that understands everything.
+Source: the documentation of OpenAI and xAI, and their error messages. A newer name of a
+known family counts as its latest model. A name of no known family, such as the name of
+a deployment, counts as a model that takes everything.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from ..families import (
     UP_TO_XHIGH,
     Sampling,
     bare_name,
+    cannot_stop,
     nearest_effort,
 )
 
 
 class ResponsesFamily(msgspec.Struct, frozen=True):
-    """Models that understand the same."""
+    """Models that take the same options."""
 
     #: A pattern for the beginning of their names.
     names: str
-    #: From the lowest one; empty if their effort cannot be set.
+    #: Their efforts, from the lowest; empty if their effort cannot be set.
     efforts: tuple[Effort, ...] = EFFORTS
     #: False for models that never reason; they reject the fields of reasoning.
     reasons: bool = True
@@ -39,9 +40,9 @@ class ResponsesFamily(msgspec.Struct, frozen=True):
     sampling: Sampling = "always"
 
     def word_for(self, model: str, effort: Effort) -> Effort | None:
-        """Return the nearest effort of the model; None if there is nothing to ask for.
+        """Return the nearest effort of the model; None for one that never reasons.
 
-        :raises ConfigurationError: the model does not reason, or cannot stop to.
+        :raises ConfigurationError: the model has no such effort.
         """
         if not self.reasons and effort == "none":
             return None
@@ -50,10 +51,7 @@ class ResponsesFamily(msgspec.Struct, frozen=True):
                 f"the effort of {model} cannot be set; leave out effort="
             )
         if effort == "none" and "none" not in self.efforts:
-            raise ConfigurationError(
-                f"{model} always thinks, so its effort cannot be 'none'; the lowest "
-                f"one is {self.efforts[0]!r}"
-            )
+            raise cannot_stop(model, self.efforts[0])
         return nearest_effort(effort, self.efforts)
 
 

@@ -1,4 +1,4 @@
-"""Items of a response that need care when they are sent back."""
+"""Rules for items of a response that go back to the provider."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _CALL_FIELDS: Final = ("namespace", "caller")
 
 
 def is_whole(reasoning: dict[str, Any]) -> bool:
-    """Return whether *reasoning* is more than the id of something not stored."""
+    """Return whether *reasoning* has content, and not only an id."""
     sealed, content = reasoning.get("encrypted_content"), reasoning.get("content")
     has_content = as_string(sealed) or (not sealed and as_dicts(content))
     return bool(has_content) and isinstance(reasoning.get("summary"), list)
 
 
 def waiting_calls(blocks: Iterable[object]) -> set[str]:
-    """Return the ids of calls for which the provider waits, other than tool calls.
+    """Return the ids of calls, other than our tool calls, that wait for an output.
 
-    They are of tools that the provider defines and its client runs, such as a shell;
-    nothing here runs them. A tool that the provider runs itself has no id for its
-    calls, or its output follows.
+    They are calls of tools that the provider defines and its client runs, such as a
+    shell; syncagent does not run them. A call of a tool that the provider runs has no
+    id, or its output follows.
     """
     waiting: set[str] = set()
     own = [block.data for block in blocks if isinstance(block, ProviderBlock)]
@@ -42,7 +42,7 @@ def waiting_calls(blocks: Iterable[object]) -> set[str]:
 def call_signature(item: dict[str, Any]) -> str:
     """Return the fields that go back with a call, as its signature."""
     fields = {name: item[name] for name in _CALL_FIELDS if item.get(name)}
-    if fields.get("caller") == {"type": "direct"}:  # the usual one
+    if fields.get("caller") == {"type": "direct"}:  # the default
         del fields["caller"]
     return msgspec.json.encode(fields).decode() if fields else ""
 

@@ -30,7 +30,7 @@ _STOPS: Final[dict[str, MessageStop]] = {
     "max_output_tokens": "max_tokens",
     "content_filter": "refusal",
 }
-#: The distance of things that cannot be the same; it is less for others.
+#: The distance of two items that cannot be the same; all others are nearer.
 _OTHER: Final = 4
 #: The events that a response can end with.
 _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
@@ -253,8 +253,8 @@ class _Reader:
         if self.draft.has_calls:
             return "tool_calls", status, ""
         if blocks and waiting_calls(blocks) & waiting_calls(blocks[-1:]):
-            detail = "the model has called a tool of the provider's own that has to be "
-            return "other", status, detail + "run here, which syncagent does not do"
+            detail = "the model called a tool that the provider defines and its client "
+            return "other", status, detail + "has to run; syncagent does not run it"
         return "end_turn", status, ""
 
     def _item(self, index: Any, data: _Data, *, is_new: bool = False) -> _Item:
@@ -400,10 +400,10 @@ def _join(parts: Iterable[_Part]) -> str:
 def _align(
     known: Iterable[K], whole: Sequence[W], distance: Callable[[K, int, W], int]
 ) -> dict[int, K]:
-    """Return the known thing for each complete one, by the number of the latter.
+    """Return the known item for each complete one, by the number of the complete one.
 
-    Some servers number things in one way in deltas, and in another way in the complete
-    response. So it counts most what a thing contains, and then its number.
+    Some servers number items in one way in deltas, and in another way in the complete
+    response. The content of an item counts most, then its number.
     """
     found: dict[int, K] = {}
     free = list(known)

@@ -27,6 +27,9 @@ from .xai import speech as xai
 
 __all__ = ["PLAYED", "PlayedProvider", "find_played"]
 
+#: Schemes in the header ``Authorization``, in lower case.
+_SCHEMES: Final = ("bearer", "aws4-hmac-sha256")
+
 
 class PlayedProvider(msgspec.Struct, frozen=True):
     """A provider that the fake server plays."""
@@ -55,9 +58,6 @@ def _played(speech: ModuleType, rules: ModuleType, *key_headers: str) -> PlayedP
     error = getattr(rules, "error", speech.error)
     names = key_headers or ("authorization",)
     return PlayedProvider(speech, rules.complaint, error, names)
-
-
-_SCHEMES: Final = ("bearer", "aws4-hmac-sha256")
 
 
 #: The providers with rules of their own, by endpoint.
@@ -101,7 +101,8 @@ _INVENTORS: Final = {
 def find_played(path: str) -> PlayedProvider | None:
     """Return the provider for a request, or None if no provider has its path.
 
-    The first part of the path may name an endpoint; else it is the inventor's.
+    The first part of the path may name an endpoint; else the inventor of the operation
+    is played.
     """
     inventors = (name for end, name in _INVENTORS.items() if path.endswith(end))
     inventor = next(inventors, None)

@@ -1,7 +1,7 @@
 """Options that Anthropic's Messages API rejects for some generations of Claude.
 
-The names of models are read here in another way than in the dialect, so that a mistake
-in one of the two is found.
+This module parses the names of models in another way than the dialect: a mistake in one
+of the two shows.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def check_prefill(payload: dict[str, Any]) -> Iterator[str]:
     last, model = payload["messages"][-1], payload["model"]
     if last["role"] != "assistant" or _BUDGETS.search(model):
         return
-    # One of the provider's own blocks may be last: then the provider goes on.
+    # The provider continues after a block of its own.
     content = last["content"]
     if isinstance(content, str) or content[-1]["type"] == "text":
         yield (

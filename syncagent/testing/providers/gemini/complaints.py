@@ -7,7 +7,7 @@ from typing import Any, Final
 
 _NAME: Final = re.compile(r"([^/]+):(?:streamG|g)enerateContent")
 _VERSION: Final = re.compile(r"(?:gemini|gemma)-(\d+)(?:\.(\d+))?")
-#: The version of names that tell none.
+#: The version of a name without one.
 _CURRENT: Final = (3, 8)
 
 

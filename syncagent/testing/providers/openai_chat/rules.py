@@ -1,4 +1,4 @@
-"""Requests that OpenAI's Chat Completions reject, and compatible providers with it."""
+"""Requests that OpenAI's Chat Completions, and compatible providers, reject."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A fake of xAI's Responses API."""
+"""Rules and speech of xAI."""

@@ -10,7 +10,7 @@ from ..openai_responses.speech import error_frames
 
 __all__ = ["LANGUAGE", "SEAL", "body", "error", "error_frames", "frames"]
 
-#: The speech that this is a variety of.
+#: The speech that this one is a variant of.
 LANGUAGE: Final = openai_responses
 #: The beginning of encrypted content.
 SEAL: Final = "xai-"
