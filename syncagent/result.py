@@ -133,7 +133,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.stop_reason == "other":
             raise StoppedByProvider(
                 "the provider ended the response irregularly, with "
-                f"{self.raw_stop_reason or 'no reason'!r}"
+                + (repr(self.raw_stop_reason) if self.raw_stop_reason else "no reason")
                 + (f" ({self.stop_detail:.300})" if self.stop_detail else "")
                 + "; the conversation is intact, and another run() continues it",
                 result=self,

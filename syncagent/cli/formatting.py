@@ -114,7 +114,8 @@ def end_text(result: RunResult) -> str:
         "end_turn": "",
         "max_tokens": "the response was too long for the model and is cut off",
         "refusal": "the model refused to answer",
-        "other": f"the provider ended the response with {result.raw_stop_reason}",
+        "other": "the provider ended the response irregularly "
+        f"({result.raw_stop_reason or 'it gave no reason'})",
         "interrupt": "the run waits for an answer that no one can give here",
     }
     return reasons.get(result.stop_reason, f"the run ended with {result.stop_reason}")

@@ -146,8 +146,8 @@ class Endpoint(msgspec.Struct, frozen=True):
                 )
         return self.base_url.format(**parts) if parts else self.base_url
 
-    def origin_of(self, base_url: str) -> str:
-        """Return the origin of responses from *base_url*.
+    def issuer_of(self, base_url: str) -> str:
+        """Return the issuer of responses from *base_url*.
 
         It is the name of the endpoint, with a digest of the address if that is not the
         usual one: a gateway may pass requests to another provider. The address itself

@@ -138,7 +138,7 @@ class Model:
             key, self._place_key, auth=auth, headers=functions
         )
         self.dialect = self.dialect_class(
-            self.endpoint.origin_of(self.base_url), self.endpoint.quirks
+            self.endpoint.issuer_of(self.base_url), self.endpoint.quirks
         )
         self._retries = Retries.of(retries)
         self._transport = transport or Transport(timeout=timeout, retries=retries)
@@ -287,7 +287,7 @@ class Model:
         response: ModelResponse,
         redactor: Redactor,
     ) -> ProviderError | TransportError:
-        """Return *error* with its origin, and without secrets."""
+        """Return *error* with its provider, and without secrets."""
         error.provider = self.endpoint.name
         prefix = "" if error.url else f"{error.provider}: "
         if response.has_error_inside:
@@ -314,7 +314,7 @@ class Model:
 
     def _events(self, response: ModelResponse, request: dict[str, Any]) -> Events:
         url, dialect = self._url(), self.dialect
-        response.draft = Draft(dialect.origin)
+        response.draft = Draft(dialect.issuer)
         request["redactor"] = Redactor(url)
         if not self.stream:
             whole = self._transport.post(url, **request)

@@ -47,8 +47,8 @@ def dialect_of(endpoint: Endpoint, base_url: str = "") -> Dialect:
 
     :param base_url: its address, if not the usual one.
     """
-    origin = endpoint.origin_of(base_url or endpoint.base_url)
-    return _CLASSES[endpoint.dialect].dialect_class(origin, endpoint.quirks)
+    issuer = endpoint.issuer_of(base_url or endpoint.base_url)
+    return _CLASSES[endpoint.dialect].dialect_class(issuer, endpoint.quirks)
 
 
 def check_name(name: str) -> Endpoint | None:

@@ -26,30 +26,30 @@ T = TypeVar("T")
 class Dialect(ABC):
     """The wire format of one kind of provider.
 
-    :param origin: the endpoint. Signatures, encrypted reasoning and blocks of the
-        provider's own are sent back only to the origin that made them.
+    :param issuer: the endpoint. Signatures, encrypted reasoning and blocks of the
+        provider's own are sent back to their issuer only.
     :param quirks: differences between the endpoint and others with the same dialect.
     """
 
-    #: Its name, which is also the origin if none is given.
+    #: Its name, which is also the issuer if none is given.
     name: ClassVar[str]
     #: Names of options that the provider does not have.
     unknown_options: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
         self,
-        origin: str = "",
+        issuer: str = "",
         quirks: Quirks = Quirks(),  # noqa: B008 - it is frozen
     ) -> None:
-        self.origin = origin or self.name
+        self.issuer = issuer or self.name
         self.quirks = quirks
         #: Identifies the encoding of messages; see :meth:`.Transcript.encode`.
-        self.encoding = (self.name, self.origin, repr(quirks))
+        self.encoding = (self.name, self.issuer, repr(quirks))
 
     @property
     def endpoint(self) -> str:
         """The name of the endpoint, for error messages."""
-        return self.origin.partition("@")[0]
+        return self.issuer.partition("@")[0]
 
     def build_payload(
         self,

@@ -84,7 +84,7 @@ class OpenCall:
 class Draft:
     """Collect the content of a response, and make our events of it.
 
-    :param provider: the origin of the response.
+    :param provider: the issuer of the response.
     """
 
     def __init__(self, provider: str) -> None:

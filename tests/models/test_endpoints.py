@@ -192,28 +192,28 @@ def test_the_address_of_azure_in_any_form(address):
     assert model.base_url == "https://mine.openai.azure.com/openai/v1"
 
 
-# -- origins -----------------------------------------------------------------------
+# -- issuers -----------------------------------------------------------------------
 
 
 def test_the_origin_is_the_endpoint():
-    """Endpoints with the same dialect are different origins."""
-    origins = {
-        find_model(f"{name}:x", **KEY).dialect.origin
+    """Endpoints with the same dialect are different issuers."""
+    issuers = {
+        find_model(f"{name}:x", **KEY).dialect.issuer
         for name in ("openai", "openai-chat", "groq", "mistral", "deepseek")
     }
-    assert origins == {"openai", "openai-chat", "groq", "mistral", "deepseek"}
+    assert issuers == {"openai", "openai-chat", "groq", "mistral", "deepseek"}
 
 
 def test_another_address_is_another_origin():
     """A gateway may pass requests to any provider; its address is not shown."""
-    usual = find_model("openai:x", **KEY).dialect.origin
+    usual = find_model("openai:x", **KEY).dialect.issuer
     first = find_model("openai:x", base_url="https://a.example/v1", **KEY)
     again = find_model("openai:x", base_url="https://a.example/v1/", **KEY)
     other = find_model("openai:x", base_url="https://b.example/v1", **KEY)
     assert usual == "openai"
-    assert first.dialect.origin == again.dialect.origin != other.dialect.origin
-    assert first.dialect.origin.startswith("openai@")
-    assert "example" not in first.dialect.origin
+    assert first.dialect.issuer == again.dialect.issuer != other.dialect.issuer
+    assert first.dialect.issuer.startswith("openai@")
+    assert "example" not in first.dialect.issuer
 
 
 # -- registration ------------------------------------------------------------------

@@ -16,7 +16,7 @@ from syncagent.testing.providers.anthropic.rules import complaint
 from syncagent.transcript import Transcript
 
 TOOLS = [ToolSpec("weather", "Tell it."), ToolSpec("look")]
-ORIGINS = ["anthropic", "vertex-anthropic", "bedrock-anthropic", "openai", "gemini"]
+ISSUERS = ["anthropic", "vertex-anthropic", "bedrock-anthropic", "openai", "gemini"]
 MODELS = [
     "claude-3-5-haiku-latest",
     "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
@@ -38,18 +38,18 @@ BLOCKS = [
 
 @st.composite
 def conversations(draw):
-    """Messages of which each model's has an origin, and maybe a block of its own."""
+    """Messages of which each model's has an issuer, and maybe a block of its own."""
     messages = []
     for message in draw(st.lists(MESSAGES, max_size=8)):
         if isinstance(message, AssistantMessage):
-            origin = draw(st.sampled_from(ORIGINS))
+            issuer = draw(st.sampled_from(ISSUERS))
             own = [
-                ProviderBlock(origin, data)
+                ProviderBlock(issuer, data)
                 for data in draw(st.lists(st.sampled_from(BLOCKS), max_size=2))
             ]
             message = msgspec.structs.replace(
                 message,
-                provider=origin,
+                provider=issuer,
                 content=(*message.content, *own),
                 stop_reason=draw(st.sampled_from(["end_turn", "pause", "tool_calls"])),
             )
@@ -83,12 +83,12 @@ OPTIONS = st.fixed_dictionaries(
     messages=conversations(),
     options=OPTIONS,
     model=st.sampled_from(MODELS),
-    origin=st.sampled_from(ORIGINS[:3]),
+    issuer=st.sampled_from(ISSUERS[:3]),
 )
 @pytest.mark.slow
-def test_a_request_is_an_error_or_accepted(messages, options, model, origin):
+def test_a_request_is_an_error_or_accepted(messages, options, model, issuer):
     """Promise 4: whatever was left behind, with whatever options."""
-    dialect, transcript = AnthropicDialect(origin), Transcript(messages)
+    dialect, transcript = AnthropicDialect(issuer), Transcript(messages)
     try:
         payload = dialect.build_payload(model, transcript, TOOLS, Options(**options))
     except ConfigurationError:

@@ -78,23 +78,23 @@ def test_tools_that_the_provider_does_not_have(tool, words):
         payload(server_tools=(tool,))
 
 
-ORIGINS = ["anthropic", "anthropic@1a2b3c4d", "vertex", "bedrock", "azure", "deepseek"]
+ISSUERS = ["anthropic", "anthropic@1a2b3c4d", "vertex", "bedrock", "azure", "deepseek"]
 
 
-@pytest.mark.parametrize("origin", ORIGINS)
-def test_what_one_endpoint_made_goes_to_no_other(origin):
+@pytest.mark.parametrize("issuer", ISSUERS)
+def test_what_one_endpoint_made_goes_to_no_other(issuer):
     """Signatures, redacted thinking, citations and blocks of its own stay there."""
     own = [
-        ProviderBlock(origin, block.data) if isinstance(block, ProviderBlock) else block
+        ProviderBlock(issuer, block.data) if isinstance(block, ProviderBlock) else block
         for block in OWN
     ]
-    said = AssistantMessage(tuple(own), "tool_calls", provider=origin)
-    for other in ORIGINS:
+    said = AssistantMessage(tuple(own), "tool_calls", provider=issuer)
+    for other in ISSUERS:
         dialect = AnthropicDialect(other)
         sent = json.loads(dialect.build_payload(MODEL, [HELLO, said]))
         assert complaint(sent) is None
         kinds = [block["type"] for block in sent["messages"][1]["content"]]
-        if other == origin:
+        if other == issuer:
             assert kinds[:2] == ["thinking", "redacted_thinking"]
             assert "server_tool_use" in kinds
         else:

@@ -93,7 +93,7 @@ def test_another_address_is_another_origin():
 def test_thinking_that_was_cut_is_dropped_and_its_field_stays():
     """A turn with calls needs the field, also after a cancel."""
     dialect = dialect_of(ENDPOINTS["deepseek"])
-    draft = Draft(dialect.origin)
+    draft = Draft(dialect.issuer)
     event = '{"choices":[{"index":0,"delta":{"reasoning_content":"half a th"}}]}'
     with pytest.raises(ConnectionError):
         list(dialect.decode([ServerSentEvent(event)], draft))
@@ -206,7 +206,7 @@ SIGNED = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
     ],
 )
 def test_the_signature_of_a_call_goes_back(deltas):
-    """B5: Google rejects a call without it; no other origin gets it."""
+    """B5: Google rejects a call without it; no other issuer gets it."""
     events = [chunk({"tool_calls": [delta]}) for delta in deltas]
     message = finished("vertex-chat", *events, chunk(finish="tool_calls")).message
     assert message.tool_calls == (ToolCall("c1", "weather", CALL.arguments, "c2ln"),)

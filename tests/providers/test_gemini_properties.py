@@ -79,11 +79,11 @@ OWN_MESSAGES = st.one_of(
 @settings(deadline=None, suppress_health_check=[*HealthCheck], max_examples=120)
 @given(
     messages=st.lists(st.one_of(MESSAGES, OWN_MESSAGES), max_size=8),
-    origin=st.sampled_from(["gemini", "gemini@01234567"]),
+    issuer=st.sampled_from(["gemini", "gemini@01234567"]),
 )
-def test_every_family_takes_any_conversation(name, messages, origin):
-    """Promise 4, also for what Gemini itself has said, to whichever origin it goes."""
-    dialect = GeminiDialect(origin)
+def test_every_family_takes_any_conversation(name, messages, issuer):
+    """Promise 4, also for what Gemini itself has said, to whichever issuer it goes."""
+    dialect = GeminiDialect(issuer)
     body = dialect.build_payload(name, messages, TOOLS)
     assert complaint(json.loads(body), f"/models/{name}:generateContent") is None
     # Turn by turn it is the same as at once.

@@ -120,11 +120,11 @@ def test_the_first_of_parallel_calls_is_always_signed(signed, expected):
     assert signatures(model(Text("So."), *calls)) == expected
 
 
-@pytest.mark.parametrize("origin", ["anthropic", "gemini@01234567", ""])
-def test_calls_of_another_origin_are_marked(origin):
+@pytest.mark.parametrize("issuer", ["anthropic", "gemini@01234567", ""])
+def test_calls_of_another_origin_are_marked(issuer):
     """Their signatures mean nothing here, whatever dialect they came in."""
     calls = [ToolCall("c1", "look", "{}", "c2ln"), ToolCall("c2", "look", "{}", "c2ln")]
-    assert signatures(model(*calls, provider=origin)) == [PLACEHOLDER, None]
+    assert signatures(model(*calls, provider=issuer)) == [PLACEHOLDER, None]
 
 
 @pytest.mark.parametrize("name", [OLD, "gemma-4-31b-it"])

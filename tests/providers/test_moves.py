@@ -53,7 +53,7 @@ def respond(endpoint, blocks, cut):
     body = "".join(PLAYED[endpoint].speech.frames(sent, Usage(1, 2)))
     events = list(EventDecoder().feed(body.encode()))
     dialect = DIALECTS[endpoint]
-    draft = Draft(dialect.origin)
+    draft = Draft(dialect.issuer)
     if cut is not None:
         events = events[: int(len(events) * cut)]
     try:
@@ -136,7 +136,7 @@ def test_any_conversation_is_accepted_by_every_endpoint(messages):
 @patient
 @given(messages=conversations())
 def test_the_data_of_an_endpoint_goes_to_no_other(messages):
-    """B13: signatures and encrypted reasoning return to their origin only."""
+    """B13: signatures and encrypted reasoning return to their issuer only."""
     for name, dialect in DIALECTS.items():
         payload = dialect.build_payload(ENDPOINTS[name].example, messages, TOOLS)
         for other in PLAYED:

@@ -1,4 +1,4 @@
-"""Any conversation, from any origin, is accepted by those who speak this API."""
+"""Any conversation, from any issuer, is accepted by those who speak this API."""
 
 import json
 
@@ -23,16 +23,16 @@ each_name = pytest.mark.parametrize("name", NAMES)
 
 #: The beginning of what each seals.
 SEALS = {"openai": "gAAAA", "xai": "xai-", "azure": "gAAAA-of-azure"}
-ORIGINS = st.sampled_from([*SEALS, "openai@0a1b2c3d", "openrouter", "anthropic"])
+ISSUERS = st.sampled_from([*SEALS, "openai@0a1b2c3d", "openrouter", "anthropic"])
 TOOLS = [ToolSpec("weather", "Tell it."), ToolSpec("look")]
 
 
-def items_of(origin):
+def items_of(issuer):
     """Return items as a provider makes them."""
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
     return st.sampled_from(
         [
-            {**reasoning, "encrypted_content": SEALS.get(origin, "other") + "x"},
+            {**reasoning, "encrypted_content": SEALS.get(issuer, "other") + "x"},
             {**reasoning, "content": [{"type": "reasoning_text", "text": "Hm."}]},
             reasoning,
             {"type": "web_search_call", "id": "ws_1", "status": "completed"},
@@ -45,16 +45,16 @@ def items_of(origin):
     )
 
 
-def messages_of(origin):
-    """Return messages of one origin, with blocks of its own."""
-    own = st.builds(ProviderBlock, st.just(origin), items_of(origin))
+def messages_of(issuer):
+    """Return messages of one issuer, with blocks of its own."""
+    own = st.builds(ProviderBlock, st.just(issuer), items_of(issuer))
     phases = st.sampled_from(["", "commentary", "final_answer"])
     text = st.builds(Text, WORDS, st.just(()), phases)
     content = st.lists(st.one_of(own, text, BLOCKS), max_size=5).map(tuple)
-    return st.builds(AssistantMessage, content, provider=st.just(origin))
+    return st.builds(AssistantMessage, content, provider=st.just(issuer))
 
 
-MESSAGES_OF_ALL = st.one_of(MESSAGES, ORIGINS.flatmap(messages_of))
+MESSAGES_OF_ALL = st.one_of(MESSAGES, ISSUERS.flatmap(messages_of))
 
 
 @each_name

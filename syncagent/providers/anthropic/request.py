@@ -73,7 +73,7 @@ class AnthropicDialect(Dialect):
         )
         thinking = thinking_of(model, options) or {}
         budget = thinking.get("budget_tokens", 0)
-        if budget and not _may_think(transcript, self.origin):
+        if budget and not _may_think(transcript, self.issuer):
             check_options(model, options, thinking, has_tools=bool(tools))
             options = msgspec.structs.replace(
                 options,
@@ -163,11 +163,11 @@ class AnthropicDialect(Dialect):
     def conversation(
         self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        encode = partial(encode_turn, origin=self.origin)
+        encode = partial(encode_turn, issuer=self.issuer)
         encode_last: Callable[[Turn], bytes] | None = None
         if options.cache:
             encode_last = encode_marked
-        if not options.prefill and _is_paused(transcript, self.origin):
+        if not options.prefill and _is_paused(transcript, self.issuer):
             encode_last = encode_results
         # The last turn is not remembered, so no mark gets into the remembered ones.
         *settled, last = transcript.encode(self.encoding, encode, encode_last)
@@ -182,24 +182,24 @@ class AnthropicDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        return response.decode(stream, draft or Draft(self.origin))
+        return response.decode(stream, draft or Draft(self.issuer))
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
-        return response.decode_body(body, draft or Draft(self.origin))
+        return response.decode_body(body, draft or Draft(self.issuer))
 
 
-def _is_paused(transcript: Transcript, origin: str) -> bool:
+def _is_paused(transcript: Transcript, issuer: str) -> bool:
     """Return whether the provider paused amid its own tools: no user turn follows."""
     last = transcript[-1] if len(transcript) else None
     if not isinstance(last, AssistantMessage) or last.is_cut or not last.content:
         return False
     block = last.content[-1]
-    if not isinstance(block, ProviderBlock) or block.provider != origin:
+    if not isinstance(block, ProviderBlock) or block.provider != issuer:
         return False
     return last.stop_reason == "pause" and not is_partial(block, last)
 
 
-def _may_think(transcript: Transcript, origin: str) -> bool:
+def _may_think(transcript: Transcript, issuer: str) -> bool:
     """Return whether the provider lets the model think with a budget in this turn.
 
     Between tool calls, a model must think if the turn began with thinking, and must not
@@ -223,4 +223,4 @@ def _may_think(transcript: Transcript, origin: str) -> bool:
     first = next(turns(transcript, begin, is_beginning=False))
     if not isinstance(first, AssistantTurn):
         return True
-    return begins_with_thinking(first, origin)
+    return begins_with_thinking(first, issuer)

@@ -31,11 +31,11 @@ _IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/
 _MAX_NAME: Final = 128
 
 
-def encode_turn(turn: Turn, origin: str) -> bytes:
+def encode_turn(turn: Turn, issuer: str) -> bytes:
     """Return a turn as JSON."""
     if isinstance(turn, UserTurn):
         return json_bytes(_user(turn))
-    return json_bytes(_assistant(turn, origin))
+    return json_bytes(_assistant(turn, issuer))
 
 
 def encode_marked(turn: Turn) -> bytes:
@@ -52,9 +52,9 @@ def encode_results(turn: Turn) -> bytes:
     return json_bytes(_user(turn)) if turn.results else b""
 
 
-def begins_with_thinking(turn: AssistantTurn, origin: str) -> bool:
+def begins_with_thinking(turn: AssistantTurn, issuer: str) -> bool:
     """Return whether the turn is sent with thinking as its first block."""
-    return _assistant(turn, origin)["content"][0]["type"] in _THINKING
+    return _assistant(turn, issuer)["content"][0]["type"] in _THINKING
 
 
 def _user(turn: UserTurn) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def _part(block: UserBlock | ResultBlock) -> dict[str, Any]:
     return {**document, "title": block.name} if block.name else document
 
 
-def _assistant(turn: AssistantTurn, origin: str) -> dict[str, Any]:
+def _assistant(turn: AssistantTurn, issuer: str) -> dict[str, Any]:
     calls = dict(turn.calls)
     content: list[dict[str, Any]] = []
     for message in turn.messages:
         for block in message.content:
             if not isinstance(block, ToolCall):
-                part = _own_part(block, message, origin)
+                part = _own_part(block, message, issuer)
                 if part is not None:
                     content.append(part)
                 elif isinstance(block, (Text, Refusal)) and block.text.strip():
@@ -153,13 +153,13 @@ def _assistant(turn: AssistantTurn, origin: str) -> dict[str, Any]:
 
 
 def _own_part(
-    block: AssistantBlock, message: AssistantMessage, origin: str
+    block: AssistantBlock, message: AssistantMessage, issuer: str
 ) -> dict[str, Any] | None:
     """Return a block that only this provider understands, if it made the block."""
     if isinstance(block, ProviderBlock):
-        is_ours = block.provider == origin
+        is_ours = block.provider == issuer
         return block.data if is_ours and not is_partial(block, message) else None
-    if message.provider != origin:
+    if message.provider != issuer:
         return None
     if isinstance(block, Thinking) and block.signature:
         thinking = {"type": "thinking", "thinking": block.text}

@@ -128,7 +128,7 @@ class GeminiDialect(Dialect):
         self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
         is_current = find_family(model).is_current
-        encode = partial(encode_turn, origin=self.origin, is_current=is_current)
+        encode = partial(encode_turn, issuer=self.issuer, is_current=is_current)
         pieces = transcript.encode((self.encoding, is_current), encode)
         if options.prefill:
             prefill = {"role": "model", "parts": [{"text": options.prefill}]}
@@ -140,10 +140,10 @@ class GeminiDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        return response.decode(stream, draft or Draft(self.origin))
+        return response.decode(stream, draft or Draft(self.issuer))
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
-        return response.decode_body(body, draft or Draft(self.origin))
+        return response.decode_body(body, draft or Draft(self.issuer))
 
 
 def _generation_config(model: str, options: Options) -> dict[str, Any]:

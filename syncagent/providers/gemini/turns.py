@@ -41,13 +41,13 @@ _RESULT_TYPES: Final = frozenset(
 )
 
 
-def encode_turn(turn: Turn, origin: str, *, is_current: bool) -> bytes:
+def encode_turn(turn: Turn, issuer: str, *, is_current: bool) -> bytes:
     """Return a turn as JSON, or several values with commas between them.
 
     :param is_current: True for Gemini 3 and later.
     """
     if isinstance(turn, AssistantTurn):
-        parts = _model(turn, origin, is_current=is_current)
+        parts = _model(turn, issuer, is_current=is_current)
         return json_bytes({"role": "model", "parts": parts})
     # A content with results and anything else is rejected, or answered with nothing.
     contents = filter(None, _user(turn, is_current=is_current))
@@ -99,14 +99,14 @@ def _part(block: Text | Image | File) -> dict[str, Any]:
 
 
 def _model(
-    turn: AssistantTurn, origin: str, *, is_current: bool
+    turn: AssistantTurn, issuer: str, *, is_current: bool
 ) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     calls = dict(turn.calls)
     # Of parallel calls, only the first has a signature.
     spare_signature = _FOREIGN_SIGNATURE if is_current else ""
     for message in turn.messages:
-        is_ours = message.provider == origin
+        is_ours = message.provider == issuer
         for block in message.content:
             if isinstance(block, ToolCall):
                 # Of several calls with the same id only one has a result.
@@ -116,7 +116,7 @@ def _model(
                     spare_signature = ""
             elif not isinstance(block, ProviderBlock):
                 parts += _text(block, is_ours=is_ours)
-            elif block.provider == origin:
+            elif block.provider == issuer:
                 if block.data.keys() != {SIGNATURE}:
                     parts += _own_part(block.data)
                 elif parts and _is_base64(block.data[SIGNATURE]):

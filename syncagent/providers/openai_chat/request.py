@@ -119,7 +119,7 @@ class OpenAIChatDialect(Dialect):
     def conversation(
         self, model: str, transcript: Transcript, options: Options
     ) -> tuple[str, list[Piece]]:
-        encode = TurnEncoder(self.origin, self.quirks)
+        encode = TurnEncoder(self.issuer, self.quirks)
         pieces = transcript.encode(self.encoding, encode)
         if options.system:
             system = {"role": "system", "content": options.system}
@@ -142,7 +142,7 @@ class OpenAIChatDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        return response.decode(stream, draft or Draft(self.origin))
+        return response.decode(stream, draft or Draft(self.issuer))
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
-        return response.decode_body(body, draft or Draft(self.origin))
+        return response.decode_body(body, draft or Draft(self.issuer))

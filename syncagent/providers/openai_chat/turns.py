@@ -24,11 +24,11 @@ _REPLY: Final = {"role": "assistant", "content": "OK"}
 class TurnEncoder:
     """Encode turns for one provider.
 
-    :param origin: the endpoint; thinking and signatures are sent back only there.
+    :param issuer: the endpoint; thinking and signatures are sent back only there.
     """
 
-    def __init__(self, origin: str, quirks: Quirks) -> None:
-        self._origin = origin
+    def __init__(self, issuer: str, quirks: Quirks) -> None:
+        self._origin = issuer
         self._quirks = quirks
 
     def __call__(self, turn: Turn) -> bytes:

@@ -121,7 +121,7 @@ class OpenAIResponsesDialect(Dialect):
     ) -> tuple[str, list[Piece]]:
         reasons = find_family(model).reasons
         encode = partial(
-            encode_turn, origin=self.origin, quirks=self.quirks, reasons=reasons
+            encode_turn, issuer=self.issuer, quirks=self.quirks, reasons=reasons
         )
         return "input", transcript.encode((self.encoding, reasons), encode)
 
@@ -130,7 +130,7 @@ class OpenAIResponsesDialect(Dialect):
     def decode(
         self, stream: Iterable[ServerSentEvent], draft: Draft | None = None
     ) -> Iterator[Event]:
-        return response.decode(stream, draft or Draft(self.origin))
+        return response.decode(stream, draft or Draft(self.issuer))
 
     def decode_body(self, body: bytes, draft: Draft | None = None) -> Iterator[Event]:
-        return response.decode_body(body, draft or Draft(self.origin))
+        return response.decode_body(body, draft or Draft(self.issuer))

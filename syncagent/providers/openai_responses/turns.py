@@ -27,7 +27,7 @@ _MAX_NAME: Final = 64
 
 
 def encode_turn(
-    turn: Turn, origin: str, quirks: Quirks, *, reasons: bool = True
+    turn: Turn, issuer: str, quirks: Quirks, *, reasons: bool = True
 ) -> bytes:
     """Return a turn as JSON, or several values with commas between them.
 
@@ -38,7 +38,7 @@ def encode_turn(
         items = _user(turn)
     else:
         calls = dict(turn.calls)
-        parts = (_items(message, calls, origin, quirks) for message in turn.messages)
+        parts = (_items(message, calls, issuer, quirks) for message in turn.messages)
         items = [
             item
             for part in parts
@@ -74,7 +74,7 @@ def _part(block: UserBlock) -> _Data:
 
 
 def _items(
-    message: AssistantMessage, calls: dict[str, ToolCall], origin: str, quirks: Quirks
+    message: AssistantMessage, calls: dict[str, ToolCall], issuer: str, quirks: Quirks
 ) -> list[_Data]:
     """Return *message* as items, and take those of its calls that it has from *calls*.
 
@@ -84,7 +84,7 @@ def _items(
     items: list[_Data] = []
     parts: list[_Data] | None = None
     last_phase = ""
-    is_ours = message.provider == origin
+    is_ours = message.provider == issuer
     waiting = waiting_calls(message.content) if quirks.has_client_tools else set()
     for block in message.content:
         if isinstance(block, (Text, Refusal)) and block.text.strip():
@@ -98,7 +98,7 @@ def _items(
         elif isinstance(block, ToolCall) and block.call_id in calls:
             items.append(_call(calls.pop(block.call_id), is_ours))
             parts = None
-        elif isinstance(block, ProviderBlock) and block.provider == origin:
+        elif isinstance(block, ProviderBlock) and block.provider == issuer:
             if as_string(block.data.get("call_id")) in waiting:
                 _drop_reasoning(items)
             elif block.data.get("type") != "reasoning" or is_whole(block.data):

@@ -87,10 +87,10 @@ RECORDED = {
 }
 
 
-def answer(origin, items):
+def answer(issuer, items):
     """Return the message that comes of the items of a response."""
     body = json.dumps({"status": "completed", "model": "m", "output": items}).encode()
-    return list(OpenAIResponsesDialect(origin).decode_body(body))[-1].message
+    return list(OpenAIResponsesDialect(issuer).decode_body(body))[-1].message
 
 
 def sent(dialect, *answers):
@@ -104,23 +104,23 @@ def sent(dialect, *answers):
     return payload["input"]
 
 
-@pytest.mark.parametrize("origin", RECORDED)
-def test_items_of_others_do_not_go_to_openai(origin):
+@pytest.mark.parametrize("issuer", RECORDED)
+def test_items_of_others_do_not_go_to_openai(issuer):
     """B13: it would answer 400 to them; text and calls do go."""
-    items = sent(OPENAI, answer(origin, RECORDED[origin]))
+    items = sent(OPENAI, answer(issuer, RECORDED[issuer]))
     kinds = {item.get("type", "message") for item in items}
     assert kinds <= {"message", "function_call", "function_call_output"}
     assert "function_call" in kinds
     assert not [item for item in items if {"encrypted_content", "phase"} & set(item)]
 
 
-@pytest.mark.parametrize("origin", [name for name in RECORDED if name != "xai"])
-def test_items_go_back_to_the_one_who_made_them(origin):
+@pytest.mark.parametrize("issuer", [name for name in RECORDED if name != "xai"])
+def test_items_go_back_to_the_one_who_made_them(issuer):
     """Verbatim, and in their order."""
-    recorded = RECORDED[origin]
+    recorded = RECORDED[issuer]
     own = [i for i in recorded if i["type"] not in ("message", "function_call")]
-    answered = answer(origin, recorded)
-    items = sent(OpenAIResponsesDialect(origin), answered)
+    answered = answer(issuer, recorded)
+    items = sent(OpenAIResponsesDialect(issuer), answered)
     assert [item for item in items if item in own] == own
     phases = [item["phase"] for item in recorded if "phase" in item]
     assert [item["phase"] for item in items if "phase" in item] == phases
@@ -172,10 +172,10 @@ def test_ids_of_calls_that_come_again_in_each_response():
 NAMESPACED = {"namespace": "crm", "caller": {"type": "program", "caller_id": "prog_1"}}
 
 
-@pytest.mark.parametrize(("origin", "expected"), [("openai", NAMESPACED), ("xai", {})])
-def test_the_namespace_of_a_call_goes_back_with_it(origin, expected):
+@pytest.mark.parametrize(("issuer", "expected"), [("openai", NAMESPACED), ("xai", {})])
+def test_the_namespace_of_a_call_goes_back_with_it(issuer, expected):
     """To its own provider alone."""
-    answered = answer(origin, [called("c1", **NAMESPACED)])
+    answered = answer(issuer, [called("c1", **NAMESPACED)])
     items = sent(OPENAI, answered)
     (call,) = [item for item in items if item.get("type") == "function_call"]
     assert {name: call[name] for name in NAMESPACED if name in call} == expected
