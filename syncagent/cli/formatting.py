@@ -77,10 +77,10 @@ def seconds_text(seconds: float) -> str:
 
 
 def usage_text(usage: Usage, cost: float | None) -> str:
-    """Return the tokens used, and their cost if the price is known."""
+    """Return the tokens used, and their cost if there is one and it is known."""
     about = "about " if usage.estimated else ""
     text = f"{about}{usage.total_tokens:,} tokens"
-    if cost is None:
+    if not cost:  # the local model is free
         return text
     return f"{text}, ${cost:.4f}" if cost < 1 else f"{text}, ${cost:.2f}"
 

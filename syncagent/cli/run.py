@@ -182,7 +182,7 @@ def _report(result: RunResult, notes: Notes, took: float) -> int:
     """Tell how the run ended; return the exit code."""
     usage = result.usage
     about = "about " if usage.estimated else ""
-    cost = "" if result.cost is None else f", ${result.cost:.4f}"
+    cost = f", ${result.cost:.4f}" if result.cost else ""
     notes.tell(
         f"{result.turns} turn{'s' * (result.turns != 1)}, {about}{usage.input_tokens} "
         f"tokens in, {usage.output_tokens} out{cost}, {took:.1f} s"
