@@ -148,4 +148,12 @@ def register_endpoint(endpoint: Endpoint) -> None:
             "the base_url of an endpoint must begin with https://, or be empty if "
             f"there are url_variables; got {endpoint.base_url!r}"
         )
+    try:
+        endpoint.base_url.format(**dict.fromkeys(endpoint.url_parts, ""))
+        "".join(endpoint.paths or ()).format(model="")
+    except (LookupError, ValueError) as error:
+        raise ConfigurationError(
+            "braces in the base_url of an endpoint must name its url_parts, and braces "
+            f"in its paths must be {{model}}; got {error}"
+        ) from None
     ENDPOINTS[endpoint.name] = endpoint

@@ -262,6 +262,9 @@ def test_an_endpoint_of_ones_own(registered, monkeypatch):
         ({"dialect": "grpc"}, "no dialect is called 'grpc'"),
         ({"base_url": "acme.example"}, "begin with https://"),
         ({"base_url": ""}, "begin with https://"),
+        ({"base_url": "https://{town}.acme.example"}, "got 'town'"),
+        ({"base_url": "https://{.acme.example"}, "must name its url_parts"),
+        ({"paths": ("/{name}", "/{model}")}, "got 'name'"),
     ],
 )
 def test_an_endpoint_that_cannot_work(changes, problem, registered):
