@@ -462,13 +462,17 @@ def check_cache_marks(payload: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _marks(value: Any) -> int:
+def _marks(payload: dict[str, Any]) -> int:
     """Return the number of cache marks, at any depth."""
-    if isinstance(value, list):
-        return sum(map(_marks, value))
-    if not isinstance(value, dict):
-        return 0
-    return ("cache_control" in value) + sum(map(_marks, value.values()))
+    marks, left = 0, [payload]
+    while left:  # no recursion: arguments may be nested as deep as Python allows
+        value: Any = left.pop()
+        if isinstance(value, dict):
+            marks += "cache_control" in value
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return marks
 
 
 #: Each yields what the provider would say, in the order in which it looks.
