@@ -133,6 +133,25 @@ def test_any_conversation_is_accepted_by_every_endpoint(messages):
             assert found is None, name
 
 
+#: The endpoints without rules of their own, and the inventor of the dialect of each.
+INVENTORS = {
+    ENDPOINTS[name].dialect: name
+    for name in ("openai", "openai-chat", "anthropic", "gemini")
+}
+OTHERS = sorted(ENDPOINTS.keys() - PLAYED.keys())
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@settings(patient, max_examples=15)
+@given(messages=conversations())
+def test_endpoints_without_rules_of_their_own_keep_those_of_the_dialect(name, messages):
+    """Promise 4: by the rules of the provider that invented their dialect."""
+    endpoint = ENDPOINTS[name]
+    payload = dialect_of(endpoint).build_payload(endpoint.example, messages, TOOLS)
+    inventor = PLAYED[INVENTORS[endpoint.dialect]]
+    assert inventor.complaint(json.loads(payload), "") is None
+
+
 @patient
 @given(messages=conversations())
 def test_the_data_of_an_endpoint_goes_to_no_other(messages):
