@@ -70,6 +70,14 @@ def refused_with(auth):
     return Request(request, route, open_headers={}, open_url="", renewals=number)
 
 
+def test_a_renewal_that_was_done_is_not_done_again():
+    """A thread may look before another's renewal ends, and begin its own after it."""
+    auth = Counting()
+    auth.renew(0)
+    auth.renew(0)
+    assert (auth.refreshed, auth.renewals) == (1, 1)
+
+
 def test_an_interrupt_at_any_moment_keeps_the_credentials_usable():
     """Ctrl+C before a renewal has begun makes no other thread wait for it."""
     hits = 0
