@@ -15,8 +15,9 @@ from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
 from .conversation.queue import OnBusy, check_busy
 from .conversation.request import Cancel, RunRequest
+from .conversation.restored import restore
 from .conversation.run_stream import RunStream
-from .conversation.saved import restore, save
+from .conversation.saved import save
 from .driver import Driver
 from .events import State, StreamEvent
 from .exceptions import AgentBusy, ConfigurationError, Origin
@@ -60,9 +61,8 @@ class Agent:
     :param tool_defaults: settings for those tools that say nothing themselves.
     :param approve: answers whether a tool may be called.
     :param authenticate: returns the credentials that a tool needs.
-    :param ask: answers the questions of a tool. All three are called on a thread of
-        their own, because a cancel must not wait for a person; with a second parameter
-        they are given the run's token, and can end by themselves.
+    :param ask: answers the questions of a tool. All three run on threads of their own,
+        so that a cancel waits for no person; a second parameter gets the run's token.
     :param answer_timeout: seconds that each of them has.
     :param requires_approval: true if every tool needs an approval, or a function of the
         arguments and the context that decides; beside what the tools say themselves.
@@ -106,8 +106,6 @@ class Agent:
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
         if name is not None and not isinstance(name, str):
             raise ConfigurationError(f"name must be a string; got {name!r:.80}")
-        if not isinstance(messages, Iterable):
-            raise ConfigurationError(f"messages must be a list; got {messages!r:.80}")
         #: Its name where it is a tool of another agent.
         self.name = name
         transcript = Transcript(messages)
@@ -129,6 +127,7 @@ class Agent:
         on_busy: OnBusy | None = None,
         backgroundable: bool = False,
         record: Record | None = None,
+        run_id: str | None = None,
     ) -> RunResult:
         """Run until the model is done, and return the result.
 
@@ -144,17 +143,14 @@ class Agent:
             :meth:`background` releases the caller at once, from any wait.
         :param record: a path, or an open file, to which everything that happens is
             written for ``syncagent timeline``, with prompts, arguments and results.
+        :param run_id: the id of the run, with which idempotency keys begin; by default
+            a random one.
         :raises AgentBusy: a run is live.
         :raises InterruptPending: the agent waits for answers.
         :raises SyncAgentError: there is no result; the conversation is valid.
         """
-        request = RunRequest(
-            prompt=user_message(prompt),
-            timeout=timeout,
-            cancel=cancel,
-            output=output,
-            on_busy=on_busy,
-            record=Recorder.at(record),
+        request = RunRequest.new(
+            prompt, timeout, cancel, output, record, run_id, on_busy
         )
         if backgroundable:
             return run_releasable(self._conversation, request)
@@ -169,6 +165,7 @@ class Agent:
         output: Any = None,
         on_busy: OnBusy | None = None,
         record: Record | None = None,
+        run_id: str | None = None,
     ) -> RunStream:
         """Run, and return the events as they happen.
 
@@ -177,16 +174,10 @@ class Agent:
         Parameters and errors are those of :meth:`run`; errors of the model are raised
         where the next event would come.
         """
-        return self._conversation.begin(
-            RunRequest(
-                prompt=user_message(prompt),
-                timeout=timeout,
-                cancel=cancel,
-                output=output,
-                on_busy=on_busy,
-                record=Recorder.at(record),
-            )
+        request = RunRequest.new(
+            prompt, timeout, cancel, output, record, run_id, on_busy
         )
+        return self._conversation.begin(request)
 
     def run_inside(
         self,
@@ -289,6 +280,7 @@ class Agent:
         keep_alive: bool = False,
         buffer: int = SIZE,
         record: Record | None = None,
+        run_id: str | None = None,
     ) -> Handle:
         """Start a run in the background, on a daemon thread of its own.
 
@@ -300,10 +292,11 @@ class Agent:
             :meth:`Handle.shutdown`; always true without a first run.
         :param buffer: how many events are kept for subscribers.
         :param record: where all its runs are recorded, as for :meth:`run`.
+        :param run_id: the id of its first run, as for :meth:`run`.
         :raises AgentBusy: a run is live.
         """
         request = RunRequest.first(
-            self._conversation.pause, prompt, timeout, cancel, output, record
+            self._conversation.pause, prompt, timeout, cancel, output, record, run_id
         )
         return start_handle(
             self._conversation, request, on_busy, keep_alive=keep_alive, size=buffer
@@ -336,8 +329,7 @@ class Agent:
             and the handles that tools of the run have started.
         :return: true if and only if a run was live, which is then cancelled; wait for
             its end with ``receipt.wait()``.
-        :raises TypeError: *reason* or *origin* is not a string; nothing is cancelled.
-        :raises ValueError: there is no such origin or mode; nothing is cancelled.
+        :raises TypeError, ValueError: an argument is wrong; nothing is cancelled.
         """
         return self._conversation.cancel(
             reason, origin, mode=mode, force=force, background=background
@@ -346,10 +338,10 @@ class Agent:
     def background(self) -> bool:
         """Send the live run to the background, so that its caller returns.
 
-        Call it from any thread or a signal handler. The caller's :meth:`run` or
-        :meth:`stream` returns ``stop_reason="backgrounded"`` and a ``handle``: at once
-        with ``backgroundable=True``, or while it waits for an answer or for tools on
-        other threads; else with the next event, or after the tool that runs.
+        Call it from any thread or a signal handler. The caller's run or stream returns
+        ``stop_reason="backgrounded"`` and a ``handle``: at once with
+        ``backgroundable=True``, or while it waits for an answer or for tools on other
+        threads; else with the next event, or after the tool that runs.
 
         :return: whether there is such a run; it may still end before it moves.
         """
@@ -457,13 +449,21 @@ class Agent:
         :raises StateInvalid: the state is damaged, from a newer version, or needs a
             tool that is missing.
         """
-        if "messages" in settings:
-            raise ConfigurationError(
-                "load() takes no messages: a saved agent has its own"
-            )
         agent = cls(model, tools=tools, **settings)
-        restore(agent._conversation, state)
+        agent.restore(state)
         return agent
+
+    def restore(self, state: str | bytes) -> None:
+        """Bring a new agent into a saved state, as :meth:`load` does.
+
+        For a function that makes agents, for new conversations and saved ones alike.
+
+        :raises StateInvalid: as for :meth:`load`.
+        :raises ConfigurationError: the agent was used, or has messages.
+        """
+        if self.is_running or self._conversation.transcript or self.is_paused:
+            raise ConfigurationError("a saved agent has its own messages; give it none")
+        restore(self._conversation, state)
 
     def fork(self) -> Agent:
         """Return another agent that starts with the same conversation.

@@ -22,6 +22,7 @@ __all__ = [
     "Lagged",
     "MessageFinished",
     "MessageStarted",
+    "Resumed",
     "RunEvent",
     "RunFinished",
     "RunState",
@@ -178,6 +179,17 @@ class BackgroundRequested(_Event, frozen=True, tag="background_requested", gc=Fa
     """The run moves to the background while its tools keep running."""
 
 
+class Resumed(_Event, frozen=True, tag="resumed", gc=False):
+    """Another worker has taken over the run of a store, at its last checkpoint.
+
+    Whatever came after the last :class:`TurnFinished` or :class:`ToolFinished` does not
+    count: the model is asked again.
+    """
+
+    #: The number of the attempt, starting at 2.
+    attempt: int
+
+
 class Lagged(_Event, frozen=True, tag="lagged", gc=False):
     """A subscriber was too slow, or too late, to get some of the events."""
 
@@ -201,6 +213,7 @@ RunEvent = (
     | StateChanged
     | InterruptRaised
     | BackgroundRequested
+    | Resumed
 )
 
 

@@ -5,11 +5,13 @@
     SyncAgentError(Exception)
     ├─ ConfigurationError(ValueError)    a setting or an argument cannot work
     │  ├─ InterruptOver()                the question is no longer open
+    │  ├─ NoSuchRun(LookupError)         a store has no run with that id
     │  ├─ RecordingInvalid()             a recording cannot be read
     │  ├─ StateInvalid()                 a saved state cannot be used
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
+    ├─ StoreUnavailable(OSError)         a store of runs cannot be reached now
     ├─ RunStopped()                      a run was stopped before its end
     │  ├─ RunCancelled()                 it was cancelled
     │  ├─ LimitReached()                 a limit ended it
@@ -58,6 +60,7 @@ __all__ = [
     "InterruptOver",
     "InterruptPending",
     "LimitReached",
+    "NoSuchRun",
     "Origin",
     "OutputInvalid",
     "ProtocolError",
@@ -75,6 +78,7 @@ __all__ = [
     "StallTimeout",
     "StateInvalid",
     "StoppedByProvider",
+    "StoreUnavailable",
     "StreamBroken",
     "SyncAgentError",
     "ToolError",
@@ -84,7 +88,7 @@ __all__ = [
 ]
 
 
-#: Who cancelled.
+#: Who cancelled. ``lost`` is a worker that a store took the run away from.
 Origin = Literal[
     "user",
     "deadline",
@@ -95,6 +99,7 @@ Origin = Literal[
     "disconnect",
     "shutdown",
     "remote",
+    "lost",
 ]
 
 
@@ -111,6 +116,10 @@ class ConfigurationError(SyncAgentError, ValueError):
 
 class InterruptOver(ConfigurationError):
     """The question was answered already, or its run has been resumed or has ended."""
+
+
+class NoSuchRun(ConfigurationError, LookupError):
+    """A store has no run with that id, or has forgotten it."""
 
 
 class RecordingInvalid(ConfigurationError):
@@ -139,6 +148,13 @@ class InterruptPending(SyncAgentError, RuntimeError):
     def __init__(self, message: str = "", *, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class StoreUnavailable(SyncAgentError, OSError):
+    """A store of runs cannot be reached now, so it is not known whether it has done it.
+
+    Doing it again is safe.
+    """
 
 
 class RunStopped(SyncAgentError):

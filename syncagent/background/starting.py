@@ -31,7 +31,9 @@ def start_handle(
     :raises AgentBusy: a run is live, and *on_busy* is ``raise``.
     """
     keep_alive = keep_alive or not request.has_work
-    run_id = "" if request.resumes is None else request.resumes.progress.run_id
+    run_id = request.run_id
+    if request.resumes is not None:
+        run_id = request.resumes.progress.run_id
     thread = HandleThread(conversation, run_id, keep_alive=keep_alive, size=size)
     handle = Handle(thread)
     choice = conversation.on_busy if on_busy is None else check_busy(on_busy)

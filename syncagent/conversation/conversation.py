@@ -148,6 +148,8 @@ class Conversation:
             if record is not None:
                 has_queued = on_busy != "raise"
                 record.begin(run, request.prompt, since, has_queued=has_queued)
+            if request.keeper is not None:  # last: it observes first
+                request.keeper.begin(run, self)
             live_run = LiveRun(self, run, answering, registration)
             self._live_run = weakref.ref(live_run)
             stream = RunStream(live_run)

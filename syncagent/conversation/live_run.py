@@ -237,27 +237,46 @@ class LiveRun:
         cause = run.claim.finish()
         if cause is not None and run.recording is not None:
             run.recording.cancelled(cause, phase)
-        if isinstance(end, BaseException):
-            if not is_cancel(end, cause):
-                finish_despite_signals(lambda: settle_raised(run, end))
+        stop: StopReason = "cancelled"
+        if isinstance(end, BaseException) and not is_cancel(end, cause):
+            finish_despite_signals(lambda: settle_raised(run, end))
+            cause = None if run.keeper is None else run.keeper.fail(end)
+            if cause is None:
                 self.error = f"{end!r:.200}"
                 call_error_hooks(run, end)
                 return False
-            log_hidden_error(run, end)
-        stop: StopReason = "cancelled"
-        if cause is not None:
+            phase = "end"
+        elif cause is not None:
+            if isinstance(end, BaseException):
+                log_hidden_error(run, end)
             finish_despite_signals(lambda: settle_cancelled(run))
         else:
             assert not isinstance(end, BaseException)
             stop = end
         if run.has_empty_blocks and stop != "interrupt":
             run.transcript.repair()
-        self.result = make_result(
+        result = make_result(
             run, stop, cause, phase=phase, latency=seconds_since(cause)
         )
+        self.result = result if run.keeper is None else self._keep_result(result)
         for hook in run.setup.hooks.on_finish:
             hook(self.result)
         return not isinstance(end, GeneratorExit)
+
+    def _keep_result(self, result: RunResult) -> RunResult:
+        """Store *result*; return the one that counts, which may be a cancelled one."""
+        run = self.run
+        assert run.keeper is not None
+        cause = run.keeper.finish(result)
+        if cause is None:
+            return result
+        if result.interrupts:
+            finish_despite_signals(lambda: settle_cancelled(run))
+        result = make_result(
+            run, "cancelled", cause, phase="end", latency=seconds_since(cause)
+        )
+        run.keeper.finish(result)
+        return result
 
     def _release(self, error: BaseException | None) -> None:
         """Let go of everything. Safe to repeat."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,10 +17,20 @@ from ..exceptions import ConfigurationError
 from ..messages import Prompt, UserMessage, user_message
 from ..recording import Record, Recorder, SubAgentRecorder
 from ..run.output import Output
+from ..run.run import RunKeeper
 from .pause import Pause
 from .queue import OnBusy
 
-__all__ = ["AdmittedRun", "Cancel", "RunRequest", "check_request", "run_token"]
+__all__ = [
+    "AdmittedRun",
+    "Cancel",
+    "RunRequest",
+    "check_request",
+    "check_run_id",
+    "run_token",
+]
+
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 #: A token or an event of the caller's own that also cancels a run.
 Cancel = CancelToken | threading.Event
@@ -39,6 +50,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
     on_busy: OnBusy | None = None
     record: Recorder | SubAgentRecorder | None = None
+    keeper: RunKeeper | None = None
     #: The id of a new run; made up if empty.
     run_id: str = ""
     #: The handle or driver that receives the questions of the run and sends it input.
@@ -59,6 +71,31 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.prompt is not None or self.resumes is not None
 
     @classmethod
+    def new(
+        cls,
+        prompt: Prompt,
+        timeout: float | None,
+        cancel: Cancel | None,
+        output: Any,
+        record: Record | None,
+        run_id: str | None,
+        on_busy: OnBusy | None,
+    ) -> RunRequest:
+        """Return the request for a new run of the caller's own thread.
+
+        :raises ConfigurationError: the prompt, the id or the record cannot be used.
+        """
+        return cls(
+            prompt=user_message(prompt),
+            timeout=timeout,
+            cancel=cancel,
+            output=output,
+            record=Recorder.at(record),
+            run_id=check_run_id(run_id),
+            on_busy=on_busy,
+        )
+
+    @classmethod
     def first(
         cls,
         pause: Pause | None,
@@ -67,6 +104,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         cancel: Cancel | None,
         output: Any,
         record: Record | None,
+        run_id: str | None = None,
     ) -> RunRequest:
         """Return the first request of a driver or a handle.
 
@@ -83,6 +121,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             cancel=cancel,
             output=output,
             record=Recorder.at(record, is_new=pause is None),
+            run_id=check_run_id(run_id),
         )
 
     @classmethod
@@ -124,6 +163,21 @@ class AdmittedRun(NamedTuple):
     output: Output | None
     #: Cancels the run when the caller's event is set.
     registration: EventRegistration | None
+
+
+def check_run_id(run_id: Any) -> str:
+    """Return the id for a run, or an empty string if one is to be made up.
+
+    :raises ConfigurationError: it could not be part of a log line or a header.
+    """
+    if run_id is None:
+        return ""
+    if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id):
+        raise ConfigurationError(
+            "run_id must be 1 to 64 letters, digits, '-' and '_', because idempotency "
+            f"keys begin with it; got {run_id!r:.80}"
+        )
+    return run_id
 
 
 def check_request(timeout: Any, cancel: Any, output: Any) -> None:

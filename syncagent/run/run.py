@@ -23,7 +23,7 @@ from .progress import RunProgress, ToolRound
 from .setup import Setup
 from .tool_services import ToolServices
 
-__all__ = ["Respondent", "Run", "RunRecorder"]
+__all__ = ["Respondent", "Run", "RunKeeper", "RunRecorder"]
 
 #: The id of a call that is safe wherever a key is used.
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -69,6 +69,28 @@ class RunRecorder(Protocol):
         self, result: Any, error: BaseException | None, calls: tuple[Invocation, ...]
     ) -> None:
         """Record how the run ended. Safe to repeat."""
+
+
+class RunKeeper(Protocol):
+    """Keeps a run in a store, so that another process can take it over.
+
+    All methods are called on the thread of the run.
+    """
+
+    def begin(self, run: Run, conversation: Any) -> None:
+        """Observe *run* of a conversation, before all other observers."""
+
+    def for_agent(self) -> RunKeeper:
+        """Return the keeper of a sub-agent, whose tools pass the same gate."""
+
+    def finish(self, result: Any) -> CancelReason | None:
+        """Store how the run has ended, or that it waits for answers.
+
+        :return: why it is cancelled after all; ``None`` if *result* counts.
+        """
+
+    def fail(self, error: BaseException) -> CancelReason | None:
+        """Store that the run has ended with *error*; as for :meth:`finish`."""
 
 
 class _Uncommitted:
@@ -132,6 +154,7 @@ class Run:
         #: Called with every event, on the thread of the run.
         self.on_event: tuple[Callable[[Any], object], ...] = setup.hooks.on_event
         self.recording: RunRecorder | None = None
+        self.keeper: RunKeeper | None = None
         #: The final answer, of the type that the caller asked for.
         self.value: Any = None
         #: The response that is being streamed.

@@ -174,6 +174,8 @@ class ToolServices:
             check_price(agent.model)
         if run.recording is not None:
             options = {"record": run.recording.for_agent(context.call_id), **options}
+        if run.keeper is not None:
+            options["keeper"] = run.keeper.for_agent()
         self._begin_wait("waiting_for_agent", context.call_id)
         try:
             result = agent.run_inside(

@@ -65,10 +65,14 @@ class Transcript(Sequence[Message]):
     def __init__(self, messages: Iterable[Message] | str = ()) -> None:
         if isinstance(messages, str):
             messages = [UserMessage.of(messages)]
+        if not isinstance(messages, Iterable):
+            raise ConfigurationError(f"messages must be a list; got {messages!r:.80}")
         self._messages = [_checked(message) for message in messages]
         self._memos: dict[Hashable, _Memo] = {}
         #: The messages before this number are known to be valid.
         self._valid = 0
+        #: The first messages that a store has, and that have not changed since.
+        self.stored = 0
 
     def append(self, message: Message) -> None:
         """Add a message.
@@ -82,6 +86,7 @@ class Transcript(Sequence[Message]):
         del self._messages[length:]
         self._memos.clear()
         self._valid = 0
+        self.stored = min(self.stored, len(self._messages))
 
     def validate(self) -> list[str]:
         """Return the problems that a repair would cure; empty if it is valid."""
@@ -99,6 +104,7 @@ class Transcript(Sequence[Message]):
         if valid != self._messages[begin:]:
             self._messages[begin:] = valid
             self._memos.clear()
+            self.stored = min(self.stored, begin)
         # Messages after the last assistant message may still change.
         for number in range(len(self._messages) - 1, begin, -1):
             if isinstance(self._messages[number], AssistantMessage):
@@ -109,6 +115,14 @@ class Transcript(Sequence[Message]):
         """Return the messages as :meth:`repair` would make them."""
         begin = self._valid
         return self._messages[:begin] + repaired(self._messages, begin)
+
+    @property
+    def last_text(self) -> str:
+        """The text of the last response; empty if there is none."""
+        for message in reversed(self._messages):
+            if isinstance(message, AssistantMessage):
+                return message.text
+        return ""
 
     def copy(self) -> Transcript:
         """Return an independent copy, with the same messages and encoded forms."""

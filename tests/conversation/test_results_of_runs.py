@@ -250,7 +250,7 @@ def test_events_travel():
         type(e): msgspec.json.decode(msgspec.json.encode(e))["type"] for e in events
     }
     assert len(set(tags.values())) == len(tags)
-    elsewhere = {"BackgroundRequested", "Lagged", "MessageFinished"}
+    elsewhere = {"BackgroundRequested", "Lagged", "MessageFinished", "Resumed"}
     made = {cls for cls in _event_classes() if cls.__name__ not in elsewhere}
     assert set(tags) == made
 

@@ -1,0 +1,234 @@
+"""Bring a new agent into a saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ..exceptions import StateInvalid
+from ..interrupts import (
+    AfterToolResult,
+    ApprovalRequest,
+    AuthRequest,
+    AwaitingInput,
+    Interrupt,
+    RuleBook,
+)
+from ..messages import AssistantMessage, Message
+from ..run.meter import Meter
+from ..run.progress import RunProgress, ToolRound
+from ..tools.invocation import Ending, Invocation
+from ..transcript.transcript import Transcript
+from .conversation import Conversation
+from .pause import Pause
+from .state import (
+    FORMAT,
+    VERSION,
+    Envelope,
+    SavedAgent,
+    SavedCall,
+    SavedRun,
+    StoredMessage,
+)
+
+__all__ = ["join_state", "restore"]
+
+
+def restore(conversation: Conversation, state: str | bytes) -> None:
+    """Bring a new conversation into a saved state.
+
+    :raises StateInvalid: the state is damaged, from a newer version, or does not fit.
+    """
+    saved = _decode(state)
+    # The rules given to load() come last: they beat the saved ones.
+    conversation.rules = RuleBook([*saved.rules, *conversation.rules])
+    conversation.usage = saved.usage
+    conversation.untaken_input = saved.unheard
+    if saved.run is None:
+        conversation.transcript = Transcript(saved.messages)
+        conversation.transcript.repair()
+    else:
+        conversation.transcript = _restored_transcript(saved.messages, saved.run)
+        conversation.pause = _pause(conversation, saved.run)
+    pairs = enumerate(zip(saved.messages, conversation.transcript, strict=False))
+    conversation.transcript.stored = next(
+        (number for number, (before, now) in pairs if before is not now),
+        min(len(saved.messages), len(conversation.transcript)),
+    )
+
+
+def _decode(state: str | bytes) -> SavedAgent:
+    if not isinstance(state, (str, bytes)):
+        raise StateInvalid(
+            f"a state must be a string made by agent.save(); got {state!r:.80}"
+        )
+    try:
+        saved = msgspec.json.decode(state, type=SavedAgent)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        _check(_envelope(state))
+        raise StateInvalid(
+            f"the state cannot be read; it was cut off or changed: {error}"
+        ) from None
+    _check(saved)
+    return saved
+
+
+def _envelope(state: str | bytes) -> Envelope:
+    """Return format and version of a state that cannot be decoded as a whole."""
+    try:
+        return msgspec.json.decode(state, type=Envelope)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return Envelope(FORMAT, VERSION)
+
+
+def _check(state: Envelope | SavedAgent) -> None:
+    """Check that it is a state, of a version this code understands.
+
+    :raises StateInvalid: it is not.
+    """
+    if state.format != FORMAT:
+        raise StateInvalid(f"this is not the state of an agent: {state.format!r:.80}")
+    if state.version < 1:
+        raise StateInvalid(f"state version {state.version} does not exist")
+    if state.version > VERSION:
+        raise StateInvalid(
+            f"state version {state.version} is newer than this syncagent understands "
+            f"({VERSION}); upgrade syncagent"
+        )
+
+
+def _restored_transcript(messages: tuple[Message, ...], run: SavedRun) -> Transcript:
+    """Return the transcript, whose last calls may be open."""
+    if not messages or not 0 <= run.in_round <= len(run.calls):
+        raise StateInvalid("the state was changed: its run has no open calls")
+    if not run.in_round:
+        transcript = Transcript(messages)
+        transcript.repair()
+        return transcript
+    last = messages[-1]
+    open_calls = tuple(saved.call for saved in run.calls[-run.in_round :])
+    if not isinstance(last, AssistantMessage) or open_calls != last.tool_calls:
+        raise StateInvalid(
+            "the state was changed: its open calls are not those of its last message"
+        )
+    # Repair without the last message: its calls wait for their results.
+    transcript = Transcript(messages[:-1])
+    transcript.repair()
+    transcript.append(last)
+    return transcript
+
+
+def _pause(conversation: Conversation, run: SavedRun) -> Pause:
+    count = len(run.calls) - run.in_round
+    invocations = [
+        _invocation(conversation, saved, is_open=number >= count)
+        for number, saved in enumerate(run.calls)
+    ]
+    round = None
+    if run.in_round:
+        round = ToolRound(invocations[count:])
+        round.questions = run.questions
+        round.is_waiting = bool(run.questions)
+        _check_questions(round)
+    meter = Meter(conversation.setup.limits, conversation.setup.model)
+    meter.turns, meter.tool_calls = run.turns, run.tool_calls
+    meter.add(run.usage, run.cost)
+    start = max(0, min(run.start, len(conversation.transcript)))
+    progress = RunProgress(run.run_id, meter, start=start, unanswered=run.unanswered)
+    progress.text = (
+        run.text if run.text is not None else conversation.transcript.last_text
+    )
+    progress.invocations, progress.open_round = invocations, round
+    pause = Pause(progress, conversation.setup.policy.marker)
+    pause.missing_output = run.output
+    return pause
+
+
+def _check_questions(round: ToolRound) -> None:
+    """Check that every question is about an open call, as it will be made."""
+    known = {call.call.call_id: call for call in round.invocations if call.is_seen}
+    ids = {question.id for question in round.questions}
+    for question in round.questions:
+        call_id = "" if isinstance(question, AfterToolResult) else question.call_id
+        call = known.pop(call_id, None)  # there is one question about a call at most
+        if call is None or not call.is_open or not _is_about(question, call):
+            raise StateInvalid(
+                f"the state was changed: {question.id!r} is about no open call"
+            )
+    if len(ids) != len(round.questions):
+        raise StateInvalid("the state was changed: two questions have one id")
+
+
+def _is_about(question: Interrupt, call: Invocation) -> bool:
+    name = call.call.name
+    if isinstance(question, ApprovalRequest):
+        return (question.tool, question.arguments) == (name, call.arguments)
+    if isinstance(question, AwaitingInput):
+        return (question.tool, question.question) == (name, call.question)
+    return isinstance(question, AuthRequest) and question.tool == name
+
+
+def _invocation(
+    conversation: Conversation, saved: SavedCall, *, is_open: bool
+) -> Invocation:
+    invocation = Invocation(saved.call, saved.key)
+    invocation.is_approved, invocation.question = saved.is_approved, saved.question
+    invocation.answers, invocation.seconds = list(saved.said), saved.seconds
+    invocation.times_asked, invocation.changes = saved.times_asked, saved.changes
+    invocation.is_announced = not is_open
+    if saved.ending is not None:
+        invocation.ending = Ending(
+            *(saved.ending.outcome, saved.ending.content),
+            *(saved.ending.error, saved.ending.timed_out),
+        )
+        return invocation
+    if not is_open or saved.arguments is None:
+        return invocation
+    tool = conversation.setup.tools.get(saved.call.name)
+    if tool is None:
+        names = ", ".join(conversation.setup.tools) or "none"
+        raise StateInvalid(
+            f"the state has an open call of {saved.call.name!r}, which is not among "
+            f"the tools: {names}; give it to Agent.load(tools=...)"
+        )
+    invocation.tool, invocation.is_seen = tool, True
+    try:
+        invocation.bind(saved.arguments)
+    except ValueError as error:
+        raise StateInvalid(
+            f"the state has an open call of {saved.call.name!r} with arguments that do "
+            f"not fit: {error}"
+        ) from None
+    if saved.has_begun and not tool.idempotent:
+        invocation.lose()  # it was running when its process ended: it is not run twice
+    return invocation
+
+
+def join_state(tail: bytes, messages: Sequence[StoredMessage]) -> bytes:
+    """Return the state that a tail and all messages make.
+
+    :raises StateInvalid: the tail is damaged, or from a newer version.
+    """
+    try:
+        parts = msgspec.json.decode(tail, type=dict[str, msgspec.Raw])
+        parts["messages"] = _raw_list(message.body for message in messages)
+        run = msgspec.json.decode(
+            parts.get("run", b"null"), type=dict[str, msgspec.Raw] | None
+        )
+        if run is not None:
+            start = msgspec.json.decode(run.get("start", b"0"), type=int)
+            open_calls = bytes(run.get("calls", b"[]"))
+            rounds = [m.calls for m in messages[start:] if m.calls]
+            lists = (part[1:-1] for part in (*rounds, open_calls))
+            run["calls"] = _raw_list(part for part in lists if part)
+            parts["run"] = msgspec.Raw(msgspec.json.encode(run))
+        return msgspec.json.encode(parts)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise StateInvalid(
+            f"the stored state cannot be read; it was cut off or changed: {error}"
+        ) from None
+
+
+def _raw_list(parts: Iterable[bytes]) -> msgspec.Raw:
+    return msgspec.Raw(b"[" + b",".join(parts) + b"]")
