@@ -11,12 +11,13 @@ from .background.handle import Handle
 from .background.starting import move_to_background, run_releasable, start_handle
 from .background.subscriptions import SIZE
 from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
+from .conversation.claimed import ClaimFolder, restore_claimed
 from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
 from .conversation.queue import OnBusy, check_busy
 from .conversation.request import Cancel, RunRequest
 from .conversation.run_stream import RunStream
-from .conversation.saved import restore, save
+from .conversation.saved import save
 from .driver import Driver
 from .events import State, StreamEvent
 from .exceptions import AgentBusy, ConfigurationError, Origin
@@ -445,6 +446,7 @@ class Agent:
         model: Model | str,
         *,
         tools: Iterable[Any] = (),
+        claim: ClaimFolder | None = None,
         **settings: Any,
     ) -> Agent:
         """Return an agent in the state in which another one was saved.
@@ -453,16 +455,15 @@ class Agent:
         that was running is not called again unless it is ``idempotent``: the model is
         told that it was interrupted.
 
+        :param claim: a folder; of all callers that name it, one can load the state.
         :param settings: as for the class.
-        :raises StateInvalid: the state is damaged, from a newer version, or needs a
-            tool that is missing.
+        :raises StateInvalid: it is damaged, from a newer version, or lacks a tool.
+        :raises StateTaken: another caller has claimed it.
         """
         if "messages" in settings:
-            raise ConfigurationError(
-                "load() takes no messages: a saved agent has its own"
-            )
+            raise ConfigurationError("load() takes no messages: the state has them")
         agent = cls(model, tools=tools, **settings)
-        restore(agent._conversation, state)
+        restore_claimed(agent._conversation, state, claim)
         return agent
 
     def fork(self) -> Agent:

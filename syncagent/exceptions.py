@@ -7,6 +7,7 @@
     │  ├─ InterruptOver()                the question is no longer open
     │  ├─ RecordingInvalid()             a recording cannot be read
     │  ├─ StateInvalid()                 a saved state cannot be used
+    │  ├─ StateTaken()                   another caller has claimed a saved state
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
@@ -74,6 +75,7 @@ __all__ = [
     "SendTimeout",
     "StallTimeout",
     "StateInvalid",
+    "StateTaken",
     "StoppedByProvider",
     "StreamBroken",
     "SyncAgentError",
@@ -119,6 +121,10 @@ class RecordingInvalid(ConfigurationError):
 
 class StateInvalid(ConfigurationError):
     """A saved state is damaged, from a newer version, or does not fit the tools."""
+
+
+class StateTaken(ConfigurationError):
+    """Another caller has claimed the saved state, and may have called its tools."""
 
 
 class WrongThread(ConfigurationError, RuntimeError):

@@ -103,6 +103,8 @@ class _SavedAgent(_Record, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     usage: Usage = Usage()
     unheard: tuple[UserMessage, ...] = ()
+    #: The number of claims before this state was saved; see claimed.py.
+    claims: int = 0
 
 
 class _Envelope(msgspec.Struct):
@@ -148,6 +150,7 @@ def save(
         rules=tuple(conversation.rules),
         usage=conversation.total_usage if progress is None else conversation.usage,
         unheard=untaken_input or conversation.untaken_input,
+        claims=conversation.claims,
     )
     try:
         return msgspec.json.encode(state).decode()
@@ -217,6 +220,7 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
     conversation.rules = RuleBook([*saved.rules, *conversation.rules])
     conversation.usage = saved.usage
     conversation.untaken_input = saved.unheard
+    conversation.claims = saved.claims
     if saved.run is None:
         conversation.transcript = Transcript(saved.messages)
         conversation.transcript.repair()
