@@ -32,8 +32,9 @@ def ask(path):
 
 def go_on(path):
     """Go on from there: model, tools and keys are given, the state has none of them."""
-    model = ScriptedModel(["It is live."])
-    agent = Agent.load(path.read_text(), model, tools=[deploy])
+    model, claims = ScriptedModel(["It is live."]), path.with_name("claims")
+    # Claimed: of all processes that load this state, one may deploy.
+    agent = Agent.load(path.read_text(), model, tools=[deploy], claim=claims)
     answers = {question.id: True for question in agent.interrupts}
     result = agent.resume(answers)
     print(f"[process {os.getpid()}] {result.text} ({len(result.messages)} messages)")

@@ -11,11 +11,11 @@ from .background.handle import Handle
 from .background.starting import move_to_background, run_releasable, start_handle
 from .background.subscriptions import SIZE
 from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
+from .conversation.claimed import ClaimFolder, restore_claimed
 from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
 from .conversation.queue import OnBusy, check_busy
 from .conversation.request import Cancel, RunRequest
-from .conversation.restored import restore
 from .conversation.run_stream import RunStream
 from .conversation.saved import save
 from .driver import Driver
@@ -437,6 +437,7 @@ class Agent:
         model: Model | str,
         *,
         tools: Iterable[Any] = (),
+        claim: ClaimFolder | None = None,
         **settings: Any,
     ) -> Agent:
         """Return an agent in the state in which another one was saved.
@@ -445,25 +446,23 @@ class Agent:
         that was running is not called again unless it is ``idempotent``: the model is
         told that it was interrupted.
 
+        :param claim: a folder; of all callers that name it, one can load the state.
         :param settings: as for the class.
-        :raises StateInvalid: the state is damaged, from a newer version, or needs a
-            tool that is missing.
+        :raises StateInvalid: it is damaged, from a newer version, or lacks a tool.
+        :raises StateTaken: another caller has claimed it.
         """
         agent = cls(model, tools=tools, **settings)
-        agent.restore(state)
+        agent.restore(state, claim=claim)
         return agent
 
-    def restore(self, state: str | bytes) -> None:
+    def restore(self, state: str | bytes, *, claim: ClaimFolder | None = None) -> None:
         """Bring a new agent into a saved state, as :meth:`load` does.
 
-        For a function that makes agents, for new conversations and saved ones alike.
-
-        :raises StateInvalid: as for :meth:`load`.
-        :raises ConfigurationError: the agent was used, or has messages.
+        Parameters and errors are those of :meth:`load`.
         """
         if self.is_running or self._conversation.transcript or self.is_paused:
             raise ConfigurationError("a saved agent has its own messages; give it none")
-        restore(self._conversation, state)
+        restore_claimed(self._conversation, state, claim)
 
     def fork(self) -> Agent:
         """Return another agent that starts with the same conversation.

@@ -8,6 +8,7 @@
     │  ├─ NoSuchRun(LookupError)         a store has no run with that id
     │  ├─ RecordingInvalid()             a recording cannot be read
     │  ├─ StateInvalid()                 a saved state cannot be used
+    │  ├─ StateTaken()                   another caller has claimed a saved state
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
@@ -77,6 +78,7 @@ __all__ = [
     "SendTimeout",
     "StallTimeout",
     "StateInvalid",
+    "StateTaken",
     "StoppedByProvider",
     "StoreUnavailable",
     "StreamBroken",
@@ -128,6 +130,10 @@ class RecordingInvalid(ConfigurationError):
 
 class StateInvalid(ConfigurationError):
     """A saved state is damaged, from a newer version, or does not fit the tools."""
+
+
+class StateTaken(ConfigurationError):
+    """Another caller has claimed the saved state, and may have called its tools."""
 
 
 class WrongThread(ConfigurationError, RuntimeError):

@@ -70,6 +70,8 @@ class Conversation:
         self.untaken_input: tuple[UserMessage, ...] = ()
         #: The usage of all runs that have ended.
         self.usage = Usage()
+        #: The number of claims on its saved states; see claimed.py.
+        self.claims = 0
         self.failure = ""
         self._move_to_background = move_to_background
         #: Weak: a run is live only as long as a thread drives it, or still may.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from ..exceptions import StateInvalid
 from ..interrupts import (
@@ -15,7 +16,8 @@ from ..interrupts import (
     Interrupt,
     RuleBook,
 )
-from ..messages import AssistantMessage, Message
+from ..messages import AssistantMessage, Message, Outcome, ToolOutcome
+from ..result import Cancellation, RunResult
 from ..run.meter import Meter
 from ..run.progress import RunProgress, ToolRound
 from ..tools.invocation import Ending, Invocation
@@ -32,7 +34,7 @@ from .state import (
     StoredMessage,
 )
 
-__all__ = ["join_state", "restore"]
+__all__ = ["join_state", "restore", "unfinished_result"]
 
 
 def restore(conversation: Conversation, state: str | bytes) -> None:
@@ -45,6 +47,7 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
     conversation.rules = RuleBook([*saved.rules, *conversation.rules])
     conversation.usage = saved.usage
     conversation.untaken_input = saved.unheard
+    conversation.claims = saved.claims
     if saved.run is None:
         conversation.transcript = Transcript(saved.messages)
         conversation.transcript.repair()
@@ -232,3 +235,43 @@ def join_state(tail: bytes, messages: Sequence[StoredMessage]) -> bytes:
 
 def _raw_list(parts: Iterable[bytes]) -> msgspec.Raw:
     return msgspec.Raw(b"[" + b",".join(parts) + b"]")
+
+
+def unfinished_result(
+    run_id: str,
+    tail: bytes,
+    messages: Sequence[StoredMessage],
+    cancellation: Cancellation,
+) -> RunResult:
+    """Return the result of a stored run that is cancelled while no worker has it.
+
+    :param tail: empty if the run has not begun.
+    """
+    result = RunResult(
+        text="",
+        stop_reason="cancelled",
+        run_id=run_id,
+        messages=(),
+        cancellation=cancellation,
+    )
+    run = _decode(join_state(tail, messages)).run if tail else None
+    if run is None:
+        return result
+    return replace(
+        result,
+        text=run.text or "",
+        usage=run.usage,
+        cost=run.cost,
+        turns=run.turns,
+        tool_outcomes=tuple(_outcome(saved) for saved in run.calls),
+    )
+
+
+def _outcome(saved: SavedCall) -> ToolOutcome:
+    names = (saved.call.call_id, saved.call.name)
+    ending = saved.ending
+    if ending is None:
+        outcome: Outcome = "interrupted" if saved.has_begun else "not_started"
+        return ToolOutcome(*names, outcome)
+    seconds, error = saved.seconds, ending.error
+    return ToolOutcome(*names, ending.outcome, seconds, error, ending.timed_out)

@@ -73,6 +73,7 @@ def save(
         rules=tuple(conversation.rules),
         usage=conversation.total_usage if progress is None else conversation.usage,
         unheard=untaken_input or conversation.untaken_input,
+        claims=conversation.claims,
     )
     return _encode(state).decode()
 

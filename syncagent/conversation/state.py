@@ -88,6 +88,8 @@ class SavedAgent(_Record, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     usage: Usage = Usage()
     unheard: tuple[UserMessage, ...] = ()
+    #: The number of claims before this state was saved; see claimed.py.
+    claims: int = 0
 
 
 class Envelope(msgspec.Struct):
