@@ -23,6 +23,7 @@ FLOORS = [
     {"conversation"},
     {"driver", "background"},
     {"agent"},
+    {"stores"},
     {"functions", "integrations", "testing"},
     {"cli"},
     {"__main__"},

@@ -1,0 +1,221 @@
+"""The interface of a back end: twelve operations, and a few to look and tidy up.
+
+Guarantees that every back end gives, and ``tests/stores/test_contract.py`` checks:
+
+- Each operation is one transaction. It happens as a whole, or not at all.
+- Each is safe to repeat: a caller whose reply was lost does the same again, and gets
+  the reply that it missed.
+- Writes of a worker name the attempt. They happen only if the run is still that
+  worker's, and, at a gate, only if no one has cancelled it: one conditional UPDATE
+  decides.
+- Time is the store's own. Clocks of workers are never compared.
+
+An operation raises :exc:`~syncagent.exceptions.StoreUnavailable` if the store is away
+or locked; then it is not known whether it has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol
+
+from ..conversation.state import Delta, StoredMessage
+from .records import (
+    Answered,
+    Beat,
+    CancelRecord,
+    Claim,
+    Ending,
+    EventBatch,
+    Lease,
+    NewRun,
+    Recovered,
+    StoredRun,
+    Struck,
+    Verdict,
+)
+
+__all__ = ["Added", "Backend"]
+
+#: ``known``: the id was added before; ``busy``: the conversation has a live run;
+#: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
+Added = Literal["added", "known", "busy", "waiting", "no room"]
+
+
+class Backend(Protocol):
+    """A database with runs."""
+
+    #: True if an operation can block for long: it is done on a thread of its own.
+    may_block: bool
+
+    # -- the protocol --------------------------------------------------------------
+
+    def add(self, run: NewRun, max_live: int | None) -> Added:
+        """Add a run, queued.
+
+        :param max_live: how many live runs its owner may have.
+        """
+
+    def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
+        """Take a run for a worker, in a new attempt.
+
+        :param nonce: recognises a claim that is sent again.
+        :return: ``None`` if it has ended, waits, or a living worker has it.
+        :raises NoSuchRun: there is no such run.
+        """
+
+    def beat(self, lease: Lease) -> Beat:
+        """Renew the lease of a process, and tell it which of its runs are cancelled."""
+
+    def checkpoint(
+        self,
+        id: str,
+        attempt: int,
+        delta: Delta | None,
+        *,
+        begun: Sequence[str] = (),
+        seconds_left: float | None = None,
+        is_gate: bool = False,
+    ) -> Verdict:
+        """Store how far a run is.
+
+        :param delta: ``None`` to ask only whether the run may continue.
+        :param begun: the calls that have begun and not ended.
+        :param is_gate: true to refuse it if the run is cancelled.
+        """
+
+    def park(
+        self,
+        id: str,
+        attempt: int,
+        delta: Delta,
+        questions: bytes,
+        events: EventBatch | None,
+        *,
+        seconds_left: float | None,
+        answer_seconds: float | None,
+    ) -> Verdict:
+        """Let a run wait for answers, without a worker; refused if it is cancelled.
+
+        :param answer_seconds: seconds after which it continues without answers.
+        """
+
+    def release(
+        self, id: str, attempt: int, *, is_urgent: bool, crash: str = ""
+    ) -> bool:
+        """Give a run back, so that another worker resumes it.
+
+        :param is_urgent: resume it now, not after a while.
+        :param crash: counts as a crash for this reason.
+        :return: false if it was not this worker's any more.
+        """
+
+    def finish(
+        self,
+        id: str,
+        attempt: int,
+        ending: Ending,
+        delta: Delta | None,
+        events: EventBatch | None,
+    ) -> Verdict:
+        """End a run. Refused if it is cancelled and *ending* is not."""
+
+    def strike(self, id: str, cancel: CancelRecord) -> Struck:
+        """Cancel a run; end it here if no living worker has it.
+
+        :raises NoSuchRun: there is no such run.
+        """
+
+    def answer(
+        self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
+    ) -> Answered:
+        """Answer questions; the first answer counts.
+
+        :param nonce: recognises answers that are sent again.
+        :raises NoSuchRun: there is no such run.
+        """
+
+    def append(self, batches: Iterable[EventBatch]) -> list[str]:
+        """Store events of many runs.
+
+        :return: the run ids whose events were refused: the runs are lost.
+        """
+
+    def recover(self, limit: int, max_crashes: int) -> Recovered:
+        """Queue the runs of dead workers, and find those that no one has begun.
+
+        It also answers questions whose time is over, and cancels runs that no one
+        follows any more.
+
+        :param limit: return so many runs at most.
+        :param max_crashes: a run that so many workers died with has failed.
+        """
+
+    def prune(self, events_seconds: float, runs_seconds: float, limit: int) -> int:
+        """Delete what is too old.
+
+        :return: how many runs and logs were deleted; *limit* at most.
+        """
+
+    # -- looking -------------------------------------------------------------------
+
+    def read(self, id: str) -> StoredRun | None:
+        """Return a run."""
+
+    def messages(self, id: str) -> list[StoredMessage]:
+        """Return the messages of the conversation of a run, up to its end."""
+
+    def tail(self, id: str) -> bytes:
+        """Return the state of a run without its messages."""
+
+    def events(self, run_id: str, after: int) -> list[tuple[int, bytes]]:
+        """Return the next events with their numbers, in order."""
+
+    def find(
+        self, owner: str | None, is_live: bool | None, limit: int
+    ) -> list[StoredRun]:
+        """Return runs, newest first."""
+
+    def struck(self, worker: str) -> dict[str, CancelRecord]:
+        """Return the cancels of the runs that a process has, by run id."""
+
+    # -- the rest ------------------------------------------------------------------
+
+    def follow(self, run_ids: Sequence[str]) -> None:
+        """Note that runs are being followed."""
+
+    def forget(self, owner: str) -> int:
+        """Delete all runs of an owner; return how many there were."""
+
+    def leave(self, worker: str) -> None:
+        """End the lease of a process that has no runs any more."""
+
+    def migrate(self) -> tuple[int, int]:
+        """Bring the schema up to date; return the version before and now."""
+
+    def check(self) -> Mapping[str, str]:
+        """Return facts about the database, for a person who looks for a fault."""
+
+    def hint(self, run_ids: Iterable[str]) -> None:
+        """Tell all processes that something about these runs is new."""
+
+    def listen(self, worker: str, on_hint: Callable[[Sequence[str]], object]) -> None:
+        """Pass on hints until :meth:`stop_listening`; blocks.
+
+        *on_hint* is called without ids after each (re)connect: anything may have
+        happened before.
+
+        :raises StoreUnavailable: the connection was cut.
+        """
+
+    def stop_listening(self) -> None:
+        """End :meth:`listen`, from any thread."""
+
+    def cut(self, thread: int) -> None:
+        """Cut the connection of a thread that has blocked for too long."""
+
+    def close(self) -> None:
+        """Close all connections."""
+
+    def start_over(self) -> None:
+        """Forget all connections without closing them, in a forked child."""

@@ -1,0 +1,98 @@
+"""Look at the runs of a store, with SQL."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from ..conversation.state import StoredMessage
+from .records import CancelRecord, StoredRun
+from .rows import RUN, Rows, Session, to_cancel, to_run
+
+__all__ = ["SQLReader"]
+
+#: How many batches of events are read at once.
+_BATCHES: Final = 200
+
+
+class SQLReader(ABC):
+    """A database with runs.
+
+    In statements, ``?`` is a parameter, ``{now}`` the time, ``{lock}`` locks the row
+    that was read until the end of the transaction, and ``{hint}``, at the end of
+    RETURNING, tells other processes about the run *r*.
+    """
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Session]:
+        """Return a transaction, which is committed at the end of the block."""
+
+    @abstractmethod
+    def single(self, sql: str, *params: Any) -> Rows:
+        """Execute one statement as a transaction of its own, and return its rows."""
+
+    @abstractmethod
+    def hint(self, run_ids: Iterable[str]) -> None:
+        """Tell other processes that something about these runs is new."""
+
+    @abstractmethod
+    def lock_owner(self, do: Session, owner: str) -> None:
+        """Let no one else add a run of *owner* until the transaction ends."""
+
+    def struck(self, worker: str) -> dict[str, CancelRecord]:
+        rows = self.single(
+            "SELECT run_id, cancel, cancel_mode FROM syncagent_run WHERE worker = ? "
+            "AND ended_at IS NULL AND cancel_at IS NOT NULL",
+            worker,
+        )
+        return {run_id: to_cancel(cancel, mode) for run_id, cancel, mode in rows}
+
+    def read(self, id: str) -> StoredRun | None:
+        rows = self.single(f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ?", id)
+        return to_run(rows[0]) if rows else None
+
+    def find(
+        self, owner: str | None, is_live: bool | None, limit: int
+    ) -> list[StoredRun]:
+        conditions, params = ["1 = 1"], []
+        if owner is not None:
+            conditions.append("r.owner = ?")
+            params.append(owner)
+        if is_live is not None:
+            conditions.append(f"r.ended_at IS {'' if is_live else 'NOT '}NULL")
+        rows = self.single(
+            f"SELECT {RUN} FROM syncagent_run r WHERE {' AND '.join(conditions)} "
+            "ORDER BY r.created_at DESC, r.id LIMIT ?",
+            *(*params, limit),
+        )
+        return [to_run(row) for row in rows]
+
+    def messages(self, id: str) -> list[StoredMessage]:
+        rows = self.single(
+            "SELECT m.body, m.calls FROM syncagent_message m JOIN syncagent_run r "
+            "ON r.conversation_key = m.conversation_key WHERE r.id = ? "
+            "AND m.n < r.messages ORDER BY m.n",
+            id,
+        )
+        return [StoredMessage(body.encode(), calls.encode()) for body, calls in rows]
+
+    def tail(self, id: str) -> bytes:
+        rows = self.single("SELECT tail FROM syncagent_run WHERE id = ?", id)
+        return rows[0][0].encode() if rows else b""
+
+    def events(self, run_id: str, after: int) -> list[tuple[int, bytes]]:
+        # A reader may have stopped in the middle of a batch.
+        rows = self.single(
+            "SELECT n, body FROM syncagent_event WHERE run_id = ? AND n >= coalesce("
+            "(SELECT max(n) FROM syncagent_event WHERE run_id = ? AND n <= ?), 0) "
+            "ORDER BY n LIMIT ?",
+            *(run_id, run_id, after + 1, _BATCHES),
+        )
+        return [
+            (number, line)
+            for n, body in rows
+            for number, line in enumerate(body.encode().split(b"\n"), n)
+            if number > after
+        ]

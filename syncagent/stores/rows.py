@@ -1,0 +1,157 @@
+"""The rows of a store: how records become rows, and rows become records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from ..conversation.state import Delta, StoredMessage
+from ..interrupts import Interrupt
+from ..messages import UserMessage
+from ..result import RunResult
+from .records import (
+    CancelRecord,
+    EventBatch,
+    StoredAnswer,
+    StoredError,
+    StoredRun,
+)
+
+__all__ = [
+    "IS_HELD",
+    "IS_MINE",
+    "RUN",
+    "Rows",
+    "Session",
+    "delete_runs",
+    "get_answers",
+    "get_messages",
+    "put_events",
+    "put_messages",
+    "to_cancel",
+    "to_json",
+    "to_run",
+]
+
+Rows = list[tuple[Any, ...]]
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
+_QUESTIONS: Final = msgspec.json.Decoder(tuple[Interrupt, ...])
+
+#: The columns of a run, in the order in which :func:`to_run` takes them.
+RUN: Final = (
+    "r.id, r.run_id, r.owner, r.agent, r.conversation, r.labels, r.prompt, r.state, "
+    "r.attempt, r.crashes, r.cancel, r.cancel_mode, r.questions, r.events, "
+    "r.created_at, r.ended_at, r.result, r.error, "
+    "(SELECT w.host || ':' || w.pid FROM syncagent_worker w WHERE w.id = r.worker)"
+)
+#: True if a living worker has the run *r*.
+IS_HELD: Final = (
+    "EXISTS (SELECT 1 FROM syncagent_worker w WHERE w.id = r.worker "
+    "AND w.until > {now})"
+)
+#: True if the run *r* is still that of an attempt.
+IS_MINE: Final = "r.id = ? AND r.attempt = ? AND r.state = 'running'"
+
+
+class Session(Protocol):
+    """An open transaction."""
+
+    def rows(self, sql: str, *params: Any) -> Rows:
+        """Execute a statement, and return its rows."""
+
+
+def get_messages(do: Session, key: str) -> list[StoredMessage]:
+    return [
+        StoredMessage(body.encode(), calls.encode())
+        for body, calls in do.rows(
+            "SELECT body, calls FROM syncagent_message "
+            "WHERE conversation_key = ? ORDER BY n",
+            key,
+        )
+    ]
+
+
+def get_answers(do: Session, run: StoredRun) -> dict[str, StoredAnswer]:
+    ids = {question.id for question in run.interrupts}
+    if not ids:
+        return {}
+    rows = do.rows(
+        "SELECT interrupt, body FROM syncagent_answer WHERE run_id = ?", run.run_id
+    )
+    return {id: StoredAnswer.decode(body) for id, body in rows if id in ids}
+
+
+def put_messages(do: Session, key: str, delta: Delta) -> None:
+    do.rows(
+        "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
+        *(key, delta.first),
+    )
+    for n, message in enumerate(delta.messages, delta.first):
+        do.rows(
+            "INSERT INTO syncagent_message (conversation_key, n, body, calls) "
+            "VALUES (?, ?, ?, ?)",
+            *(key, n, message.body.decode(), message.calls.decode()),
+        )
+
+
+def put_events(do: Session, batch: EventBatch | None) -> None:
+    if batch is not None and batch.lines:
+        do.rows(
+            "INSERT INTO syncagent_event (run_id, n, count, attempt, body) "
+            "VALUES (?, ?, ?, ?, ?)",
+            *(batch.run_id, batch.first, len(batch.lines), batch.attempt),
+            b"\n".join(batch.lines).decode(),
+        )
+
+
+def delete_runs(do: Session, runs: Rows) -> None:
+    """Delete runs, with the messages that no other run shares."""
+    for id, run_id, key in runs:
+        do.rows("DELETE FROM syncagent_event WHERE run_id = ?", run_id)
+        do.rows("DELETE FROM syncagent_answer WHERE run_id = ?", run_id)
+        do.rows("DELETE FROM syncagent_run WHERE id = ?", id)
+        do.rows(
+            "DELETE FROM syncagent_message WHERE conversation_key = ? AND NOT "
+            "EXISTS (SELECT 1 FROM syncagent_run WHERE conversation_key = ?)",
+            *(key, key),
+        )
+
+
+def to_json(value: Any) -> str:
+    return _ENCODER.encode(value).decode()
+
+
+def to_cancel(body: str, mode: str | None) -> CancelRecord:
+    record = msgspec.json.decode(body, type=CancelRecord)
+    # A stronger cancel may have followed; the first one's reason counts.
+    return msgspec.structs.replace(record, mode=mode or "now")
+
+
+def to_run(row: Sequence[Any]) -> StoredRun:
+    names, (attempt, crashes), rest = row[:8], row[8:10], row[10:]
+    id, run_id, owner, agent, conversation, labels, prompt, state = names
+    cancel, cancel_mode, questions, events, *rest = rest
+    created_at, ended_at, result, error, worker = rest
+    return StoredRun(
+        id=id,
+        run_id=run_id,
+        owner=owner,
+        agent=agent,
+        conversation=conversation,
+        labels=msgspec.json.decode(labels),
+        prompt=msgspec.json.decode(prompt, type=UserMessage),
+        state=state,
+        attempt=attempt,
+        crashes=crashes,
+        worker=worker or "",
+        cancel=None if cancel is None else to_cancel(cancel, cancel_mode),
+        interrupts=_QUESTIONS.decode(questions),
+        events=events,
+        created_at=created_at,
+        ended_at=ended_at,
+        result=msgspec.json.decode(result, type=RunResult) if result else None,
+        error=msgspec.json.decode(error, type=StoredError) if error else None,
+    )

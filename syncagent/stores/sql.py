@@ -1,0 +1,488 @@
+"""The operations of a back end, in the SQL that SQLite and PostgreSQL share.
+
+One conditional UPDATE is the whole protocol. A write of a worker happens only where
+``attempt`` is its own, ``state`` is ``running``, and, at a gate, ``cancel_mode`` is not
+``now``. So the database decides all races: between two workers, between a cancel and
+the next tool, between a cancel and the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from ..conversation.state import Delta
+from ..exceptions import NoSuchRun
+from .backend import Added
+from .reader import SQLReader
+from .records import (
+    Answered,
+    Beat,
+    CancelRecord,
+    Claim,
+    Ending,
+    EventBatch,
+    Lease,
+    NewRun,
+    Recovered,
+    StoredError,
+    Struck,
+    Verdict,
+)
+from .rows import (
+    IS_HELD,
+    IS_MINE,
+    RUN,
+    Rows,
+    delete_runs,
+    get_answers,
+    get_messages,
+    put_events,
+    put_messages,
+    to_cancel,
+    to_json,
+    to_run,
+)
+from .unheld import (
+    REDELIVERY,
+    end_unheld,
+    recover_crashed,
+    recover_waiting,
+    resume_if_answered,
+)
+
+__all__ = ["SQLBackend"]
+
+_MODES: Final = {"after_turn": 0, "after_tools": 1, "now": 2}
+
+
+class SQLBackend(SQLReader):
+    """The operations that write."""
+
+    # -- adding and claiming -------------------------------------------------------
+
+    def add(self, run: NewRun, max_live: int | None) -> Added:
+        with self.transaction() as do:
+            if max_live is not None:
+                self.lock_owner(do, run.owner)
+            if do.rows("SELECT 1 FROM syncagent_run WHERE id = ?", run.id):
+                return "known"
+            if max_live is not None:
+                ((live,),) = do.rows(
+                    "SELECT count(*) FROM syncagent_run WHERE owner = ? "
+                    "AND ended_at IS NULL",
+                    run.owner,
+                )
+                if live >= max_live:
+                    return "no room"
+            added = do.rows(
+                "INSERT INTO syncagent_run (id, run_id, owner, agent, conversation, "
+                "conversation_key, labels, prompt, state, seconds_left, due_at, "
+                "unfollowed_seconds, followed_until, created_at) VALUES "
+                "(?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, {now} + ?, ?, {now} + ?, {now}) "
+                "ON CONFLICT DO NOTHING RETURNING id",
+                *(run.id, run.run_id, run.owner, run.agent, run.conversation, run.key),
+                *(run.labels.decode(), run.prompt.decode(), run.seconds_left),
+                *(REDELIVERY, run.unfollowed_seconds, run.unfollowed_seconds),
+            )
+            if added:
+                return "added"
+            state = do.rows(
+                "SELECT state FROM syncagent_run WHERE conversation_key = ? "
+                "AND ended_at IS NULL",
+                run.key,
+            )
+            return "waiting" if state == [("waiting",)] else "busy"
+
+    def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
+        with self.transaction() as do:
+            found = do.rows(
+                f"SELECT {RUN}, r.tail, r.conversation_key, r.seconds_left, r.nonce, "
+                f"{IS_HELD} FROM syncagent_run r WHERE r.id = ? {{lock}}",
+                id,
+            )
+            if not found:
+                raise _no_such_run(id)
+            *row, tail, key, seconds_left, last_nonce, is_held = found[0]
+            run = to_run(row)
+            is_repeated = run.state == "running" and last_nonce == nonce
+            is_free = run.state == "queued" or (run.state == "running" and not is_held)
+            if not run.is_live or not (is_free or is_repeated):
+                return None
+            attempt = run.attempt
+            if not is_repeated:
+                attempt += 1
+                do.rows(
+                    "UPDATE syncagent_run SET state = 'running', attempt = ?, "
+                    "worker = ?, nonce = ?, crashes = crashes + ? WHERE id = ?",
+                    *(attempt, worker, nonce, int(run.state == "running"), id),
+                )
+            last_tail = ""
+            if not tail:
+                last = do.rows(
+                    "SELECT tail FROM syncagent_run WHERE conversation_key = ? "
+                    "AND ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT 1",
+                    key,
+                )
+                last_tail = last[0][0] if last else ""
+            return Claim(
+                msgspec.structs.replace(run, state="running", attempt=attempt),
+                attempt,
+                tail.encode(),
+                last_tail.encode(),
+                get_messages(do, key),
+                get_answers(do, run),
+                seconds_left,
+            )
+
+    def beat(self, lease: Lease) -> Beat:
+        known = self.single(
+            "UPDATE syncagent_worker SET until = {now} + ? WHERE id = ? "
+            "AND until > {now} RETURNING 1",
+            *(lease.seconds, lease.worker),
+        )
+        if not known:
+            self.single(
+                "INSERT INTO syncagent_worker (id, host, pid, version, until) "
+                "VALUES (?, ?, ?, ?, {now} + ?) "
+                "ON CONFLICT (id) DO UPDATE SET until = excluded.until",
+                *(lease.worker, lease.host, lease.pid, lease.version, lease.seconds),
+            )
+        return Beat(bool(known), {})
+
+    # -- writes of a worker --------------------------------------------------------
+
+    def checkpoint(
+        self,
+        id: str,
+        attempt: int,
+        delta: Delta | None,
+        *,
+        begun: Sequence[str] = (),
+        seconds_left: float | None = None,
+        is_gate: bool = False,
+    ) -> Verdict:
+        gate = " AND coalesce(r.cancel_mode, '') <> 'now'" if is_gate else ""
+        if delta is None:
+            rows = self.single(
+                "SELECT r.cancel, r.cancel_mode, 1 FROM syncagent_run r "
+                f"WHERE {IS_MINE}{gate}",
+                *(id, attempt),
+            )
+            return self._verdict(rows, id, attempt)
+        update = (
+            "UPDATE syncagent_run AS r SET tail = ?, begun = ?, messages = ?, "
+            f"seconds_left = ? WHERE {IS_MINE}{gate} "
+            "RETURNING cancel, cancel_mode, conversation_key"
+        )
+        params = (
+            *(delta.tail.decode(), to_json(begun), delta.total, seconds_left),
+            *(id, attempt),
+        )
+        if not delta.messages:
+            return self._verdict(self.single(update, *params), id, attempt)
+        with self.transaction() as do:
+            rows = do.rows(update, *params)
+            if rows:
+                put_messages(do, rows[0][2], delta)
+        return self._verdict(rows, id, attempt)
+
+    def _verdict(self, rows: Rows, id: str, attempt: int) -> Verdict:
+        """Return the verdict for the rows of a conditional write."""
+        if rows:
+            cancel, mode = rows[0][:2]
+            return Verdict(True, None if cancel is None else to_cancel(cancel, mode))
+        rows = self.single(
+            f"SELECT r.cancel, r.cancel_mode FROM syncagent_run r WHERE {IS_MINE} "
+            "AND r.cancel_at IS NOT NULL",
+            *(id, attempt),
+        )
+        return Verdict(False, to_cancel(*rows[0]) if rows else None)
+
+    def park(
+        self,
+        id: str,
+        attempt: int,
+        delta: Delta,
+        questions: bytes,
+        events: EventBatch | None,
+        *,
+        seconds_left: float | None,
+        answer_seconds: float | None,
+    ) -> Verdict:
+        with self.transaction() as do:
+            rows = do.rows(
+                "UPDATE syncagent_run AS r SET state = 'waiting', worker = NULL, "
+                "tail = ?, begun = '[]', messages = ?, questions = ?, "
+                "seconds_left = ?, answer_by = {now} + ?, events = coalesce(?, events) "
+                f"WHERE {IS_MINE} AND r.cancel_at IS NULL "
+                "RETURNING cancel, cancel_mode, conversation_key{hint}",
+                *(delta.tail.decode(), delta.total, questions.decode()),
+                *(
+                    seconds_left,
+                    answer_seconds,
+                    None if events is None else events.last,
+                ),
+                *(id, attempt),
+            )
+            if rows:
+                put_messages(do, rows[0][2], delta)
+                put_events(do, events)
+            else:
+                again = do.rows(
+                    "SELECT 1 FROM syncagent_run WHERE id = ? AND attempt = ? "
+                    "AND state = 'waiting'",
+                    *(id, attempt),
+                )
+                if again:  # the reply to the first time was lost
+                    return Verdict(True)
+        return self._verdict(rows, id, attempt)
+
+    def release(
+        self, id: str, attempt: int, *, is_urgent: bool, crash: str = ""
+    ) -> bool:
+        rows = self.single(
+            "UPDATE syncagent_run AS r SET state = 'queued', worker = NULL, "
+            "due_at = {now} + ?, crashes = crashes + ?, error = ? "
+            f"WHERE {IS_MINE} RETURNING run_id{{hint}}",
+            *(0.0 if is_urgent else REDELIVERY, int(bool(crash))),
+            *("" if not crash else to_json(StoredError("Crash", crash)), id, attempt),
+        )
+        if not rows:
+            rows = self.single(
+                "SELECT run_id FROM syncagent_run WHERE id = ? AND attempt = ? "
+                "AND state = 'queued'",
+                *(id, attempt),
+            )
+        return bool(rows)
+
+    def finish(
+        self,
+        id: str,
+        attempt: int,
+        ending: Ending,
+        delta: Delta | None,
+        events: EventBatch | None,
+    ) -> Verdict:
+        is_cancelled = ending.state == "cancelled"
+        cancel = None if ending.cancel is None else to_json(ending.cancel)
+        unless = "" if is_cancelled else " AND r.cancel_at IS NULL"
+        with self.transaction() as do:
+            rows = do.rows(
+                "UPDATE syncagent_run AS r SET state = ?, worker = NULL, begun = '[]', "
+                "questions = '[]', result = ?, error = ?, tail = coalesce(?, tail), "
+                "messages = coalesce(?, messages), events = coalesce(?, events), "
+                "cancel = coalesce(cancel, ?), ended_at = {now}, "
+                "cancel_mode = CASE WHEN ? = 'cancelled' THEN 'now' END, "
+                "cancel_at = CASE WHEN ? = 'cancelled' "
+                "THEN coalesce(cancel_at, {now}) END "
+                f"WHERE {IS_MINE}{unless} "
+                "RETURNING NULL, NULL, conversation_key{hint}",
+                *(ending.state, ending.result.decode(), ending.error.decode()),
+                None if delta is None else delta.tail.decode(),
+                None if delta is None else delta.total,
+                None if events is None else events.last,
+                *(cancel, ending.state, ending.state, id, attempt),
+            )
+            if rows:
+                if delta is not None:
+                    put_messages(do, rows[0][2], delta)
+                put_events(do, events)
+            else:
+                again = do.rows(
+                    "SELECT 1 FROM syncagent_run WHERE id = ? AND attempt = ? "
+                    "AND state = ? AND ended_at IS NOT NULL",
+                    *(id, attempt, ending.state),
+                )
+                if again:
+                    return Verdict(True)
+        return self._verdict(rows, id, attempt)
+
+    def append(self, batches: Iterable[EventBatch]) -> list[str]:
+        refused = []
+        with self.transaction() as do:
+            # In one order everywhere: two processes must not wait for each other.
+            for batch in sorted(batches):
+                rows = do.rows(
+                    "UPDATE syncagent_run AS r SET events = ? WHERE r.run_id = ? "
+                    "AND r.attempt = ? AND r.state = 'running' AND r.events = ? "
+                    "RETURNING run_id{hint}",
+                    *(batch.last, batch.run_id, batch.attempt, batch.first - 1),
+                )
+                if rows:
+                    put_events(do, batch)
+                elif not do.rows(
+                    "SELECT 1 FROM syncagent_event WHERE run_id = ? AND n = ? "
+                    "AND count = ? AND attempt = ?",
+                    *(batch.run_id, batch.first, len(batch.lines), batch.attempt),
+                ):
+                    refused.append(batch.run_id)
+        return refused
+
+    # -- cancelling and answering --------------------------------------------------
+
+    def strike(self, id: str, cancel: CancelRecord) -> Struck:
+        # Nearly always: a living worker has it, and no one has cancelled it yet.
+        body = to_json(cancel)
+        rows = self.single(
+            "UPDATE syncagent_run AS r SET cancel = ?, cancel_mode = ?, "
+            "cancel_at = {now} WHERE r.id = ? AND r.state = 'running' "
+            f"AND r.cancel_at IS NULL AND {IS_HELD} RETURNING begun, run_id{{hint}}",
+            *(body, cancel.mode, id),
+        )
+        if rows:
+            begun = tuple(msgspec.json.decode(rows[0][0]))
+            return Struck(True, True, cancel, "running", begun)
+        with self.transaction() as do:
+            found = do.rows(
+                f"SELECT {RUN}, r.begun, r.tail, r.conversation_key, {IS_HELD} "
+                "FROM syncagent_run r WHERE r.id = ? {lock}",
+                id,
+            )
+            if not found:
+                raise _no_such_run(id)
+            *row, begun_text, tail, key, is_held = found[0]
+            run, begun = to_run(row), tuple(msgspec.json.decode(begun_text))
+            is_ours = run.cancel is not None and run.cancel.nonce == cancel.nonce
+            standing = cancel if run.cancel is None else run.cancel
+            if not run.is_live:
+                return Struck(is_ours, is_ours, standing, run.state, (), True)
+            if run.state == "running" and is_held:
+                if _MODES[cancel.mode] > _MODES[standing.mode] or run.cancel is None:
+                    do.rows(
+                        "UPDATE syncagent_run AS r SET cancel = coalesce(cancel, ?), "
+                        "cancel_mode = ?, cancel_at = coalesce(cancel_at, {now}) "
+                        "WHERE r.id = ? RETURNING run_id{hint}",
+                        *(body, cancel.mode, id),
+                    )
+                is_first = is_ours or run.cancel is None
+                return Struck(True, is_first, standing, run.state, begun)
+            end_unheld(do, run, standing, tail, key)
+            is_first = is_ours or run.cancel is None
+            return Struck(True, is_first, standing, run.state, begun, True)
+
+    def answer(
+        self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
+    ) -> Answered:
+        with self.transaction() as do:
+            found = do.rows(
+                f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ? {{lock}}", id
+            )
+            if not found:
+                raise _no_such_run(id)
+            run = to_run(found[0])
+            statuses: dict[str, Literal["taken", "over", "refused"]] = {}
+            is_waiting = run.state == "waiting"
+            known = {question.id for question in run.interrupts if is_waiting}
+            for interrupt, body in answers.items():
+                taken: Rows = []
+                if interrupt in known:
+                    taken = do.rows(
+                        "INSERT INTO syncagent_answer (run_id, interrupt, body, "
+                        "given_by, nonce, given_at) VALUES (?, ?, ?, ?, ?, {now}) "
+                        "ON CONFLICT DO NOTHING RETURNING 1",
+                        *(run.run_id, interrupt, body.decode(), by, nonce),
+                    )
+                before = do.rows(
+                    "SELECT nonce FROM syncagent_answer WHERE run_id = ? "
+                    "AND interrupt = ?",
+                    *(run.run_id, interrupt),
+                )
+                is_over = bool(before) or not run.is_live
+                statuses[interrupt] = "over" if is_over else "refused"
+                if taken or before == [(nonce,)]:
+                    statuses[interrupt] = "taken"
+            is_ready = resume_if_answered(do, run)
+            is_repeated = run.state == "queued" and "taken" in statuses.values()
+            return Answered(statuses, is_ready or is_repeated)
+
+    # -- sweeping ------------------------------------------------------------------
+
+    def recover(self, limit: int, max_crashes: int) -> Recovered:
+        rows = self.single(
+            "SELECT * FROM (SELECT r.id, r.state, 0.0 FROM syncagent_run r "
+            "WHERE r.ended_at IS NULL AND ("
+            f"(r.state = 'running' AND NOT {IS_HELD}) "
+            "OR (r.state = 'queued' AND r.due_at <= {now}) "
+            "OR (r.state = 'waiting' AND r.answer_by <= {now}) "
+            "OR (r.followed_until <= {now} AND r.cancel_at IS NULL)) "
+            "ORDER BY r.created_at LIMIT ?) AS due "
+            "UNION ALL SELECT '', '', min(w.until) - {now} FROM syncagent_worker w "
+            "WHERE w.until > {now} AND EXISTS (SELECT 1 FROM syncagent_run r "
+            "WHERE r.worker = w.id AND r.ended_at IS NULL)",
+            limit,
+        )
+        ready = [id for id, _, _ in rows if id and self._recover(id, max_crashes)]
+        return Recovered(ready, next(left for id, _, left in rows if not id))
+
+    def _recover(self, id: str, max_crashes: int) -> bool:
+        """Recover one run, if that is still necessary; true to hand it to a worker."""
+        with self.transaction() as do:
+            found = do.rows(
+                f"SELECT {RUN}, {IS_HELD}, r.due_at <= {{now}}, "
+                "r.answer_by <= {now}, r.followed_until <= {now}, r.tail, "
+                "r.conversation_key FROM syncagent_run r WHERE r.id = ? {lock}",
+                id,
+            )
+            if not found:
+                return False
+            *row, is_held, is_due, is_late, is_left, tail, key = found[0]
+            run = to_run(row)
+            if not run.is_live:
+                return False
+            if run.state == "running" and not is_held:
+                return recover_crashed(do, run, max_crashes, tail, key)
+            if not is_left:
+                return recover_waiting(do, run, max_crashes, is_due, is_late)
+        self.strike(id, CancelRecord("no one follows the run any more", "disconnect"))
+        return False
+
+    def prune(self, events_seconds: float, runs_seconds: float, limit: int) -> int:
+        with self.transaction() as do:
+            logs = do.rows(
+                "SELECT r.id, r.run_id FROM syncagent_run r WHERE "
+                "r.ended_at < {now} - ? AND r.has_log = 1 LIMIT ? {lock}",
+                *(events_seconds, limit),
+            )
+            for id, run_id in logs:
+                do.rows("DELETE FROM syncagent_event WHERE run_id = ?", run_id)
+                do.rows("UPDATE syncagent_run SET has_log = 0 WHERE id = ?", id)
+        with self.transaction() as do:
+            runs = do.rows(
+                "SELECT r.id, r.run_id, r.conversation_key FROM syncagent_run r "
+                "WHERE r.ended_at < {now} - ? LIMIT ? {lock}",
+                *(runs_seconds, limit),
+            )
+            delete_runs(do, runs)
+        self.single("DELETE FROM syncagent_worker WHERE until < {now} - 86400")
+        return max(len(logs), len(runs))
+
+    def forget(self, owner: str) -> int:
+        with self.transaction() as do:
+            runs = do.rows(
+                "SELECT r.id, r.run_id, r.conversation_key FROM syncagent_run r "
+                "WHERE r.owner = ? {lock}",
+                owner,
+            )
+            delete_runs(do, runs)
+        self.hint(run_id for _, run_id, _ in runs)
+        return len(runs)
+
+    def follow(self, run_ids: Sequence[str]) -> None:
+        for run_id in run_ids:
+            self.single(
+                "UPDATE syncagent_run SET followed_until = {now} + unfollowed_seconds "
+                "WHERE run_id = ? AND ended_at IS NULL "
+                "AND unfollowed_seconds IS NOT NULL",
+                run_id,
+            )
+
+    def leave(self, worker: str) -> None:
+        self.single("DELETE FROM syncagent_worker WHERE id = ?", worker)
+
+
+def _no_such_run(id: str) -> NoSuchRun:
+    # Only the beginning: the rest is a secret.
+    return NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")

@@ -1,0 +1,307 @@
+"""A store in one file: SQLite, from the standard library.
+
+For one host. Processes share the file, and tell each other to look by datagrams.
+
+Guarantees:
+
+- A statement never waits for a lock inside SQLite: it fails at once, and the caller
+  waits where a cancel can end the wait.
+- The clock is monotonic and the same for all processes: the time since boot, plus an
+  offset that the first process after a boot has stored. A change of the system's time
+  moves nothing.
+- A commit survives kill -9. It may be lost, as a whole, if the machine loses power.
+- No connection is open while the process forks.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
+
+from ..exceptions import ConfigurationError, StoreUnavailable
+from .datagrams import Datagrams
+from .rows import Rows, Session
+from .schema import MAJOR, MIGRATIONS, VERSION
+from .sql import SQLBackend
+
+__all__ = ["SQLite"]
+
+_OLDEST: Final = (3, 35, 0)
+#: Seconds to wait for a thread that uses the connection, before a fork.
+_BEFORE_FORK: Final = 2.0
+#: Errors that pass: another process has the lock, or the disk is full for now.
+_PASSING: Final = ("locked", "busy", "full", "i/o error", "unable to open")
+
+
+class SQLite(SQLBackend):
+    """The runs in a file, which is made when it is first used.
+
+    :param path: of the file; its folder is made, too.
+    :raises ConfigurationError: this SQLite is too old.
+    """
+
+    may_block = False
+
+    def __init__(self, path: str) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise ConfigurationError(
+                f"SQLite {sqlite3.sqlite_version} is too old for a store; it needs "
+                f"{'.'.join(map(str, _OLDEST))} or later"
+            )
+        self.path: Final = os.path.abspath(path)
+        #: Held for the length of a transaction, never while waiting for another
+        #: process.
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._offset = 0.0
+        self._datagrams = Datagrams(self.path + "-hints")
+        #: The runs that the transaction has changed, to hint at after the commit.
+        self._changed: list[str] = []
+
+    # -- the connection ------------------------------------------------------------
+
+    def _open(self) -> sqlite3.Connection:
+        connection = self._connection
+        if connection is None:
+            folder = os.path.dirname(self.path)
+            if not os.path.isdir(folder):
+                os.makedirs(folder, 0o700, exist_ok=True)
+            # Made by us, so that no one else can read it for a moment.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            connection = sqlite3.connect(
+                self.path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+                connection.create_function("syncagent_now", 0, self._now)
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return connection
+
+    def _now(self) -> float:
+        return _since_boot() + self._offset
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Bring the schema up to date, and find the offset of the clock."""
+        found = _version(connection)
+        if found // 100 > MAJOR:
+            raise ConfigurationError(
+                f"the store {self.path} has schema version {found}, which is newer "
+                f"than this syncagent understands ({VERSION}); upgrade syncagent"
+            )
+        boot = _boot_id()
+        if found < VERSION or _known_boot(connection) != boot:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._migrate(connection, boot)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+        (self._offset,) = connection.execute(
+            "SELECT clock_offset FROM syncagent_schema"
+        ).fetchone()
+
+    def _migrate(self, connection: sqlite3.Connection, boot: str) -> None:
+        found = _version(connection)
+        if not found:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS syncagent_schema "
+                "(version integer, boot text, clock_offset real)"
+            )
+            connection.execute("INSERT INTO syncagent_schema VALUES (0, '', 0)")
+        for version, statements in MIGRATIONS:
+            for statement in statements if version > found else ():
+                connection.execute(statement)
+        connection.execute(
+            "UPDATE syncagent_schema SET version = max(version, ?)", (VERSION,)
+        )
+        if _known_boot(connection) != boot:
+            connection.execute("DELETE FROM syncagent_worker")  # the boot ended them
+            connection.execute(
+                "UPDATE syncagent_schema SET boot = ?, clock_offset = ?",
+                (boot, time.time() - _since_boot()),
+            )
+
+    # -- statements ----------------------------------------------------------------
+
+    @contextmanager
+    def _used(self) -> Iterator[sqlite3.Connection]:
+        """Lock the connection, and turn errors that pass into StoreUnavailable."""
+        with self._lock:
+            try:
+                yield self._open()
+                changed, self._changed = self._changed, []
+            except sqlite3.Error as error:
+                self._changed = []
+                raise self._error(error) from error
+            except OSError as error:
+                raise StoreUnavailable(
+                    f"the store {self.path} cannot be opened: {error}"
+                ) from error
+            except BaseException:
+                self._changed = []
+                raise
+        if changed:
+            self._datagrams.send(changed)
+
+    def _error(self, error: sqlite3.Error) -> Exception:
+        text = str(error).lower()
+        if isinstance(error, sqlite3.OperationalError) and any(
+            each in text for each in _PASSING
+        ):
+            return StoreUnavailable(
+                f"the store {self.path} is not available: {error}; another process "
+                "may be writing to it for long, or the disk may be full"
+            )
+        if isinstance(error, sqlite3.DatabaseError) and "not a database" in text:
+            return ConfigurationError(f"{self.path} is not a store: {error}")
+        return StoreUnavailable(f"the store {self.path} failed: {error!r}")
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        with self._used() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield _SQLiteSession(connection, self._changed)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # a full disk has rolled back already
+                    connection.execute("ROLLBACK")
+                raise
+
+    def single(self, sql: str, *params: Any) -> Rows:
+        with self._used() as connection:
+            return _SQLiteSession(connection, self._changed).rows(sql, *params)
+
+    def lock_owner(self, do: Session, owner: str) -> None:
+        """Do nothing: a transaction locks the whole file."""
+
+    # -- hints ---------------------------------------------------------------------
+
+    def hint(self, run_ids: Iterable[str]) -> None:
+        self._datagrams.send(list(run_ids))
+
+    def listen(self, worker: str, on_hint: Callable[[Sequence[str]], object]) -> None:
+        self._datagrams.listen(worker, on_hint)
+
+    def stop_listening(self) -> None:
+        self._datagrams.stop()
+
+    # -- the rest ------------------------------------------------------------------
+
+    def migrate(self) -> tuple[int, int]:
+        before = 0
+        if os.path.exists(self.path):
+            with sqlite3.connect(self.path, timeout=5) as connection:
+                before = _version(connection)
+            connection.close()
+        with self._used():
+            return before, VERSION
+
+    def check(self) -> Mapping[str, str]:
+        with self._used() as connection:
+            ((mode,),) = connection.execute("PRAGMA journal_mode").fetchall()
+            ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+        return {
+            "database": f"SQLite {sqlite3.sqlite_version}, {self.path}",
+            "journal": mode,
+            "integrity": result,
+            "schema": str(VERSION),
+            "hints": self._datagrams.check(),
+        }
+
+    def cut(self, thread: int) -> None:
+        """Do nothing: no statement blocks."""
+
+    def close(self) -> None:
+        self._datagrams.stop()
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def before_fork(self) -> None:
+        """Close the connection: SQLite must not be carried across a fork."""
+        if self._lock.acquire(timeout=_BEFORE_FORK):
+            try:
+                self._close()
+            finally:
+                self._lock.release()
+
+    def start_over(self) -> None:
+        self._lock = threading.Lock()
+        self._connection = None
+        self._changed = []
+        self._datagrams.start_over()
+
+
+class _SQLiteSession:
+    """An open transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, changed: list[str]) -> None:
+        self._connection = connection
+        self._changed = changed
+
+    def rows(self, sql: str, *params: Any) -> Rows:
+        statement, is_hint = _statement(sql)
+        rows = self._connection.execute(statement, params).fetchall()
+        if is_hint and rows:
+            self._changed.extend(row[-1] for row in rows)
+            rows = [row[:-1] for row in rows]
+        return rows
+
+
+@cache
+def _statement(sql: str) -> tuple[str, bool]:
+    """Return a statement in SQLite's own form, and whether it asks for hints."""
+    text = sql.replace("{now}", "syncagent_now()").replace("{lock}", "")
+    return text.replace("{hint}", ", run_id"), "{hint}" in sql
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    try:
+        row = connection.execute("SELECT version FROM syncagent_schema").fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        return 0
+    return int(row[0]) if row else 0
+
+
+def _known_boot(connection: sqlite3.Connection) -> str:
+    row = connection.execute("SELECT boot FROM syncagent_schema").fetchone()
+    return str(row[0]) if row else ""
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:  # not Linux: the system's own time is the clock
+        return "unknown"
+
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def _since_boot() -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:
+
+    def _since_boot() -> float:
+        return time.time()

@@ -1,0 +1,128 @@
+"""Runs that no worker has: how they end, and how they get another worker."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..conversation.restored import unfinished_result
+from ..events import RunFinished, StateChanged, encode_event
+from ..interrupts import TIMED_OUT
+from ..result import Cancellation
+from .records import (
+    CancelRecord,
+    EventBatch,
+    StoredAnswer,
+    StoredError,
+    StoredRun,
+)
+from .rows import Session, get_answers, get_messages, put_events, to_json
+
+__all__ = [
+    "REDELIVERY",
+    "end_unheld",
+    "recover_crashed",
+    "recover_waiting",
+    "resume_if_answered",
+]
+
+#: Seconds until a queued run that no worker has begun is handed out again: doubled each
+#: time, because an engine's queue may just be long.
+REDELIVERY: Final = 30.0
+_MAX_DOUBLINGS: Final = 7
+
+
+def end_unheld(
+    do: Session, run: StoredRun, cancel: CancelRecord, tail: str, key: str
+) -> None:
+    """End a run that no worker has."""
+    cancellation = Cancellation(cancel.reason, cancel.origin, run.state, 0.0)
+    messages = get_messages(do, key) if tail else []
+    result = unfinished_result(run.run_id, tail.encode(), messages, cancellation)
+    events = (RunFinished(result), StateChanged("done"))
+    batch = EventBatch(
+        *(run.run_id, run.attempt, run.events + 1),
+        [encode_event(event) for event in events],
+    )
+    do.rows(
+        "UPDATE syncagent_run AS r SET state = 'cancelled', worker = NULL, "
+        "cancel = ?, cancel_mode = 'now', cancel_at = coalesce(cancel_at, {now}), "
+        "ended_at = {now}, begun = '[]', questions = '[]', result = ?, events = ? "
+        "WHERE r.id = ? RETURNING run_id{hint}",
+        *(to_json(cancel), to_json(result), batch.last, run.id),
+    )
+    put_events(do, batch)
+
+
+def resume_if_answered(do: Session, run: StoredRun) -> bool:
+    """Queue a waiting run that has all its answers."""
+    if run.state != "waiting":
+        return False
+    if len(get_answers(do, run)) < len(run.interrupts):
+        return False
+    do.rows(
+        "UPDATE syncagent_run AS r SET state = 'queued', answer_by = NULL, "
+        "deliveries = 0, due_at = {now} + ? WHERE r.id = ? "
+        "RETURNING run_id{hint}",
+        *(REDELIVERY, run.id),
+    )
+    return True
+
+
+def recover_crashed(
+    do: Session, run: StoredRun, max_crashes: int, tail: str, key: str
+) -> bool:
+    if run.cancel is not None:  # its canceller was promised that it ends so
+        end_unheld(do, run, run.cancel, tail, key)
+        return False
+    if run.crashes + 1 >= max_crashes:
+        _give_up(do, run, run.crashes + 1)
+        return False
+    do.rows(
+        "UPDATE syncagent_run SET state = 'queued', worker = NULL, "
+        "crashes = crashes + 1, deliveries = 0, due_at = {now} + ? WHERE id = ?",
+        *(REDELIVERY, run.id),
+    )
+    return True
+
+
+def recover_waiting(
+    do: Session, run: StoredRun, max_crashes: int, is_due: Any, is_late: Any
+) -> bool:
+    if run.state == "waiting" and is_late:
+        late = StoredAnswer(TIMED_OUT).encode().decode()
+        for question in run.interrupts:
+            do.rows(
+                "INSERT INTO syncagent_answer (run_id, interrupt, body, given_by, "
+                "nonce, given_at) VALUES (?, ?, ?, '', '', {now}) "
+                "ON CONFLICT DO NOTHING",
+                *(run.run_id, question.id, late),
+            )
+        return resume_if_answered(do, run)
+    if run.state != "queued" or not is_due:
+        return False
+    if run.crashes >= max_crashes:
+        _give_up(do, run, run.crashes)
+        return False
+    do.rows(
+        "UPDATE syncagent_run SET deliveries = deliveries + 1, "
+        "due_at = {now} + ? * (2 << CASE WHEN deliveries < ? "
+        "THEN deliveries ELSE ? END) WHERE id = ?",
+        *(REDELIVERY, _MAX_DOUBLINGS, _MAX_DOUBLINGS, run.id),
+    )
+    return True
+
+
+def _give_up(do: Session, run: StoredRun, crashes: int) -> None:
+    last = "" if run.error is None else f"; the last time: {run.error.message}"
+    message = f"gave up after {crashes} attempts: no worker survived them{last}"
+    batch = EventBatch(
+        *(run.run_id, run.attempt, run.events + 1),
+        [encode_event(StateChanged("failed", message=message))],
+    )
+    do.rows(
+        "UPDATE syncagent_run AS r SET state = 'failed', worker = NULL, "
+        "crashes = ?, begun = '[]', ended_at = {now}, error = ?, events = ? "
+        "WHERE r.id = ? RETURNING run_id{hint}",
+        *(crashes, to_json(StoredError("Crash", message)), batch.last, run.id),
+    )
+    put_events(do, batch)
