@@ -231,7 +231,7 @@ class Struck(NamedTuple):
     #: True if this cancel is the one that counts.
     is_first: bool
     cancel: CancelRecord
-    #: What the run was doing.
+    #: The state of the run when it was cancelled.
     state: RunState
     #: The calls that were recorded as begun.
     begun: tuple[str, ...] = ()
