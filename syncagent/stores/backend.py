@@ -100,13 +100,10 @@ class Backend(Protocol):
         :param answer_seconds: seconds after which it continues without answers.
         """
 
-    def release(
-        self, id: str, attempt: int, *, is_urgent: bool, crash: str = ""
-    ) -> bool:
+    def release(self, id: str, attempt: int, *, is_urgent: bool) -> bool:
         """Give a run back, so that another worker resumes it.
 
         :param is_urgent: resume it now, not after a while.
-        :param crash: counts as a crash for this reason.
         :return: false if it was not this worker's any more.
         """
 
@@ -210,6 +207,12 @@ class Backend(Protocol):
 
     def stop_listening(self) -> None:
         """End :meth:`listen`, from any thread."""
+
+    def deliver_now(self, id: str) -> None:
+        """Let the next sweep, of any process, hand out a queued run."""
+
+    def before_fork(self) -> None:
+        """Let go of what must not be carried across a fork."""
 
     def cut(self, thread: int) -> None:
         """Cut the connection of a thread that has blocked for too long."""

@@ -231,6 +231,7 @@ class Struck(NamedTuple):
     #: True if this cancel is the one that counts.
     is_first: bool
     cancel: CancelRecord
+    run_id: str
     #: What the run was doing.
     state: RunState
     #: The calls that were recorded as begun.

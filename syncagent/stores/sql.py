@@ -27,7 +27,6 @@ from .records import (
     Lease,
     NewRun,
     Recovered,
-    StoredError,
     Struck,
     Verdict,
 )
@@ -240,15 +239,11 @@ class SQLBackend(SQLReader):
                     return Verdict(True)
         return self._verdict(rows, id, attempt)
 
-    def release(
-        self, id: str, attempt: int, *, is_urgent: bool, crash: str = ""
-    ) -> bool:
+    def release(self, id: str, attempt: int, *, is_urgent: bool) -> bool:
         rows = self.single(
             "UPDATE syncagent_run AS r SET state = 'queued', worker = NULL, "
-            "due_at = {now} + ?, crashes = crashes + ?, error = ? "
-            f"WHERE {IS_MINE} RETURNING run_id{{hint}}",
-            *(0.0 if is_urgent else REDELIVERY, int(bool(crash))),
-            *("" if not crash else to_json(StoredError("Crash", crash)), id, attempt),
+            f"due_at = {{now}} + ? WHERE {IS_MINE} RETURNING run_id{{hint}}",
+            *(0.0 if is_urgent else REDELIVERY, id, attempt),
         )
         if not rows:
             rows = self.single(
@@ -334,7 +329,7 @@ class SQLBackend(SQLReader):
         )
         if rows:
             begun = tuple(msgspec.json.decode(rows[0][0]))
-            return Struck(True, True, cancel, "running", begun)
+            return Struck(True, True, cancel, rows[0][1], "running", begun)
         with self.transaction() as do:
             found = do.rows(
                 f"SELECT {RUN}, r.begun, r.tail, r.conversation_key, {IS_HELD} "
@@ -348,7 +343,8 @@ class SQLBackend(SQLReader):
             is_ours = run.cancel is not None and run.cancel.nonce == cancel.nonce
             standing = cancel if run.cancel is None else run.cancel
             if not run.is_live:
-                return Struck(is_ours, is_ours, standing, run.state, (), True)
+                names = (standing, run.run_id, run.state)
+                return Struck(is_ours, is_ours, *names, has_ended=True)
             if run.state == "running" and is_held:
                 if _MODES[cancel.mode] > _MODES[standing.mode] or run.cancel is None:
                     do.rows(
@@ -358,10 +354,12 @@ class SQLBackend(SQLReader):
                         *(body, cancel.mode, id),
                     )
                 is_first = is_ours or run.cancel is None
-                return Struck(True, is_first, standing, run.state, begun)
+                return Struck(True, is_first, standing, run.run_id, run.state, begun)
             end_unheld(do, run, standing, tail, key)
             is_first = is_ours or run.cancel is None
-            return Struck(True, is_first, standing, run.state, begun, True)
+            return Struck(
+                True, is_first, standing, run.run_id, run.state, begun, has_ended=True
+            )
 
     def answer(
         self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
@@ -478,6 +476,12 @@ class SQLBackend(SQLReader):
                 "AND unfollowed_seconds IS NOT NULL",
                 run_id,
             )
+
+    def deliver_now(self, id: str) -> None:
+        self.single(
+            "UPDATE syncagent_run SET due_at = {now} WHERE id = ? AND state = 'queued'",
+            id,
+        )
 
     def leave(self, worker: str) -> None:
         self.single("DELETE FROM syncagent_worker WHERE id = ?", worker)

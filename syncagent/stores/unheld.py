@@ -113,8 +113,7 @@ def recover_waiting(
 
 
 def _give_up(do: Session, run: StoredRun, crashes: int) -> None:
-    last = "" if run.error is None else f"; the last time: {run.error.message}"
-    message = f"gave up after {crashes} attempts: no worker survived them{last}"
+    message = f"gave up after {crashes} attempts: no worker survived them"
     batch = EventBatch(
         *(run.run_id, run.attempt, run.events + 1),
         [encode_event(StateChanged("failed", message=message))],
