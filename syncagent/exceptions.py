@@ -13,6 +13,7 @@
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
     ├─ StoreUnavailable(OSError)         a store of runs cannot be reached now
+    ├─ TooManyRuns(RuntimeError)         an owner has as many runs as allowed
     ├─ RunStopped()                      a run was stopped before its end
     │  ├─ RunCancelled()                 it was cancelled
     │  ├─ LimitReached()                 a limit ended it
@@ -83,6 +84,7 @@ __all__ = [
     "StoreUnavailable",
     "StreamBroken",
     "SyncAgentError",
+    "TooManyRuns",
     "ToolError",
     "TotalTimeout",
     "TransportError",
@@ -161,6 +163,10 @@ class StoreUnavailable(SyncAgentError, OSError):
 
     Doing it again is safe.
     """
+
+
+class TooManyRuns(SyncAgentError, RuntimeError):
+    """The owner has as many live runs in a store as allowed."""
 
 
 class RunStopped(SyncAgentError):

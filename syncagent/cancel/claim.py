@@ -300,7 +300,7 @@ def _claim_generation(token: CancelToken, owner: _End) -> Generation:
 class Receipt:
     """The outcome of a cancel: true if a run was live, which is then cancelled."""
 
-    __slots__ = ("_cause", "_end", "_generation", "_is_first", "phase")
+    __slots__ = ("_cause", "_end", "_generation", "_is_first", "begun", "phase")
 
     def __init__(
         self,
@@ -318,6 +318,8 @@ class Receipt:
         self._generation = generation
         #: The activity of the run at the moment of the cancel.
         self.phase = phase
+        #: The ids of calls that a store has recorded as begun; only stores do that.
+        self.begun: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self._end is not None

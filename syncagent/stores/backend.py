@@ -17,7 +17,7 @@ or locked; then it is not known whether it has happened.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from ..conversation.state import Delta, StoredMessage
 from .records import (
@@ -25,18 +25,20 @@ from .records import (
     Beat,
     CancelRecord,
     Claim,
-    Ending,
     EventBatch,
     Lease,
     NewRun,
     Recovered,
+    StoredEnd,
     StoredRun,
     Struck,
     Verdict,
 )
 
-__all__ = ["Added", "Backend"]
+__all__ = ["SWEEP", "Added", "Backend"]
 
+#: In place of a run id in a hint: a run waits for a worker.
+SWEEP: Final = "sweep"
 #: ``known``: the id was added before; ``busy``: the conversation has a live run;
 #: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
 Added = Literal["added", "known", "busy", "waiting", "no room"]
@@ -100,13 +102,10 @@ class Backend(Protocol):
         :param answer_seconds: seconds after which it continues without answers.
         """
 
-    def release(
-        self, id: str, attempt: int, *, is_urgent: bool, crash: str = ""
-    ) -> bool:
+    def release(self, id: str, attempt: int, *, is_urgent: bool) -> bool:
         """Give a run back, so that another worker resumes it.
 
         :param is_urgent: resume it now, not after a while.
-        :param crash: counts as a crash for this reason.
         :return: false if it was not this worker's any more.
         """
 
@@ -114,7 +113,7 @@ class Backend(Protocol):
         self,
         id: str,
         attempt: int,
-        ending: Ending,
+        ending: StoredEnd,
         delta: Delta | None,
         events: EventBatch | None,
     ) -> Verdict:
@@ -210,6 +209,12 @@ class Backend(Protocol):
 
     def stop_listening(self) -> None:
         """End :meth:`listen`, from any thread."""
+
+    def deliver_now(self, id: str) -> None:
+        """Let the next sweep, of any process, hand out a queued run."""
+
+    def before_fork(self) -> None:
+        """Let go of what must not be carried across a fork."""
 
     def cut(self, thread: int) -> None:
         """Cut the connection of a thread that has blocked for too long."""

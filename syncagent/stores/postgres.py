@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from ..exceptions import ConfigurationError, StoreUnavailable
-from .rows import Rows, Session
+from .rows import Rows, Statements
 from .schema import MAJOR, MIGRATIONS, VERSION
 from .sql import SQLBackend
 from .thread_connection import CHANNEL, SilentConnection, ThreadConnection
@@ -206,7 +206,7 @@ class PostgreSQL(SQLBackend):
     # -- statements ----------------------------------------------------------------
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self) -> Iterator[Statements]:
         with self._used() as link:
             link.cursor.execute(_BEGIN, prepare=False)
             yield link
@@ -216,13 +216,15 @@ class PostgreSQL(SQLBackend):
         with self._used() as link:
             return link.rows(sql, *params)
 
-    def lock_owner(self, do: Session, owner: str, *, is_shared: bool = False) -> None:
+    def lock_owner(
+        self, do: Statements, owner: str, *, is_shared: bool = False
+    ) -> None:
         shared = "_shared" if is_shared else ""
         do.rows(
             f"SELECT pg_advisory_xact_lock{shared}({_OWNER_LOCK}, hashtext(?))", owner
         )
 
-    def lock_run(self, do: Session, id: str) -> None:
+    def lock_run(self, do: Statements, id: str) -> None:
         do.rows("SELECT 1 FROM syncagent_run WHERE id = ? {lock}", id)
 
     # -- hints ---------------------------------------------------------------------
@@ -333,8 +335,15 @@ class PostgreSQL(SQLBackend):
 
     def cut(self, thread: int) -> None:
         link = self._links.get(thread)
-        if link is not None:
+        if link is None:
+            return
+        if thread == threading.get_ident():
+            self._drop(link)  # this thread has no more use for it
+        else:
             link.cut()
+
+    def before_fork(self) -> None:
+        """Do nothing: the child closes its copies."""
 
     def close(self) -> None:
         self.stop_listening()

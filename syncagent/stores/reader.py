@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..conversation.state import StoredMessage
 from .records import CancelRecord, StoredRun
-from .rows import RUN, Rows, Session, to_cancel, to_run
+from .rows import RUN, Rows, Statements, to_cancel, to_run
 
 __all__ = ["SQLReader"]
 
@@ -30,7 +30,7 @@ class SQLReader(ABC):
     """
 
     @abstractmethod
-    def transaction(self) -> AbstractContextManager[Session]:
+    def transaction(self) -> AbstractContextManager[Statements]:
         """Return a transaction, which is committed at the end of the block."""
 
     @abstractmethod
@@ -42,14 +42,16 @@ class SQLReader(ABC):
         """Tell other processes that something about these runs is new."""
 
     @abstractmethod
-    def lock_owner(self, do: Session, owner: str, *, is_shared: bool = False) -> None:
+    def lock_owner(
+        self, do: Statements, owner: str, *, is_shared: bool = False
+    ) -> None:
         """Let no one else add a run of *owner* until the transaction ends.
 
         :param is_shared: only keep others from locking the owner for themselves alone.
         """
 
     @abstractmethod
-    def lock_run(self, do: Session, id: str) -> None:
+    def lock_run(self, do: Statements, id: str) -> None:
         """Let no one else write a run until the transaction ends.
 
         This has to be a statement of its own. One that waits for a lock sees the new

@@ -24,7 +24,7 @@ __all__ = [
     "IS_MINE",
     "RUN",
     "Rows",
-    "Session",
+    "Statements",
     "delete_runs",
     "get_answers",
     "get_messages",
@@ -56,7 +56,7 @@ IS_HELD: Final = (
 IS_MINE: Final = "r.id = ? AND r.attempt = ? AND r.state = 'running'"
 
 
-class Session(Protocol):
+class Statements(Protocol):
     """An open transaction."""
 
     def rows(self, sql: str, *params: Any) -> Rows:
@@ -66,7 +66,7 @@ class Session(Protocol):
         """Execute a statement without rows once for each list of parameters."""
 
 
-def get_messages(do: Session, key: str, total: int) -> list[StoredMessage]:
+def get_messages(do: Statements, key: str, total: int) -> list[StoredMessage]:
     return [
         StoredMessage(body.encode(), calls.encode())
         for body, calls in do.rows(
@@ -77,7 +77,7 @@ def get_messages(do: Session, key: str, total: int) -> list[StoredMessage]:
     ]
 
 
-def get_answers(do: Session, run: StoredRun) -> dict[str, StoredAnswer]:
+def get_answers(do: Statements, run: StoredRun) -> dict[str, StoredAnswer]:
     ids = {question.id for question in run.interrupts}
     if not ids:
         return {}
@@ -87,7 +87,7 @@ def get_answers(do: Session, run: StoredRun) -> dict[str, StoredAnswer]:
     return {id: StoredAnswer.decode(body) for id, body in rows if id in ids}
 
 
-def put_messages(do: Session, key: str, delta: Delta) -> None:
+def put_messages(do: Statements, key: str, delta: Delta) -> None:
     do.rows(
         "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
         *(key, delta.first),
@@ -102,7 +102,7 @@ def put_messages(do: Session, key: str, delta: Delta) -> None:
     )
 
 
-def put_events(do: Session, batch: EventBatch | None) -> None:
+def put_events(do: Statements, batch: EventBatch | None) -> None:
     if batch is not None and batch.lines:
         # The reply to an earlier batch with the same events may have been lost.
         do.rows(
@@ -117,7 +117,7 @@ def put_events(do: Session, batch: EventBatch | None) -> None:
         )
 
 
-def delete_runs(do: Session, runs: Rows) -> None:
+def delete_runs(do: Statements, runs: Rows) -> None:
     """Delete runs, with the messages that no other run shares."""
     run_ids = [(run_id,) for _, run_id, _ in runs]
     do.many("DELETE FROM syncagent_event WHERE run_id = ?", run_ids)

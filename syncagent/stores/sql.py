@@ -15,17 +15,16 @@ import msgspec
 
 from ..conversation.state import Delta
 from ..exceptions import NoSuchRun
-from .backend import Added
+from .backend import SWEEP, Added
 from .records import (
     Answered,
     Beat,
     CancelRecord,
     Claim,
-    Ending,
     EventBatch,
     Lease,
     NewRun,
-    StoredError,
+    StoredEnd,
     Struck,
     Verdict,
 )
@@ -246,9 +245,7 @@ class SQLBackend(SQLSweeper):
                     return Verdict(True)
         return self._verdict(rows, id, attempt)
 
-    def release(
-        self, id: str, attempt: int, *, is_urgent: bool, crash: str = ""
-    ) -> bool:
+    def release(self, id: str, attempt: int, *, is_urgent: bool) -> bool:
         with self.transaction() as do:
             self.lock_run(do, id)
             found = do.rows(
@@ -264,20 +261,20 @@ class SQLBackend(SQLSweeper):
             if unheld.run.cancel is not None:  # its canceller was promised this end
                 end_unheld(do, unheld, unheld.run.cancel)
                 return True
-            error = to_json(StoredError("Crash", crash)) if crash else ""
             do.rows(
                 "UPDATE syncagent_run AS r SET state = 'queued', worker = NULL, "
-                "due_at = {now} + ?, crashes = crashes + ?, error = ? "
-                "WHERE r.id = ? RETURNING run_id{hint}",
-                *(0.0 if is_urgent else REDELIVERY, int(bool(crash)), error, id),
+                "due_at = {now} + ? WHERE r.id = ? RETURNING run_id{hint}",
+                *(0.0 if is_urgent else REDELIVERY, id),
             )
-            return True
+        if is_urgent:
+            self.hint([SWEEP])
+        return True
 
     def finish(
         self,
         id: str,
         attempt: int,
-        ending: Ending,
+        ending: StoredEnd,
         delta: Delta | None,
         events: EventBatch | None,
     ) -> Verdict:
@@ -351,7 +348,7 @@ class SQLBackend(SQLSweeper):
         )
         if rows:
             begun = tuple(msgspec.json.decode(rows[0][0]))
-            return Struck(True, True, cancel, "running", begun)
+            return Struck(True, True, cancel, rows[0][1], "running", begun)
         with self.transaction() as do:
             self.lock_run(do, id)
             found = do.rows(
@@ -409,6 +406,12 @@ class SQLBackend(SQLSweeper):
                 "AND unfollowed_seconds IS NOT NULL",
                 run_id,
             )
+
+    def deliver_now(self, id: str) -> None:
+        self.single(
+            "UPDATE syncagent_run SET due_at = {now} WHERE id = ? AND state = 'queued'",
+            id,
+        )
 
     def leave(self, worker: str) -> None:
         self.single("DELETE FROM syncagent_worker WHERE id = ?", worker)

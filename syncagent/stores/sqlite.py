@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from ..exceptions import ConfigurationError, StoreUnavailable
 from .datagrams import Datagrams
-from .rows import Rows, Session
+from .rows import Rows, Statements
 from .schema import MAJOR, MIGRATIONS, VERSION
 from .sql import SQLBackend
 
@@ -169,7 +169,7 @@ class SQLite(SQLBackend):
         return StoreUnavailable(f"the store {self.path} failed: {error!r}")
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self) -> Iterator[Statements]:
         with self._used() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -184,10 +184,12 @@ class SQLite(SQLBackend):
         with self._used() as connection:
             return _SQLiteSession(connection, self._changed).rows(sql, *params)
 
-    def lock_owner(self, do: Session, owner: str, *, is_shared: bool = False) -> None:
+    def lock_owner(
+        self, do: Statements, owner: str, *, is_shared: bool = False
+    ) -> None:
         """Do nothing: a transaction locks the whole file."""
 
-    def lock_run(self, do: Session, id: str) -> None:
+    def lock_run(self, do: Statements, id: str) -> None:
         """Do nothing: a transaction locks the whole file."""
 
     # -- hints ---------------------------------------------------------------------

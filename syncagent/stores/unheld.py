@@ -18,7 +18,15 @@ from .records import (
     StoredRun,
     Struck,
 )
-from .rows import RUN, Session, get_answers, get_messages, put_events, to_json, to_run
+from .rows import (
+    RUN,
+    Statements,
+    get_answers,
+    get_messages,
+    put_events,
+    to_json,
+    to_run,
+)
 
 __all__ = [
     "REDELIVERY",
@@ -61,7 +69,7 @@ def to_unheld(row: Sequence[Any]) -> Unheld:
 
 
 def strike_locked(
-    do: Session,
+    do: Statements,
     unheld: Unheld,
     begun: tuple[str, ...],
     is_held: object,
@@ -76,11 +84,14 @@ def strike_locked(
     standing = cancel if run.cancel is None else run.cancel
     is_ours = standing is not cancel and cancel.nonce == standing.nonce != ""
     if not run.is_live:
-        return Struck(is_ours, is_ours, standing, run.state, (), True)
+        names = (standing, run.run_id, run.state)
+        return Struck(is_ours, is_ours, *names, has_ended=True)
     is_first = is_ours or run.cancel is None
     if run.state != "running" or not is_held:
         end_unheld(do, unheld, standing)
-        return Struck(True, is_first, standing, run.state, begun, True)
+        return Struck(
+            True, is_first, standing, run.run_id, run.state, begun, has_ended=True
+        )
     if run.cancel is None or _MODES[cancel.mode] > _MODES[standing.mode]:
         do.rows(
             "UPDATE syncagent_run AS r SET cancel = coalesce(cancel, ?), "
@@ -88,10 +99,10 @@ def strike_locked(
             "WHERE r.id = ? RETURNING run_id{hint}",
             *(to_json(cancel), cancel.mode, run.id),
         )
-    return Struck(True, is_first, standing, run.state, begun)
+    return Struck(True, is_first, standing, run.run_id, run.state, begun)
 
 
-def end_unheld(do: Session, unheld: Unheld, cancel: CancelRecord) -> None:
+def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:
     """End a run that no worker has."""
     run, tail, total, key = unheld
     cancellation = Cancellation(cancel.reason, cancel.origin, run.state, 0.0)
@@ -115,7 +126,7 @@ def end_unheld(do: Session, unheld: Unheld, cancel: CancelRecord) -> None:
     put_events(do, batch)
 
 
-def resume_if_answered(do: Session, run: StoredRun) -> bool:
+def resume_if_answered(do: Statements, run: StoredRun) -> bool:
     """Queue a waiting run that has all its answers."""
     if run.state != "waiting":
         return False
@@ -130,7 +141,7 @@ def resume_if_answered(do: Session, run: StoredRun) -> bool:
     return True
 
 
-def recover_crashed(do: Session, unheld: Unheld, max_crashes: int) -> bool:
+def recover_crashed(do: Statements, unheld: Unheld, max_crashes: int) -> bool:
     run = unheld.run
     if run.cancel is not None:  # its canceller was promised this end
         end_unheld(do, unheld, run.cancel)
@@ -147,7 +158,7 @@ def recover_crashed(do: Session, unheld: Unheld, max_crashes: int) -> bool:
 
 
 def recover_waiting(
-    do: Session, run: StoredRun, max_crashes: int, is_due: Any, is_late: Any
+    do: Statements, run: StoredRun, max_crashes: int, is_due: Any, is_late: Any
 ) -> bool:
     if run.state == "waiting" and is_late:
         late = StoredAnswer(TIMED_OUT).encode().decode()
@@ -173,9 +184,8 @@ def recover_waiting(
     return True
 
 
-def _give_up(do: Session, run: StoredRun, crashes: int) -> None:
-    last = "" if run.error is None else f"; the last time: {run.error.message}"
-    message = f"gave up after {crashes} attempts: no worker survived them{last}"
+def _give_up(do: Statements, run: StoredRun, crashes: int) -> None:
+    message = f"gave up after {crashes} attempts: no worker survived them"
     batch = EventBatch(
         *(run.run_id, run.attempt, run.events + 1),
         [encode_event(StateChanged("failed", message=message))],

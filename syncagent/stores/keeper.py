@@ -1,0 +1,371 @@
+"""Keep a run in its store: a checkpoint before and after each tool, and its end.
+
+::
+
+    ToolStarted    gate: "begun" is stored, unless the run is cancelled or lost
+    ToolFinished   its result is stored: it is never run again
+    the end        finish(), park() for open questions, or release() to another worker
+
+Guarantees:
+
+- A tool runs only after the store has recorded that it begins. So none begins after a
+  cancel was recorded, none runs twice, and a worker that lost its run starts nothing.
+- A wait for the store ends at once when the run is cancelled.
+- A worker that cannot renew its lease in time ends its runs, with origin ``lost``,
+  before another worker may take them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from ..cancel import CancelReason, CancelToken, RunClaim, clock
+from ..cancel.claim import check_cancel
+from ..conversation.conversation import Conversation
+from ..conversation.restored import unfinished_result
+from ..conversation.saved import save_delta
+from ..events import (
+    Resumed,
+    RunFinished,
+    StateChanged,
+    ToolFinished,
+    ToolStarted,
+)
+from ..exceptions import StoreUnavailable
+from ..result import Cancellation, RunResult
+from ..run.run import Run, RunKeeper
+from .backend import Backend
+from .event_log import PendingEvents
+from .records import CancelRecord, Claim, EndState, StoredEnd, StoredError, Verdict
+from .rows import to_json
+
+if TYPE_CHECKING:
+    from .worker import StoreWorker
+
+__all__ = ["StoreKeeper", "SubAgentKeeper"]
+
+_log = logging.getLogger("syncagent.store")
+_T = TypeVar("_T")
+
+#: Seconds between two attempts to reach a store that is away: the first, and the most.
+_FIRST_RETRY: Final = 0.002
+_LAST_RETRY: Final = 0.25
+_TAKEN_AWAY: Final = "another worker has taken over the run"
+_CUT_OFF: Final = "the store could not be reached before the lease ended"
+
+
+class StoreKeeper:
+    """Keeps one run, for one worker. The run's thread calls it, where not stated."""
+
+    def __init__(self, worker: StoreWorker, claim: Claim) -> None:
+        self.id: Final = claim.run.id
+        self.run_id: Final = claim.run.run_id
+        self.claim: Final = claim
+        self.pending: Final = PendingEvents(
+            self.run_id, claim.attempt, claim.run.events, worker.wake_soon
+        )
+        self._worker: Final = worker
+        self._run: Run | None = None
+        self._conversation: Conversation | None = None
+        #: The deadline of the run, by the clock of this process.
+        self._deadline = (
+            None if claim.seconds_left is None else clock.now() + claim.seconds_left
+        )
+        #: A cancel from this process, and whether it forces.
+        self._cancel: tuple[CancelRecord, bool] | None = None
+        #: Why the run is not this worker's any more; empty while it is.
+        self.lost_reason = ""
+        #: True once this worker gives the run back.
+        self.is_releasing = False
+        #: True once the store knows how it ended here.
+        self.is_over = False
+        #: True if another worker is to resume it at once.
+        self.was_released = False
+
+    # -- for other threads ---------------------------------------------------------
+
+    def cancel(self, record: CancelRecord, *, force: bool = False) -> None:
+        """Cancel the run in this process, from any thread."""
+        if self._cancel is None:
+            self._cancel = (record, force)  # publish first, then look
+        if self._run is not None:
+            _cancel(self._run.claim, record, force=force)
+
+    def lose(self, reason: str) -> None:
+        """End the run here, because it is another worker's; from any thread."""
+        self.lost_reason = self.lost_reason or reason
+        if self._run is not None:
+            self._run.claim.cancel(reason, "lost")
+
+    def release(self, *, now: bool = False) -> None:
+        """Give the run back at its next checkpoint, or now; from any thread."""
+        self.is_releasing = True
+        if self._run is not None:
+            mode = "now" if now else "after_turn"
+            reason = "the worker is shutting down; another one resumes the run"
+            self._run.claim.cancel(reason, "shutdown", mode=mode)  # type: ignore[arg-type]
+
+    # -- the run -------------------------------------------------------------------
+
+    def begin(self, run: Run, conversation: Any) -> None:
+        """Observe the run, before all other observers."""
+        self._conversation = conversation
+        self._run = run  # publish first, then look
+        run.keeper = self
+        run.on_event = (self.observe, *run.on_event)
+        if self._cancel is not None:
+            _cancel(run.claim, self._cancel[0], force=self._cancel[1])
+        if self.lost_reason:
+            self.lose(self.lost_reason)
+        if self.is_releasing:
+            self.release()
+        if self.claim.attempt > 1 and not self.claim.answers:
+            self.pending.add(Resumed(self.claim.attempt))
+        self.pending.add(StateChanged("processing"))
+
+    def for_agent(self) -> RunKeeper:
+        """Return the keeper of a sub-agent."""
+        return SubAgentKeeper(self)
+
+    def observe(self, event: Any) -> None:
+        """Store a checkpoint around a tool, and put the event into the log."""
+        if self.is_over:
+            return
+        kind = event.__class__
+        if kind is ToolStarted:
+            if not self._checkpoint(is_gate=True):
+                return  # it does not begin
+        elif kind is ToolFinished:
+            self._checkpoint(is_gate=False)
+        self.pending.add(event)
+
+    def ask_gate(self) -> bool:
+        """Return whether a tool of a sub-agent may begin; on any thread."""
+        token = self._run.token if self._run is not None else CancelToken()
+        return self._judge(
+            self._write(
+                lambda store: store.checkpoint(
+                    self.id, self.claim.attempt, None, is_gate=True
+                ),
+                token,
+            )
+        )
+
+    def _checkpoint(self, *, is_gate: bool) -> bool:
+        run, conversation = self._run, self._conversation
+        assert run is not None
+        assert conversation is not None
+        delta = save_delta(conversation, run)
+        round = run.open_round
+        calls = () if round is None else round.invocations
+        begun = [
+            call.call.call_id
+            for call in calls
+            if call.is_open and call.began is not None
+        ]
+        verdict = self._write(
+            lambda store: store.checkpoint(
+                *(self.id, self.claim.attempt, delta),
+                begun=begun,
+                seconds_left=self._seconds_left,
+                is_gate=is_gate,
+            ),
+            run.token,
+        )
+        if verdict is not None and verdict.is_stored:
+            run.transcript.stored = delta.total
+        return self._judge(verdict)
+
+    @property
+    def _seconds_left(self) -> float | None:
+        deadline = self._deadline
+        return None if deadline is None else max(0.0, deadline - clock.now())
+
+    def _judge(self, verdict: Verdict | None) -> bool:
+        """Do what the store says; return whether the run may continue."""
+        if verdict is None:
+            return False
+        if verdict.is_lost:
+            self.lose(_TAKEN_AWAY)
+        elif verdict.cancel is not None and self._run is not None:
+            _cancel(self._run.claim, verdict.cancel)
+        return verdict.is_stored
+
+    def _write(
+        self, operation: Callable[[Backend], _T], token: CancelToken
+    ) -> _T | None:
+        """Do *operation* as soon as the store can.
+
+        Cancellation: ends at once.
+
+        :return: ``None`` if *token* was cancelled, or the run is lost.
+        """
+        pause = _FIRST_RETRY
+        while not token.cancelled:
+            try:
+                return self._worker.perform(operation, token)
+            except StoreUnavailable as error:
+                if self._worker.is_lease_over:
+                    _log.warning("run %s: %s: %s", self.run_id, _CUT_OFF, error)
+                    self.lose(_CUT_OFF)
+                    return None
+            token.wait(pause)
+            pause = min(2 * pause, _LAST_RETRY)
+        return None
+
+    # -- the end -------------------------------------------------------------------
+
+    def finish(self, result: RunResult) -> CancelReason | None:
+        """Store how the run ended; return why it is cancelled after all, if it is."""
+        assert self._run is not None
+        assert self._conversation is not None
+        cause = result.cancellation
+        if self.lost_reason or (self.is_releasing and cause is not None):
+            return None  # close() gives it back
+        if result.stop_reason == "interrupt":
+            return self._park(result)
+        short = msgspec.structs.replace(result, messages=(), start=0)
+        run = self._run
+        events = [
+            ToolFinished(call.call.call_id, call.outcome, call.call.name, call.result)
+            for call in run.progress.invocations
+            if not call.is_announced
+        ]
+        state: EndState = "done"
+        record = None
+        if cause is not None:
+            state = "cancelled"
+            record = CancelRecord(cause.reason, cause.origin)
+            if self._cancel is not None and self._cancel[0].reason == cause.reason:
+                record = self._cancel[0]
+        elif result.stop_reason == "limit":
+            state = "limit"
+        ending = StoredEnd(state, to_json(short).encode(), cancel=record)
+        last = [*events, RunFinished(short), StateChanged("done")]
+        return self._end(ending, last)
+
+    def fail(self, error: BaseException) -> CancelReason | None:
+        """Store that the run ended with *error*."""
+        if self.lost_reason or self.is_releasing or not isinstance(error, Exception):
+            return None  # the process is ending: close() gives the run back
+        stored = StoredError(type(error).__name__, str(error))
+        ending = StoredEnd("failed", error=to_json(stored).encode())
+        return self._end(ending, [StateChanged("failed", message=repr(error))])
+
+    def fail_unbegun(self, error: Exception) -> None:
+        """Store that there is no agent for the run, because of *error*."""
+        cause = self.fail(error)
+        if cause is None or self.lost_reason:
+            return
+        cancellation = Cancellation(str(cause), cause.origin, "begin", 0.0)
+        claim = self.claim
+        result = unfinished_result(
+            self.run_id, claim.tail, claim.messages, cancellation
+        )
+        ending = StoredEnd("cancelled", to_json(result).encode())
+        self._end(ending, [RunFinished(result), StateChanged("done")])
+
+    def _end(self, ending: StoredEnd, events: list[Any]) -> CancelReason | None:
+        run, conversation = self._run, self._conversation
+        delta = None
+        if run is not None and conversation is not None:
+            delta = save_delta(conversation, run, is_over=True)
+        with self.pending.lock:
+            batch = self.pending.take(events)
+            verdict = self._write(
+                lambda store: store.finish(
+                    self.id, self.claim.attempt, ending, delta, batch
+                ),
+                CancelToken(),
+            )
+            return self._settle(verdict)
+
+    def _park(self, result: RunResult) -> CancelReason | None:
+        run, conversation = self._run, self._conversation
+        assert run is not None
+        assert conversation is not None
+        delta = save_delta(conversation, run)
+        with self.pending.lock:
+            batch = self.pending.take(())
+            verdict = self._write(
+                lambda store: store.park(
+                    *(self.id, self.claim.attempt, delta),
+                    to_json(result.interrupts).encode(),
+                    batch,
+                    seconds_left=self._seconds_left,
+                    answer_seconds=conversation.handlers.timeout,
+                ),
+                CancelToken(),
+            )
+            return self._settle(verdict)
+
+    def _settle(self, verdict: Verdict | None) -> CancelReason | None:
+        if verdict is not None and verdict.is_stored:
+            self.pending.stored()
+            self.is_over = True
+            return None
+        if verdict is None or verdict.is_lost:
+            self.lost_reason = self.lost_reason or _TAKEN_AWAY
+            return CancelReason(self.lost_reason, "lost", clock.now())
+        assert verdict.cancel is not None
+        cancel = verdict.cancel
+        return CancelReason(cancel.reason, cancel.origin, clock.now())
+
+    def give_back(self, *, is_urgent: bool = False) -> None:
+        """Have another worker resume the run.
+
+        :param is_urgent: resume it at once, not after a while.
+        """
+        self.is_over = True
+        is_released = self._write(
+            lambda store: store.release(
+                self.id, self.claim.attempt, is_urgent=is_urgent
+            ),
+            CancelToken(),
+        )
+        self.was_released = bool(is_released) and is_urgent
+
+    def close(self) -> None:
+        """Give the run back, if the store does not know how it ended here."""
+        if not self.is_over and not self.lost_reason:
+            self.give_back(is_urgent=True)
+
+
+class SubAgentKeeper:
+    """The keeper of a sub-agent: its tools pass the gate of the outer run.
+
+    Its conversation is a part of the outer call, and is not stored.
+    """
+
+    def __init__(self, outer: StoreKeeper) -> None:
+        self._outer: Final = outer
+
+    def begin(self, run: Run, conversation: Any) -> None:
+        """Observe the run, before all other observers."""
+        run.keeper = self
+        run.on_event = (self._observe, *run.on_event)
+
+    def _observe(self, event: Any) -> None:
+        if event.__class__ is ToolStarted:
+            self._outer.ask_gate()
+
+    def for_agent(self) -> RunKeeper:
+        """Return this keeper: a sub-agent's sub-agent passes the same gate."""
+        return self
+
+    def finish(self, result: RunResult) -> CancelReason | None:
+        """Do nothing: the outer call has the result."""
+        return None
+
+    def fail(self, error: BaseException) -> CancelReason | None:
+        """Do nothing: the outer call has the error."""
+        return None
+
+
+def _cancel(claim: RunClaim, record: CancelRecord, *, force: bool = False) -> None:
+    cause = check_cancel(record.reason, record.origin, record.mode)
+    claim.cancel_for(cause, record.mode, force=force)

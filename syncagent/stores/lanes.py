@@ -1,0 +1,157 @@
+"""Threads that talk to a database, so that no run and no caller blocks in its driver.
+
+Guarantees:
+
+- A caller waits with its own token and time, and leaves when either ends. The operation
+  may still happen; every operation is safe to repeat.
+- At most *width* threads, and so connections, exist, however many callers there are. A
+  thread whose operation takes too long is cut off from the database, and replaced.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+from ..cancel import CancelToken, Watch, clock
+from ..cancel.once import start_thread
+from ..exceptions import StoreUnavailable
+
+__all__ = ["Lanes"]
+
+_T = TypeVar("_T")
+
+#: Seconds without work after which a thread ends, and its connection with it.
+_IDLE: Final = 60.0
+
+
+class _Task(Generic[_T]):
+    """One operation, and what came of it."""
+
+    def __init__(self, operation: Callable[[], _T]) -> None:
+        self._operation: Final = operation
+        #: Cancelled when it is done.
+        self.done: Final = CancelToken()
+        self.value: _T | None = None
+        self.error: BaseException | None = None
+        #: The thread that works on it.
+        self.thread = 0
+        self.is_left = False
+
+    def run(self) -> None:
+        self.thread = threading.get_ident()
+        if self.is_left:
+            return
+        try:
+            self.value = self._operation()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.done.cancel(origin="closed")
+
+
+class Lanes:
+    """A few threads, each with a connection of its own.
+
+    :param width: how many.
+    :param cut: cuts the connection of a thread that has blocked for too long.
+    """
+
+    def __init__(self, width: int, cut: Callable[[int], object]) -> None:
+        self._width: Final = width
+        self._cut: Final = cut
+        self._tasks: deque[_Task[Any]] = deque()
+        self._watch: Final = Watch()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._lock: Final = threading.Lock()
+        self._closing: Final = CancelToken()
+
+    def perform(
+        self, operation: Callable[[], _T], token: CancelToken, timeout: float
+    ) -> _T:
+        """Have a thread do *operation*, and return its value.
+
+        Cancellation: ends at once.
+
+        :raises StoreUnavailable: *token* was cancelled or the time is over first.
+        """
+        task = _Task(operation)
+        self._tasks.append(task)
+        self._add_thread()
+        self._watch.wake()
+        CancelToken.any_of(task.done, token).wait(timeout)
+        if not task.done.cancelled:
+            task.is_left = True
+            if not token.cancelled and task.thread:
+                self._cut(task.thread)
+            raise StoreUnavailable(
+                "the store did not reply within "
+                f"{timeout:g} s; it is not known whether it has done it"
+            )
+        if task.error is not None:
+            try:
+                raise task.error
+            finally:
+                task.error = None  # its traceback has this frame: no cycle
+        return task.value  # type: ignore[return-value]
+
+    def _add_thread(self) -> None:
+        with self._lock:
+            is_enough = self._idle >= len(self._tasks)
+            if is_enough or len(self._threads) >= self._width:
+                return
+            thread = threading.Thread(
+                target=contextvars.Context().run,
+                args=(self._work,),
+                name="syncagent-store-lane",
+                daemon=True,
+            )
+            self._threads.add(thread)
+            try:
+                start_thread(thread)
+            except RuntimeError:
+                self._threads.discard(thread)
+                if not self._threads:
+                    raise
+
+    def _work(self) -> None:
+        try:
+            while not self._closing.cancelled:
+                try:
+                    task = self._tasks.popleft()
+                except IndexError:
+                    if not self._wait():
+                        return
+                    continue
+                task.run()
+        finally:
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+            self._cut(threading.get_ident())
+
+    def _wait(self) -> bool:
+        """Wait for a task; false if none came for a long time."""
+        with self._lock:
+            self._idle += 1
+        try:
+            until = clock.now() + _IDLE
+            return self._watch.wait(lambda: bool(self._tasks), self._closing, until)
+        finally:
+            with self._lock:
+                self._idle -= 1
+
+    def close(self, timeout: float) -> None:
+        """End all threads, at most *timeout* seconds from now.
+
+        Cancellation: none but *timeout*.
+        """
+        self._closing.cancel(origin="closed")
+        until = clock.now() + timeout
+        for thread in list(self._threads):
+            thread.join(max(0.0, until - clock.now()))
+            if thread.is_alive() and thread.ident is not None:
+                self._cut(thread.ident)

@@ -1,0 +1,65 @@
+"""The receipt of a cancel that a store has recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..cancel import CancelReason, Receipt, clock
+from .records import Struck
+
+__all__ = ["StoreReceipt"]
+
+
+class StoreReceipt(Receipt):
+    """The outcome of ``store.cancel()``: true if and only if the run had not ended.
+
+    Then its stored end is ``cancelled``, whatever happens to its worker.
+    """
+
+    __slots__ = ("_at", "_struck", "_wait")
+
+    def __init__(self, struck: Struck, wait: Callable[[float | None], bool]) -> None:
+        cancel = struck.cancel
+        self._at = clock.now()
+        super().__init__(None, (cancel.reason, cancel.origin, self._at))
+        self._struck = struck
+        self._wait = wait
+        self.phase = struck.state
+        #: The ids of the calls that were recorded as begun before the cancel. No other
+        #: call begins after it.
+        self.begun = struck.begun
+
+    def __bool__(self) -> bool:
+        return self._struck.is_live
+
+    @property
+    def first(self) -> bool:
+        """True if this call was the one that cancelled the run."""
+        return self._struck.is_live and self._struck.is_first
+
+    @property
+    def reason(self) -> CancelReason | None:
+        """Why the run is cancelled: the reason of the first canceller."""
+        cancel = self._struck.cancel
+        return CancelReason(cancel.reason, cancel.origin, self._at) if self else None
+
+    @property
+    def latency(self) -> float | None:
+        """Always ``None``: the run may have ended on another host."""
+        return None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the end of the run is stored, at most *timeout* seconds.
+
+        Cancellation: it waits for the end of a run, so no other cancel ends it.
+
+        :return: whether the end is stored; true if the run had ended before.
+        """
+        if not self or self._struck.has_ended:
+            return True
+        return self._wait(timeout)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<StoreReceipt: the run had ended>"
+        return f"<StoreReceipt: first={self.first}, {self.reason!r}>"

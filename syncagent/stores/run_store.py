@@ -1,0 +1,599 @@
+"""A store of runs: any process can begin, follow, answer and cancel them.
+
+One row for each run is the truth. Threads of this process, or an engine such as Celery,
+only carry the id of a run to a worker; hints only say "look".
+
+A run goes through these states; each arrow is one transaction::
+
+    submit() ──▶ queued ──work()──▶ running ──────────────▶ done, failed, limit,
+                   ▲                 │  │  ▲                 cancelled
+                   │ its worker died │  │  │ answer(), work()
+                   └─────────────────┘  ▼  │                 ▲
+                                      waiting ───cancel()────┘
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import secrets
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from .._checks import check_number, check_timeout
+from .._closeable import Closeable
+from ..agent import Agent
+from ..cancel import CancelMode, CancelToken, clock
+from ..cancel.claim import check_cancel
+from ..conversation.request import Cancel, RunRequest, check_run_id, run_token
+from ..conversation.restored import join_state
+from ..exceptions import (
+    AgentBusy,
+    ConfigurationError,
+    InterruptPending,
+    NoSuchRun,
+    Origin,
+    StateInvalid,
+    StoreUnavailable,
+    TooManyRuns,
+)
+from ..messages import Message, Prompt, user_message
+from ..result import RunResult
+from .answers import check_answers
+from .backend import Backend
+from .event_log import StoredEvents
+from .keeper import StoreKeeper
+from .receipts import StoreReceipt
+from .records import CancelRecord, Claim, NewRun, StoredRun, conversation_key
+from .threads import RunThreads
+from .urls import open_backend
+from .worker import SWEEP, StoreWorker
+
+__all__ = ["Enqueue", "MakeAgent", "RunStore"]
+
+_log = logging.getLogger("syncagent.store")
+_T = TypeVar("_T")
+
+#: Returns a new agent for a run.
+MakeAgent = Callable[[StoredRun], Agent]
+#: Hands a run to an engine, which then calls ``store.work(run.id)`` somewhere.
+Enqueue = Callable[[StoredRun], object]
+
+_DAY: Final = 86400.0
+#: Seconds between two attempts of a call while the store is away.
+_RETRY: Final = 0.01
+#: Seconds that cancelled runs have to end, and threads to stop.
+_ENDING: Final = 5.0
+
+
+class RunStore(Closeable):
+    """Runs in a database, which outlive the process that works on them.
+
+    It opens nothing before it is first used, so it may be made before a fork. Call
+    everything here from any thread. None of it is for signal handlers: unlike
+    :meth:`syncagent.Agent.cancel`, these calls wait for a database.
+
+    :param url: ``sqlite:///runs.db``, or ``postgresql://...``.
+    :param make_agent: returns a new agent for a run, in any process; without it this
+        process can look at runs, cancel and answer them, and begins none.
+    :param enqueue: hands a run to an engine, such as Celery, whose task calls
+        :meth:`work`. Without it runs are worked on by threads of this process.
+    :param max_workers: how many threads; other runs wait for their turn.
+    :param lease: seconds without a sign of life after which a process counts as dead,
+        and others take over its runs.
+    :param max_crashes: a run has failed once so many workers have died with it.
+    :param keep_events: seconds that the events of a run are kept after its end.
+    :param keep_runs: seconds that runs are kept after their end.
+    :param timeout: seconds that a call waits for a store that is away.
+    :raises ConfigurationError: an argument cannot work.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        make_agent: MakeAgent | None = None,
+        enqueue: Enqueue | None = None,
+        *,
+        max_workers: int = 64,
+        lease: float = 15.0,
+        max_crashes: int = 5,
+        keep_events: float = _DAY,
+        keep_runs: float = 7 * _DAY,
+        timeout: float = 10.0,
+    ) -> None:
+        for name, function in (("make_agent", make_agent), ("enqueue", enqueue)):
+            if function is not None and not callable(function):
+                raise ConfigurationError(
+                    f"{name} must be a function(run); got {function!r:.80}"
+                )
+        check_number("max_workers", max_workers, minimum=1, is_integer=True)
+        check_number("lease", lease, minimum=0.1, unit="seconds")
+        check_number("max_crashes", max_crashes, minimum=1, is_integer=True)
+        for name, seconds in (("keep_events", keep_events), ("keep_runs", keep_runs)):
+            check_number(name, seconds, unit="seconds", allow_infinity=True)
+        check_number("timeout", timeout, is_positive=True, unit="seconds")
+        #: The back end, for tools of operators.
+        self.backend: Final[Backend] = open_backend(url)
+        self._make_agent = make_agent
+        self._enqueue = enqueue
+        self._max_workers = max_workers
+        self._lease = lease
+        self._max_crashes = max_crashes
+        self._keep = (min(keep_events, keep_runs), keep_runs)
+        self._timeout = timeout
+        #: This process in the store; made when it is first needed.
+        self._worker: StoreWorker | None = None
+        self._threads: RunThreads | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        _stores.add(self)
+
+    # -- this process --------------------------------------------------------------
+
+    def open(self) -> StoreWorker:
+        """Announce this process in the store, and return its part in it.
+
+        Every other method does this when it is first called. A server that should take
+        over the runs of dead processes without a request of its own calls it when it
+        starts, after a fork.
+
+        :raises StoreUnavailable: the store is away.
+        """
+        worker = self._worker
+        if worker is not None:
+            return worker
+        with self._lock:
+            if self._is_closed:
+                raise ConfigurationError("the store is closed")
+            if self._worker is None:
+                threads = RunThreads(self._max_workers, self._work_on_thread)
+                worker = StoreWorker(
+                    self.backend,
+                    lease=self._lease,
+                    timeout=self._timeout,
+                    max_crashes=self._max_crashes,
+                    keep=self._keep,
+                    deliver=self._deliver,
+                    room=lambda: 500 if self._enqueue else threads.room,
+                    is_observer=self._make_agent is None,
+                )
+                worker.start()
+                self._threads, self._worker = threads, worker
+            return self._worker
+
+    def _call(self, operation: Callable[[Backend], _T]) -> _T:
+        """Do an operation, and repeat it while the store is away.
+
+        :raises StoreUnavailable: it is away for longer than the timeout.
+        """
+        until = clock.now() + self._timeout
+        while True:
+            try:
+                return self.open().perform(operation, CancelToken())
+            except StoreUnavailable:
+                if clock.now() >= until:
+                    raise
+            CancelToken().wait(_RETRY)
+
+    # -- beginning -----------------------------------------------------------------
+
+    def submit(
+        self,
+        prompt: Prompt,
+        *,
+        owner: str = "",
+        agent: str = "",
+        conversation: str = "",
+        labels: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        id: str | None = None,
+        run_id: str | None = None,
+        max_live: int | None = None,
+        unfollowed_seconds: float | None = None,
+    ) -> str:
+        """Add a run, and have it worked on; from now on a cancel finds it.
+
+        :param owner: the owner, in the application's own terms.
+        :param agent: the name of the agent, for ``make_agent``.
+        :param conversation: the name of a conversation of this owner, which the run
+            continues; by default the run has one of its own.
+        :param labels: anything else for ``make_agent`` and ``enqueue``, as JSON.
+        :param timeout: seconds of work after which it is cancelled; time in which it
+            waits for answers or for a worker does not count.
+        :param id: the id of the run; submitting the same id again does nothing. It must
+            not be easy to guess where clients use it.
+        :param run_id: the id in logs and idempotency keys.
+        :param max_live: how many live runs the owner may have.
+        :param unfollowed_seconds: cancel it once no one has followed its events for so
+            long.
+        :return: the id of the run.
+        :raises AgentBusy: the conversation has a live run.
+        :raises InterruptPending: that run waits for answers.
+        :raises TooManyRuns: the owner has *max_live* runs.
+        :raises StoreUnavailable: the store is away; the run may have been added.
+        """
+        if self._make_agent is None and self._enqueue is None:
+            raise ConfigurationError(
+                "RunStore() needs make_agent=, a function(run) that returns an Agent, "
+                "or enqueue="
+            )
+        check_timeout(timeout)
+        texts = {"owner": owner, "agent": agent, "conversation": conversation}
+        for name, text in texts.items():
+            if not isinstance(text, str):
+                raise ConfigurationError(f"{name} must be a string; got {text!r:.80}")
+        id = check_run_id(id) or secrets.token_hex(24)
+        run = NewRun(
+            id=id,
+            run_id=check_run_id(run_id) or uuid4().hex,
+            **texts,
+            key=conversation_key(owner, conversation, id),
+            labels=_json(dict(labels or {}), "labels"),
+            prompt=_json(user_message(prompt), "prompt"),
+            seconds_left=timeout,
+            unfollowed_seconds=unfollowed_seconds,
+        )
+        added = self._call(lambda store: store.add(run, max_live))
+        if added in ("busy", "waiting"):
+            kind = AgentBusy if added == "busy" else InterruptPending
+            raise kind(
+                f"the conversation {conversation!r:.80} has a live run; wait for it, "
+                "answer it, or cancel it"
+            )
+        if added == "no room":
+            raise TooManyRuns(f"the owner already has {max_live} live runs")
+        if added == "added":
+            self._deliver([id])
+        return id
+
+    def _deliver(self, ids: Sequence[str]) -> None:
+        """Hand runs to workers. If that fails, a sweep does it again later."""
+        for id in ids:
+            try:
+                if self._enqueue is None:
+                    assert self._threads is not None
+                    self._threads.start(id)
+                    continue
+                run = self._call(lambda store, id=id: store.read(id))  # type: ignore[misc]
+                if run is not None:
+                    self._enqueue(run)
+            except Exception:
+                _log.exception("a run could not be handed to a worker; it will be")
+
+    def work(self, id: str) -> RunResult | None:
+        """Work on a run until it ends or waits, on this thread.
+
+        This is all that the task of an engine has to do. A run that has ended, waits,
+        or is another worker's is left alone, so any number of deliveries is harmless.
+
+        Cancellation: a cancel of the run ends it at once.
+
+        :return: the result; ``None`` if there was nothing to do.
+        :raises NoSuchRun: there is no such run.
+        :raises StoreUnavailable: the store is away; it can be delivered again.
+        """
+        if self._make_agent is None:
+            raise ConfigurationError("work() needs make_agent=, see RunStore()")
+        worker = self.open()
+        nonce = uuid4().hex
+        claim = self._call(lambda store: store.claim(id, worker.id, nonce))
+        if claim is None:
+            return None
+        keeper = StoreKeeper(worker, claim)
+        worker.keepers[claim.run.run_id] = keeper
+        try:
+            return self._drive(keeper, claim)
+        finally:
+            try:
+                keeper.close()
+            finally:
+                worker.keepers.pop(claim.run.run_id, None)
+                worker.wake_followers([claim.run.run_id])
+                if keeper.was_released:
+                    self._hand_on(id)
+
+    def _drive(self, keeper: StoreKeeper, claim: Claim) -> RunResult | None:
+        assert self._make_agent is not None
+        run = claim.run
+        try:
+            agent = self._make_agent(run)
+            if not isinstance(agent, Agent):
+                raise ConfigurationError(
+                    f"make_agent must return an Agent; got {agent!r:.80}"
+                )
+            request = _prepare(agent, claim)
+        except StateInvalid as error:
+            # A worker with other code, perhaps a newer one, may have what is missing.
+            _log.warning(
+                "run %s cannot be resumed by this worker, and is given back: %s",
+                run.run_id,
+                error,
+            )
+            keeper.give_back()
+            return None
+        except Exception as error:
+            _log.exception("run %s failed before it could begin", run.run_id)
+            keeper.fail_unbegun(error)
+            return None
+        request = msgspec.structs.replace(request, keeper=keeper)
+        try:
+            with agent._conversation.begin(request) as stream:
+                for _ in stream:
+                    pass
+                return stream.result
+        except Exception as error:
+            if not keeper.is_over:
+                raise
+            _log.error("run %s failed", run.run_id, exc_info=error)
+            return None
+
+    def _work_on_thread(self, id: str) -> None:
+        try:
+            self.work(id)
+        except Exception:
+            _log.exception("the work on a run ended; a sweep delivers it again")
+
+    def _hand_on(self, id: str) -> None:
+        """Tell other processes that a run waits for a worker."""
+        with suppress(StoreUnavailable):
+            if self._enqueue is not None:
+                self._deliver([id])
+            else:
+                self.open().perform(lambda store: store.hint([SWEEP]), CancelToken())
+
+    # -- using one -----------------------------------------------------------------
+
+    def cancel(
+        self,
+        id: str,
+        reason: str = "",
+        origin: Origin = "user",
+        *,
+        mode: CancelMode = "now",
+        force: bool = False,
+        by: str = "",
+    ) -> StoreReceipt:
+        """Cancel a run, whichever process of whichever host has it.
+
+        :param reason: why, for the result and the logs.
+        :param mode: as for :meth:`syncagent.Agent.cancel`; a run that no worker has
+            ends at once in any mode.
+        :param force: do not wait for tools, if the run is in this process.
+        :param by: the person or program that cancels; it is recorded.
+        :return: true if and only if the run had not ended. Then its stored end is
+            ``cancelled``, whatever happens to its worker.
+        :raises NoSuchRun: there is no such run.
+        :raises StoreUnavailable: it is not known whether the cancel was recorded;
+            doing it again is safe. A run in this process ends in any case.
+        """
+        check_cancel(reason, origin, mode)
+        record = CancelRecord(reason, origin, mode, by, uuid4().hex)
+        worker = self.open()
+        for keeper in list(worker.keepers.values()):
+            if keeper.id == id:
+                keeper.cancel(record, force=force)  # at once, whatever the store does
+        struck = self._call(lambda store: store.strike(id, record))
+        worker.wake_followers([struck.run_id])
+        return StoreReceipt(struck, lambda timeout: self._wait(id, struck, timeout))
+
+    def _wait(self, id: str, struck: Any, timeout: float | None) -> bool:
+        until = None if timeout is None else clock.now() + timeout
+        with self.events(id, after=_AT_END) as events:
+            while events.run.is_live and not events.is_over:
+                left = None if until is None else until - clock.now()
+                if left is not None and left <= 0:
+                    return False
+                events.get(left)
+        return True
+
+    def answer(
+        self, id: str, answers: Mapping[str, Any], *, by: str = ""
+    ) -> dict[str, Literal["taken", "over", "refused"]]:
+        """Answer questions of a run that waits; the first answer to each counts.
+
+        :param answers: by the id of the question or of the tool call: true, false or an
+            :class:`~syncagent.interrupts.Approval`; text. Never credentials: those are
+            not stored, give ``make_agent``'s agent ``authenticate=``.
+        :param by: the person who answers; it is recorded.
+        :return: for each, ``taken``; ``over`` if it was answered before, or the run has
+            continued or ended; ``refused`` if there is no such question.
+        :raises ConfigurationError: an answer does not fit its question; then none is
+            taken.
+        :raises NoSuchRun: there is no such run.
+        :raises StoreUnavailable: not known; doing it again is safe.
+        """
+        run = self._call(lambda store: store.read(id))
+        if run is None:
+            raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
+        stored = check_answers(run, answers, self._check_with_agent)
+        bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
+        nonce = uuid4().hex
+        answered = self._call(lambda store: store.answer(id, bodies, by, nonce))
+        self.open().wake_followers([run.run_id])
+        if answered.is_ready:
+            if self._make_agent is None and self._enqueue is None:
+                self._call(lambda store: store.deliver_now(id))
+                self._hand_on(id)
+            else:
+                self._deliver([id])
+        return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
+
+    def _check_with_agent(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
+        """Check changed arguments as the tool of the agent does."""
+        if self._make_agent is None:
+            raise ConfigurationError(
+                "changed arguments can be checked only where make_agent= is given"
+            )
+        agent = self._make_agent(run)
+        tail, messages = self._call(lambda s: (s.tail(run.id), s.messages(run.id)))
+        agent.restore(join_state(tail, messages))
+        pause = agent._conversation.pause
+        if pause is not None:
+            others = {each.id: False for each in pause.interrupts}
+            pause.check({**others, **answers})
+
+    def events(
+        self, id: str, after: int = 0, *, cancel: Cancel | None = None
+    ) -> StoredEvents:
+        """Return the events of a run, those that happened and then those that happen.
+
+        It reads the store, also in the process that works on the run: every follower
+        sees the same numbers. ``position`` is the number of the last event.
+
+        Cancellation: ends at once, with *cancel* or when it is closed.
+
+        :param after: begin after so many events.
+        :raises NoSuchRun: there is no such run.
+        """
+        check_number("after", after, is_integer=True, unit="events")
+        token, registration = run_token(None, None, cancel)
+        run = self._call(lambda store: store.read(id))
+        if run is None:
+            raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
+        worker, run_id = self.open(), run.run_id
+        news = worker.follow(run_id, counts=True)
+        return StoredEvents(
+            run,
+            min(after, run.events),
+            read=lambda number: worker.perform(
+                lambda store: store.events(run_id, number), token
+            ),
+            look=lambda: worker.perform(lambda store: store.read(id), token),
+            news=news,
+            leave=lambda: worker.leave(run_id),
+            token=token,
+            registration=registration,
+        )
+
+    def get(self, id: str) -> StoredRun | None:
+        """Return a run; ``None`` if there is none, or it was forgotten.
+
+        The result of a run that has ended has the messages of the conversation.
+        """
+        run = self._call(lambda store: store.read(id))
+        if run is None or run.result is None:
+            return run
+        rows = self._call(lambda store: store.messages(id))
+        messages = tuple(msgspec.json.decode(row.body, type=Message) for row in rows)
+        result = msgspec.structs.replace(run.result, messages=messages)
+        return msgspec.structs.replace(run, result=result)
+
+    def list(
+        self, *, owner: str | None = None, live: bool | None = None, limit: int = 100
+    ) -> Sequence[StoredRun]:
+        """Return runs, newest first.
+
+        :param owner: only those of this owner.
+        :param live: only those that have not ended, or only those that have.
+        """
+        check_number("limit", limit, minimum=1, is_integer=True)
+        return self._call(lambda store: store.find(owner, live, limit))
+
+    def forget(self, owner: str) -> int:
+        """Delete all runs of an owner; live ones end.
+
+        :return: how many there were.
+        """
+        return self._call(lambda store: store.forget(owner))
+
+    # -- ending --------------------------------------------------------------------
+
+    def close(self, grace: float = 10.0) -> None:
+        """Give the runs of this process to others, and close everything.
+
+        Runs get *grace* seconds to reach the end of a turn. Then they are given back:
+        another process resumes them at once, from their last checkpoints.
+
+        Cancellation: it waits for the end of runs, *grace* and 5 seconds at most.
+        """
+        check_timeout(grace, "grace")
+        with self._lock:
+            self._is_closed = True
+            worker, threads = self._worker, self._threads
+            self._worker = self._threads = None
+        if worker is None:
+            self.backend.close()
+            return
+        assert threads is not None
+        threads.close()
+        for now, seconds in ((False, grace), (True, _ENDING)):
+            for keeper in list(worker.keepers.values()):
+                keeper.release(now=now)
+            worker.wait_for_runs(seconds)
+        threads.join(_ENDING)
+        worker.stop(_ENDING)
+        self.backend.close()
+
+    def start_over(self) -> None:
+        """Continue as a new process, in a forked child."""
+        self._lock = threading.Lock()
+        self._worker = self._threads = None
+        self.backend.start_over()
+
+    def __repr__(self) -> str:
+        worker = self._worker
+        live = 0 if worker is None else len(worker.keepers)
+        return f"<RunStore: {live} runs in this process>"
+
+
+#: After the last event of any run.
+_AT_END: Final = 2**62
+
+
+def _json(value: Any, name: str) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{name} must be JSON: {error}") from None
+
+
+def _prepare(agent: Agent, claim: Claim) -> RunRequest:
+    """Bring an agent into the state of a run; return the request to go on with.
+
+    :raises StateInvalid: the agent lacks a tool, or the state is of a newer version.
+    """
+    run = claim.run
+    if claim.tail:
+        agent.restore(join_state(claim.tail, claim.messages))
+        pause = agent._conversation.pause
+        assert pause is not None
+        answers = {id: answer.value for id, answer in claim.answers.items()}
+        request = RunRequest.resuming(pause, answers, None, None, None, None)
+    else:
+        if claim.last_tail:
+            agent.restore(join_state(claim.last_tail, claim.messages))
+            agent.cancel("the next run of the conversation begins")
+        request = RunRequest(prompt=run.prompt, run_id=run.run_id, on_busy="raise")
+    return msgspec.structs.replace(request, timeout=claim.seconds_left)
+
+
+#: Every store of this process.
+_stores: Final[weakref.WeakSet[RunStore]] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for store in list(_stores):
+        with suppress(Exception):
+            store.close(0.0)
+
+
+def _before_fork() -> None:
+    for store in list(_stores):
+        store.backend.before_fork()
+
+
+def _after_fork() -> None:
+    for store in list(_stores):
+        store.start_over()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

@@ -1,0 +1,367 @@
+"""This process in a store: its lease, its runs, and its two threads.
+
+One thread renews the lease, stores events, and looks for runs that lost their worker;
+the other listens for hints. A process without runs makes two statements for each beat,
+and polls nothing.
+
+Guarantees:
+
+- Elapsed time is measured from before a renewal was sent. So this process ends its runs
+  before the store counts its lease as over, however long the reply took.
+- A hint is never believed: it makes this process look. All is looked at after each
+  (re)connection, and with each beat.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
+from uuid import uuid4
+
+from ..__version__ import __version__
+from ..cancel import CancelToken, Watch, clock
+from ..exceptions import StoreUnavailable
+from .backend import Backend
+from .event_log import RunNews
+from .keeper import StoreKeeper
+from .lanes import Lanes
+from .records import Lease
+
+__all__ = ["SWEEP", "StoreWorker"]
+
+_log = logging.getLogger("syncagent.store")
+_T = TypeVar("_T")
+
+#: In place of a run id: a run waits for a worker.
+SWEEP: Final = "sweep"
+#: Seconds between two writes of events.
+_FLUSH: Final = 0.025
+#: How much of the lease is left when this process gives its runs up: seconds, or parts.
+_MARGIN: Final = 2.0
+_MARGIN_PART: Final = 0.15
+#: Seconds between two clean-ups, and how many runs one of them deletes.
+_PRUNE: Final = 300.0
+_PRUNE_LIMIT: Final = 500
+#: Seconds between two attempts to listen.
+_FIRST_RETRY: Final = 0.05
+_LAST_RETRY: Final = 1.0
+#: Seconds between two looks whether all runs have ended.
+_LOOK: Final = 0.01
+#: How many connections a process has, besides the one that listens.
+_WIDTH: Final = 3
+
+
+class StoreWorker:
+    """A process that has a store open.
+
+    :param lease: seconds after which a process that is not heard of is dead.
+    :param timeout: seconds that an operation may take.
+    :param deliver: hands runs to workers.
+    :param room: returns how many runs could be taken on.
+    :param is_observer: true for a process that never works on runs: it has no lease.
+    :param keep: seconds that events, and that runs are kept.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        lease: float,
+        timeout: float,
+        max_crashes: int,
+        keep: tuple[float, float],
+        deliver: Callable[[Sequence[str]], object],
+        room: Callable[[], int],
+        is_observer: bool = False,
+    ) -> None:
+        self.id: Final = uuid4().hex
+        #: The runs of this process, by run id.
+        self.keepers: Final[dict[str, StoreKeeper]] = {}
+        self._backend: Final = backend
+        self._timeout: Final = timeout
+        self._lease: Final = lease
+        self._margin: Final = min(_MARGIN, lease * _MARGIN_PART)
+        self._max_crashes: Final = max_crashes
+        self._keep: Final = keep
+        self._deliver: Final = deliver
+        self._room: Final = room
+        self._is_observer: Final = is_observer
+        self._lanes: Final = Lanes(_WIDTH, backend.cut) if backend.may_block else None
+        self._news: Final[dict[str, RunNews]] = {}
+        self._news_lock: Final = threading.Lock()
+        self._stopping: Final = CancelToken()
+        self._watch: Final = Watch()
+        self._has_events = False
+        self._must_sweep = False
+        #: When the next beat, sweep, write of events and clean-up are due.
+        self._beat_at = clock.now() + lease / 3
+        self._sweep_at = self._flush_at = 0.0
+        self._prune_at = clock.now() + _PRUNE
+        #: When the last renewal that succeeded was sent.
+        self._renewed_at = _elapsed()
+        self._threads: list[threading.Thread] = []
+
+    # -- its threads ---------------------------------------------------------------
+
+    def start(self) -> None:
+        """Announce this process, and start its threads.
+
+        :raises StoreUnavailable: the store is away.
+        """
+        works = (("beat", self._drive), ("hints", self._listen))
+        if not self._is_observer:
+            self._beat()
+        for name, work in works[1:] if self._is_observer else works:
+            thread = threading.Thread(
+                target=work, name=f"syncagent-store-{name}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """End the threads, and give up the lease.
+
+        Cancellation: none but *timeout*.
+        """
+        self._stopping.cancel(origin="closed")
+        self._backend.stop_listening()
+        self._watch.wake()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout)
+        if not self._is_observer:
+            with suppress(StoreUnavailable):  # else the lease ends by itself
+                self.perform(lambda store: store.leave(self.id), CancelToken())
+        if self._lanes is not None:
+            self._lanes.close(timeout)
+
+    def perform(
+        self,
+        operation: Callable[[Backend], _T],
+        token: CancelToken,
+        timeout: float | None = None,
+    ) -> _T:
+        """Do an operation of the back end, once.
+
+        Cancellation: ends at once.
+
+        :raises StoreUnavailable: the store is away, or *token* was cancelled.
+        """
+        backend = self._backend
+        if self._lanes is None or threading.current_thread() in self._threads[-1:]:
+            return operation(backend)
+        return self._lanes.perform(
+            lambda: operation(backend), token, timeout or self._timeout
+        )
+
+    def wait_for_runs(self, seconds: float) -> None:
+        """Wait until this process has no runs, at most *seconds*.
+
+        Cancellation: none but *seconds*.
+        """
+        until = clock.now() + seconds
+        while self.keepers and clock.now() < until:
+            CancelToken().wait(_LOOK)
+
+    @property
+    def is_lease_over(self) -> bool:
+        """True if another process may take the runs of this one soon."""
+        return _elapsed() - self._renewed_at > self._lease - self._margin
+
+    def wake_soon(self) -> None:
+        """Have the events stored that wait for it. Takes no lock."""
+        self._has_events = True
+        self._watch.wake()
+
+    def sweep_soon(self) -> None:
+        """Look for runs that need a worker."""
+        self._must_sweep = True
+        self._watch.wake()
+
+    def _drive(self) -> None:
+        """Renew the lease, store events, look for runs: the work of one thread."""
+        while not self._stopping.wait(0.0):
+            next_at = min(self._beat_at, self._sweep_at, self._prune_at)
+            self._watch.wait(self._has_work, self._stopping, next_at)
+            if self._has_events:
+                self._stopping.wait(max(0.0, self._flush_at - clock.now()))
+            if self._stopping.cancelled:
+                break
+            try:
+                self._do_due_work()
+            except StoreUnavailable as error:
+                _log.warning("the store is away: %s", error)
+                self._stopping.wait(min(1.0, self._lease / 15))
+            except Exception:
+                _log.exception("the thread of the store failed; it continues")
+                self._stopping.wait(1.0)
+            self._check_lease()
+
+    def _has_work(self) -> bool:
+        return self._has_events or self._must_sweep
+
+    def _do_due_work(self) -> None:
+        now = clock.now()
+        if now >= self._beat_at:
+            self._beat()
+            self._beat_at = now + self._lease / 3
+            self._sweep_at = min(self._sweep_at, now)
+            self._look_for_cancels()
+            self._keep_followed()
+        if self._has_events:
+            self._flush_at = now + _FLUSH
+            self._flush()
+        if now >= self._sweep_at or self._must_sweep:
+            self._must_sweep = False
+            self._sweep_at = self._sweep()
+        if now >= self._prune_at:
+            self._prune_at = now + _PRUNE
+            self._prune()
+
+    def _beat(self) -> None:
+        sent_at = _elapsed()
+        lease = Lease(
+            self.id, socket.gethostname(), os.getpid(), __version__, self._lease
+        )
+        timeout = min(self._timeout, self._lease / 3)
+        self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
+        self._renewed_at = sent_at
+
+    def _check_lease(self) -> None:
+        if self.keepers and self.is_lease_over:
+            for keeper in list(self.keepers.values()):
+                keeper.lose("the lease of the worker could not be renewed in time")
+
+    def _look_for_cancels(self) -> None:
+        if not self.keepers:
+            return
+        struck = self.perform(lambda store: store.struck(self.id), CancelToken())
+        for run_id, record in struck.items():
+            keeper = self.keepers.get(run_id)
+            if keeper is not None:
+                keeper.cancel(record)
+
+    def _keep_followed(self) -> None:
+        """Tell the store which runs must not end for lack of followers."""
+        followed = [id for id, news in list(self._news.items()) if news.counts]
+        if followed:
+            self.perform(lambda store: store.follow(followed), CancelToken())
+
+    def _flush(self) -> None:
+        """Store the events of all runs, in one transaction."""
+        self._has_events = False  # publish first, then look
+        keepers = [each for each in list(self.keepers.values()) if not each.is_over]
+        taken = [each for each in keepers if each.pending.lock.acquire(blocking=False)]
+        try:
+            batches = {}
+            for keeper in taken:
+                batch = None if keeper.is_over else keeper.pending.take()
+                if batch is not None:
+                    batches[keeper.run_id] = batch
+            if not batches:
+                return
+            values = list(batches.values())
+            try:
+                refused = self.perform(
+                    lambda store: store.append(values), CancelToken()
+                )
+            except StoreUnavailable:
+                self._has_events = True
+                raise
+            for keeper in taken:
+                if keeper.run_id in refused:
+                    keeper.lose("another worker has taken over the run")
+                elif keeper.run_id in batches:
+                    keeper.pending.stored()
+        finally:
+            for keeper in taken:
+                keeper.pending.lock.release()
+        self.wake_followers(list(batches))
+
+    def _sweep(self) -> float:
+        """Look for runs that need a worker; return when to look again."""
+        found = self.perform(
+            lambda store: store.recover(self._room(), self._max_crashes), CancelToken()
+        )
+        if found.ids:
+            self._deliver(found.ids)
+        if found.next_look is None:
+            return float("inf")
+        return clock.now() + max(0.0, found.next_look) + 0.01
+
+    def _prune(self) -> None:
+        events_seconds, runs_seconds = self._keep
+        self.perform(
+            lambda store: store.prune(events_seconds, runs_seconds, _PRUNE_LIMIT),
+            CancelToken(),
+        )
+
+    # -- hints ---------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        pause = _FIRST_RETRY
+        while not self._stopping.cancelled:
+            try:
+                self._backend.listen(self.id, self._on_hint)
+                pause = _FIRST_RETRY
+            except (StoreUnavailable, OSError) as error:
+                _log.warning("hints of the store were cut off: %s", error)
+            except Exception:
+                _log.exception("the thread that listens failed; it continues")
+            self._stopping.wait(pause)
+            pause = min(2 * pause, _LAST_RETRY)
+
+    def _on_hint(self, run_ids: Sequence[str]) -> None:
+        """Look, because something about these runs may be new."""
+        self.wake_followers(run_ids)
+        if SWEEP in run_ids:
+            self.sweep_soon()
+        if not run_ids or any(run_id in self.keepers for run_id in run_ids):
+            self._look_for_cancels()
+
+    def wake_followers(self, run_ids: Sequence[str]) -> None:
+        """Have the followers of runs look; all followers without ids."""
+        for run_id in run_ids or list(self._news):
+            news = self._news.get(run_id)
+            if news is not None:
+                news.wake()
+
+    def follow(self, run_id: str, *, counts: bool) -> RunNews:
+        """Return the news of a run, for one follower.
+
+        :param counts: the run ends if it is not followed.
+        """
+        with self._news_lock:
+            news = self._news.setdefault(run_id, RunNews())
+            news.followers += 1
+        if counts:
+            news.counts = True
+            self.perform(lambda store: store.follow([run_id]), CancelToken())
+        return news
+
+    def leave(self, run_id: str) -> None:
+        """Note that a follower has left."""
+        with self._news_lock:
+            news = self._news.get(run_id)
+            if news is not None:
+                news.followers -= 1
+                if not news.followers:
+                    del self._news[run_id]
+
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def _elapsed() -> float:
+        # Unlike the monotonic clock it runs on while the machine sleeps.
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:
+
+    def _elapsed() -> float:
+        return clock.now()
