@@ -17,7 +17,7 @@ or locked; then it is not known whether it has happened.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from ..conversation.state import Delta, StoredMessage
 from .records import (
@@ -25,18 +25,20 @@ from .records import (
     Beat,
     CancelRecord,
     Claim,
-    Ending,
     EventBatch,
     Lease,
     NewRun,
     Recovered,
+    StoredEnd,
     StoredRun,
     Struck,
     Verdict,
 )
 
-__all__ = ["Added", "Backend"]
+__all__ = ["Added", "Backend", "SWEEP"]
 
+#: In place of a run id in a hint: a run waits for a worker.
+SWEEP: Final = "sweep"
 #: ``known``: the id was added before; ``busy``: the conversation has a live run;
 #: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
 Added = Literal["added", "known", "busy", "waiting", "no room"]
@@ -111,7 +113,7 @@ class Backend(Protocol):
         self,
         id: str,
         attempt: int,
-        ending: Ending,
+        ending: StoredEnd,
         delta: Delta | None,
         events: EventBatch | None,
     ) -> Verdict:

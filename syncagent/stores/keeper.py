@@ -40,7 +40,7 @@ from ..result import Cancellation, RunResult
 from ..run.run import Run, RunKeeper
 from .backend import Backend
 from .event_log import PendingEvents
-from .records import CancelRecord, Claim, Ending, EndState, StoredError, Verdict
+from .records import CancelRecord, Claim, EndState, StoredEnd, StoredError, Verdict
 from .rows import to_json
 
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ class StoreKeeper:
         self.is_releasing = False
         #: True once the store knows how it ended here.
         self.is_over = False
-        #: True if another worker is to resume it at once.
-        self.was_released = False
 
     # -- for other threads ---------------------------------------------------------
 
@@ -244,7 +242,7 @@ class StoreKeeper:
                 record = self._cancel[0]
         elif result.stop_reason == "limit":
             state = "limit"
-        ending = Ending(state, to_json(short).encode(), cancel=record)
+        ending = StoredEnd(state, to_json(short).encode(), cancel=record)
         last = [*events, RunFinished(short), StateChanged("done")]
         return self._end(ending, last)
 
@@ -253,7 +251,7 @@ class StoreKeeper:
         if self.lost_reason or self.is_releasing or not isinstance(error, Exception):
             return None  # the process is ending: close() gives the run back
         stored = StoredError(type(error).__name__, str(error))
-        ending = Ending("failed", error=to_json(stored).encode())
+        ending = StoredEnd("failed", error=to_json(stored).encode())
         return self._end(ending, [StateChanged("failed", message=repr(error))])
 
     def fail_unbegun(self, error: Exception) -> None:
@@ -266,10 +264,10 @@ class StoreKeeper:
         result = unfinished_result(
             self.run_id, claim.tail, claim.messages, cancellation
         )
-        ending = Ending("cancelled", to_json(result).encode())
+        ending = StoredEnd("cancelled", to_json(result).encode())
         self._end(ending, [RunFinished(result), StateChanged("done")])
 
-    def _end(self, ending: Ending, events: list[Any]) -> CancelReason | None:
+    def _end(self, ending: StoredEnd, events: list[Any]) -> CancelReason | None:
         run, conversation = self._run, self._conversation
         delta = None
         if run is not None and conversation is not None:
@@ -321,13 +319,12 @@ class StoreKeeper:
         :param is_urgent: resume it at once, not after a while.
         """
         self.is_over = True
-        is_released = self._write(
+        self._write(
             lambda store: store.release(
                 self.id, self.claim.attempt, is_urgent=is_urgent
             ),
             CancelToken(),
         )
-        self.was_released = bool(is_released) and is_urgent
 
     def close(self) -> None:
         """Give the run back, if the store does not know how it ended here."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..conversation.state import StoredMessage
 from .records import CancelRecord, StoredRun
-from .rows import RUN, Rows, Session, to_cancel, to_run
+from .rows import RUN, Rows, Statements, to_cancel, to_run
 
 __all__ = ["SQLReader"]
 
@@ -26,7 +26,7 @@ class SQLReader(ABC):
     """
 
     @abstractmethod
-    def transaction(self) -> AbstractContextManager[Session]:
+    def transaction(self) -> AbstractContextManager[Statements]:
         """Return a transaction, which is committed at the end of the block."""
 
     @abstractmethod
@@ -38,7 +38,7 @@ class SQLReader(ABC):
         """Tell other processes that something about these runs is new."""
 
     @abstractmethod
-    def lock_owner(self, do: Session, owner: str) -> None:
+    def lock_owner(self, do: Statements, owner: str) -> None:
         """Let no one else add a run of *owner* until the transaction ends."""
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:

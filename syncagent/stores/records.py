@@ -20,15 +20,15 @@ __all__ = [
     "CancelRecord",
     "Claim",
     "EndState",
-    "Ending",
     "EventBatch",
     "Lease",
     "NewRun",
     "Recovered",
-    "RunState",
     "StoredAnswer",
+    "StoredEnd",
     "StoredError",
     "StoredRun",
+    "StoredState",
     "Struck",
     "Verdict",
     "conversation_key",
@@ -37,7 +37,7 @@ __all__ = [
 #: How a stored run ends: ``limit`` if one of its limits ended it.
 EndState = Literal["done", "cancelled", "failed", "limit"]
 #: The state of a stored run.
-RunState = Literal[
+StoredState = Literal[
     "queued", "running", "waiting", "done", "cancelled", "failed", "limit"
 ]
 
@@ -105,7 +105,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     #: Whatever else ``submit()`` was given, as JSON.
     labels: dict[str, Any] = {}
     prompt: UserMessage
-    state: RunState = "queued"
+    state: StoredState = "queued"
     #: How many workers have begun or resumed it.
     attempt: int = 0
     #: How many of them died with it.
@@ -213,7 +213,7 @@ class EventBatch(NamedTuple):
         return self.first + len(self.lines) - 1
 
 
-class Ending(NamedTuple):
+class StoredEnd(NamedTuple):
     """How a run ended."""
 
     state: EndState
@@ -232,8 +232,8 @@ class Struck(NamedTuple):
     is_first: bool
     cancel: CancelRecord
     run_id: str
-    #: What the run was doing.
-    state: RunState
+    #: The state of the run at that moment.
+    state: StoredState
     #: The calls that were recorded as begun.
     begun: tuple[str, ...] = ()
     #: True if there was no worker to end the run: it has ended.

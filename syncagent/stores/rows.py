@@ -24,7 +24,7 @@ __all__ = [
     "IS_MINE",
     "RUN",
     "Rows",
-    "Session",
+    "Statements",
     "delete_runs",
     "get_answers",
     "get_messages",
@@ -56,14 +56,14 @@ IS_HELD: Final = (
 IS_MINE: Final = "r.id = ? AND r.attempt = ? AND r.state = 'running'"
 
 
-class Session(Protocol):
+class Statements(Protocol):
     """An open transaction."""
 
     def rows(self, sql: str, *params: Any) -> Rows:
         """Execute a statement, and return its rows."""
 
 
-def get_messages(do: Session, key: str) -> list[StoredMessage]:
+def get_messages(do: Statements, key: str) -> list[StoredMessage]:
     return [
         StoredMessage(body.encode(), calls.encode())
         for body, calls in do.rows(
@@ -74,7 +74,7 @@ def get_messages(do: Session, key: str) -> list[StoredMessage]:
     ]
 
 
-def get_answers(do: Session, run: StoredRun) -> dict[str, StoredAnswer]:
+def get_answers(do: Statements, run: StoredRun) -> dict[str, StoredAnswer]:
     ids = {question.id for question in run.interrupts}
     if not ids:
         return {}
@@ -84,7 +84,7 @@ def get_answers(do: Session, run: StoredRun) -> dict[str, StoredAnswer]:
     return {id: StoredAnswer.decode(body) for id, body in rows if id in ids}
 
 
-def put_messages(do: Session, key: str, delta: Delta) -> None:
+def put_messages(do: Statements, key: str, delta: Delta) -> None:
     do.rows(
         "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
         *(key, delta.first),
@@ -97,7 +97,7 @@ def put_messages(do: Session, key: str, delta: Delta) -> None:
         )
 
 
-def put_events(do: Session, batch: EventBatch | None) -> None:
+def put_events(do: Statements, batch: EventBatch | None) -> None:
     if batch is not None and batch.lines:
         do.rows(
             "INSERT INTO syncagent_event (run_id, n, count, attempt, body) "
@@ -107,7 +107,7 @@ def put_events(do: Session, batch: EventBatch | None) -> None:
         )
 
 
-def delete_runs(do: Session, runs: Rows) -> None:
+def delete_runs(do: Statements, runs: Rows) -> None:
     """Delete runs, with the messages that no other run shares."""
     for id, run_id, key in runs:
         do.rows("DELETE FROM syncagent_event WHERE run_id = ?", run_id)

@@ -15,18 +15,18 @@ import msgspec
 
 from ..conversation.state import Delta
 from ..exceptions import NoSuchRun
-from .backend import Added
+from .backend import SWEEP, Added
 from .reader import SQLReader
 from .records import (
     Answered,
     Beat,
     CancelRecord,
     Claim,
-    Ending,
     EventBatch,
     Lease,
     NewRun,
     Recovered,
+    StoredEnd,
     Struck,
     Verdict,
 )
@@ -251,13 +251,15 @@ class SQLBackend(SQLReader):
                 "AND state = 'queued'",
                 *(id, attempt),
             )
+        if rows and is_urgent:
+            self.hint([SWEEP])
         return bool(rows)
 
     def finish(
         self,
         id: str,
         attempt: int,
-        ending: Ending,
+        ending: StoredEnd,
         delta: Delta | None,
         events: EventBatch | None,
     ) -> Verdict:

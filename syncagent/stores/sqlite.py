@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from ..exceptions import ConfigurationError, StoreUnavailable
 from .datagrams import Datagrams
-from .rows import Rows, Session
+from .rows import Rows, Statements
 from .schema import MAJOR, MIGRATIONS, VERSION
 from .sql import SQLBackend
 
@@ -169,11 +169,11 @@ class SQLite(SQLBackend):
         return StoreUnavailable(f"the store {self.path} failed: {error!r}")
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self) -> Iterator[Statements]:
         with self._used() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield _SQLiteSession(connection, self._changed)
+                yield _SQLiteStatements(connection, self._changed)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:  # a full disk has rolled back already
@@ -182,9 +182,9 @@ class SQLite(SQLBackend):
 
     def single(self, sql: str, *params: Any) -> Rows:
         with self._used() as connection:
-            return _SQLiteSession(connection, self._changed).rows(sql, *params)
+            return _SQLiteStatements(connection, self._changed).rows(sql, *params)
 
-    def lock_owner(self, do: Session, owner: str) -> None:
+    def lock_owner(self, do: Statements, owner: str) -> None:
         """Do nothing: a transaction locks the whole file."""
 
     # -- hints ---------------------------------------------------------------------
@@ -249,7 +249,7 @@ class SQLite(SQLBackend):
         self._datagrams.start_over()
 
 
-class _SQLiteSession:
+class _SQLiteStatements:
     """An open transaction."""
 
     def __init__(self, connection: sqlite3.Connection, changed: list[str]) -> None:

@@ -15,7 +15,7 @@ from .records import (
     StoredError,
     StoredRun,
 )
-from .rows import Session, get_answers, get_messages, put_events, to_json
+from .rows import Statements, get_answers, get_messages, put_events, to_json
 
 __all__ = [
     "REDELIVERY",
@@ -32,7 +32,7 @@ _MAX_DOUBLINGS: Final = 7
 
 
 def end_unheld(
-    do: Session, run: StoredRun, cancel: CancelRecord, tail: str, key: str
+    do: Statements, run: StoredRun, cancel: CancelRecord, tail: str, key: str
 ) -> None:
     """End a run that no worker has."""
     cancellation = Cancellation(cancel.reason, cancel.origin, run.state, 0.0)
@@ -53,7 +53,7 @@ def end_unheld(
     put_events(do, batch)
 
 
-def resume_if_answered(do: Session, run: StoredRun) -> bool:
+def resume_if_answered(do: Statements, run: StoredRun) -> bool:
     """Queue a waiting run that has all its answers."""
     if run.state != "waiting":
         return False
@@ -69,7 +69,7 @@ def resume_if_answered(do: Session, run: StoredRun) -> bool:
 
 
 def recover_crashed(
-    do: Session, run: StoredRun, max_crashes: int, tail: str, key: str
+    do: Statements, run: StoredRun, max_crashes: int, tail: str, key: str
 ) -> bool:
     if run.cancel is not None:  # its canceller was promised that it ends so
         end_unheld(do, run, run.cancel, tail, key)
@@ -86,7 +86,7 @@ def recover_crashed(
 
 
 def recover_waiting(
-    do: Session, run: StoredRun, max_crashes: int, is_due: Any, is_late: Any
+    do: Statements, run: StoredRun, max_crashes: int, is_due: Any, is_late: Any
 ) -> bool:
     if run.state == "waiting" and is_late:
         late = StoredAnswer(TIMED_OUT).encode().decode()
@@ -112,7 +112,7 @@ def recover_waiting(
     return True
 
 
-def _give_up(do: Session, run: StoredRun, crashes: int) -> None:
+def _give_up(do: Statements, run: StoredRun, crashes: int) -> None:
     message = f"gave up after {crashes} attempts: no worker survived them"
     batch = EventBatch(
         *(run.run_id, run.attempt, run.events + 1),
