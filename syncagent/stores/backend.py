@@ -35,7 +35,7 @@ from .records import (
     Verdict,
 )
 
-__all__ = ["SWEEP", "Added", "Backend"]
+__all__ = ["Added", "Backend", "SWEEP"]
 
 #: In place of a run id in a hint: a run waits for a worker.
 SWEEP: Final = "sweep"

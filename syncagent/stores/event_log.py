@@ -305,7 +305,7 @@ class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
             self.close()
 
     def __next__(self) -> StreamEvent | Lagged:
-        event = self.get()
+        event = self.get(timeout=None)
         if event is None:
             self.close()
             raise StopIteration

@@ -83,8 +83,6 @@ class StoreKeeper:
         self.is_releasing = False
         #: True once the store knows how it ended here.
         self.is_over = False
-        #: True if another worker is to resume it at once.
-        self.was_released = False
 
     # -- for other threads ---------------------------------------------------------
 
@@ -321,13 +319,12 @@ class StoreKeeper:
         :param is_urgent: resume it at once, not after a while.
         """
         self.is_over = True
-        is_released = self._write(
+        self._write(
             lambda store: store.release(
                 self.id, self.claim.attempt, is_urgent=is_urgent
             ),
             CancelToken(),
         )
-        self.was_released = bool(is_released) and is_urgent
 
     def close(self) -> None:
         """Give the run back, if the store does not know how it ended here."""

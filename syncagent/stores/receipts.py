@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..cancel import CancelReason, Receipt, clock
+from .event_log import StoredEvents
 from .records import Struck
 
 __all__ = ["StoreReceipt"]
@@ -16,14 +17,14 @@ class StoreReceipt(Receipt):
     Then its stored end is ``cancelled``, whatever happens to its worker.
     """
 
-    __slots__ = ("_at", "_struck", "_wait")
+    __slots__ = ("_at", "_follow", "_struck")
 
-    def __init__(self, struck: Struck, wait: Callable[[float | None], bool]) -> None:
+    def __init__(self, struck: Struck, follow: Callable[[], StoredEvents]) -> None:
         cancel = struck.cancel
         self._at = clock.now()
         super().__init__(None, (cancel.reason, cancel.origin, self._at))
         self._struck = struck
-        self._wait = wait
+        self._follow = follow
         self.phase = struck.state
         #: The ids of the calls that were recorded as begun before the cancel. No other
         #: call begins after it.
@@ -57,7 +58,14 @@ class StoreReceipt(Receipt):
         """
         if not self or self._struck.has_ended:
             return True
-        return self._wait(timeout)
+        until = None if timeout is None else clock.now() + timeout
+        with self._follow() as events:
+            while events.run.is_live and not events.is_over:
+                left = None if until is None else until - clock.now()
+                if left is not None and left <= 0:
+                    return False
+                events.get(left)
+        return True
 
     def __repr__(self) -> str:
         if not self:

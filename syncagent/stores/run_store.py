@@ -17,7 +17,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import secrets
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +28,9 @@ import msgspec
 
 from .._checks import check_number, check_timeout
 from .._closeable import Closeable
-from ..agent import Agent
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
-from ..conversation.request import Cancel, RunRequest, check_run_id, run_token
+from ..conversation.request import Cancel, run_token
 from ..conversation.restored import join_state
 from ..exceptions import (
     AgentBusy,
@@ -40,29 +38,34 @@ from ..exceptions import (
     InterruptPending,
     NoSuchRun,
     Origin,
-    StateInvalid,
     StoreUnavailable,
     TooManyRuns,
 )
-from ..messages import Message, Prompt, user_message
+from ..messages import Message, Prompt
 from ..result import RunResult
 from .answers import check_answers
 from .backend import Backend
 from .event_log import StoredEvents
-from .keeper import StoreKeeper
 from .receipts import StoreReceipt
-from .records import CancelRecord, Claim, NewRun, StoredRun, conversation_key
+from .records import CancelRecord, StoredRun
+from .submission import new_run
 from .threads import RunThreads
 from .urls import open_backend
-from .worker import SWEEP, StoreWorker
+from .worker import StoreWorker
+from .working import MakeAgent, work_on
 
-__all__ = ["Enqueue", "MakeAgent", "RunStore"]
+__all__ = [
+    "Enqueue",
+    "MakeAgent",
+    "RunStore",
+    "before_fork",
+    "close_all",
+    "start_over_in_child",
+]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
 
-#: Returns a new agent for a run.
-MakeAgent = Callable[[StoredRun], Agent]
 #: Hands a run to an engine, which then calls ``store.work(run.id)`` somewhere.
 Enqueue = Callable[[StoredRun], object]
 
@@ -220,25 +223,10 @@ class RunStore(Closeable):
         :raises StoreUnavailable: the store is away; the run may have been added.
         """
         if self._make_agent is None and self._enqueue is None:
-            raise ConfigurationError(
-                "RunStore() needs make_agent=, a function(run) that returns an Agent, "
-                "or enqueue="
-            )
-        check_timeout(timeout)
-        texts = {"owner": owner, "agent": agent, "conversation": conversation}
-        for name, text in texts.items():
-            if not isinstance(text, str):
-                raise ConfigurationError(f"{name} must be a string; got {text!r:.80}")
-        id = check_run_id(id) or secrets.token_hex(24)
-        run = NewRun(
-            id=id,
-            run_id=check_run_id(run_id) or uuid4().hex,
-            **texts,
-            key=conversation_key(owner, conversation, id),
-            labels=_json(dict(labels or {}), "labels"),
-            prompt=_json(user_message(prompt), "prompt"),
-            seconds_left=timeout,
-            unfollowed_seconds=unfollowed_seconds,
+            raise ConfigurationError("submit() needs make_agent= or enqueue=")
+        run = new_run(
+            *(prompt, labels, timeout, id, run_id, unfollowed_seconds),
+            *(owner, agent, conversation),
         )
         added = self._call(lambda store: store.add(run, max_live))
         if added in ("busy", "waiting"):
@@ -250,8 +238,8 @@ class RunStore(Closeable):
         if added == "no room":
             raise TooManyRuns(f"the owner already has {max_live} live runs")
         if added == "added":
-            self._deliver([id])
-        return id
+            self._deliver([run.id])
+        return run.id
 
     def _deliver(self, ids: Sequence[str]) -> None:
         """Hand runs to workers. If that fails, a sweep does it again later."""
@@ -286,67 +274,16 @@ class RunStore(Closeable):
         claim = self._call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
             return None
-        keeper = StoreKeeper(worker, claim)
-        worker.keepers[claim.run.run_id] = keeper
         try:
-            return self._drive(keeper, claim)
+            return work_on(worker, claim, self._make_agent)
         finally:
-            try:
-                keeper.close()
-            finally:
-                worker.keepers.pop(claim.run.run_id, None)
-                worker.wake_followers([claim.run.run_id])
-                if keeper.was_released:
-                    self._hand_on(id)
-
-    def _drive(self, keeper: StoreKeeper, claim: Claim) -> RunResult | None:
-        assert self._make_agent is not None
-        run = claim.run
-        try:
-            agent = self._make_agent(run)
-            if not isinstance(agent, Agent):
-                raise ConfigurationError(
-                    f"make_agent must return an Agent; got {agent!r:.80}"
-                )
-            request = _prepare(agent, claim)
-        except StateInvalid as error:
-            # A worker with other code, perhaps a newer one, may have what is missing.
-            _log.warning(
-                "run %s cannot be resumed by this worker, and is given back: %s",
-                run.run_id,
-                error,
-            )
-            keeper.give_back()
-            return None
-        except Exception as error:
-            _log.exception("run %s failed before it could begin", run.run_id)
-            keeper.fail_unbegun(error)
-            return None
-        request = msgspec.structs.replace(request, keeper=keeper)
-        try:
-            with agent._conversation.begin(request) as stream:
-                for _ in stream:
-                    pass
-                return stream.result
-        except Exception as error:
-            if not keeper.is_over:
-                raise
-            _log.error("run %s failed", run.run_id, exc_info=error)
-            return None
+            worker.wake_followers([claim.run.run_id])
 
     def _work_on_thread(self, id: str) -> None:
         try:
             self.work(id)
         except Exception:
             _log.exception("the work on a run ended; a sweep delivers it again")
-
-    def _hand_on(self, id: str) -> None:
-        """Tell other processes that a run waits for a worker."""
-        with suppress(StoreUnavailable):
-            if self._enqueue is not None:
-                self._deliver([id])
-            else:
-                self.open().perform(lambda store: store.hint([SWEEP]), CancelToken())
 
     # -- using one -----------------------------------------------------------------
 
@@ -381,17 +318,7 @@ class RunStore(Closeable):
                 keeper.cancel(record, force=force)  # at once, whatever the store does
         struck = self._call(lambda store: store.strike(id, record))
         worker.wake_followers([struck.run_id])
-        return StoreReceipt(struck, lambda timeout: self._wait(id, struck, timeout))
-
-    def _wait(self, id: str, struck: Any, timeout: float | None) -> bool:
-        until = None if timeout is None else clock.now() + timeout
-        with self.events(id, after=_AT_END) as events:
-            while events.run.is_live and not events.is_over:
-                left = None if until is None else until - clock.now()
-                if left is not None and left <= 0:
-                    return False
-                events.get(left)
-        return True
+        return StoreReceipt(struck, lambda: self.events(id, after=_AT_END))
 
     def answer(
         self, id: str, answers: Mapping[str, Any], *, by: str = ""
@@ -420,7 +347,6 @@ class RunStore(Closeable):
         if answered.is_ready:
             if self._make_agent is None and self._enqueue is None:
                 self._call(lambda store: store.deliver_now(id))
-                self._hand_on(id)
             else:
                 self._deliver([id])
         return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
@@ -547,53 +473,29 @@ class RunStore(Closeable):
 _AT_END: Final = 2**62
 
 
-def _json(value: Any, name: str) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{name} must be JSON: {error}") from None
-
-
-def _prepare(agent: Agent, claim: Claim) -> RunRequest:
-    """Bring an agent into the state of a run; return the request to go on with.
-
-    :raises StateInvalid: the agent lacks a tool, or the state is of a newer version.
-    """
-    run = claim.run
-    if claim.tail:
-        agent.restore(join_state(claim.tail, claim.messages))
-        pause = agent._conversation.pause
-        assert pause is not None
-        answers = {id: answer.value for id, answer in claim.answers.items()}
-        request = RunRequest.resuming(pause, answers, None, None, None, None)
-    else:
-        if claim.last_tail:
-            agent.restore(join_state(claim.last_tail, claim.messages))
-            agent.cancel("the next run of the conversation begins")
-        request = RunRequest(prompt=run.prompt, run_id=run.run_id, on_busy="raise")
-    return msgspec.structs.replace(request, timeout=claim.seconds_left)
-
-
 #: Every store of this process.
 _stores: Final[weakref.WeakSet[RunStore]] = weakref.WeakSet()
 
 
-def _close_all() -> None:
+def close_all() -> None:
+    """Close every store of this process, as far as that can be done."""
     for store in list(_stores):
         with suppress(Exception):
             store.close(0.0)
 
 
-def _before_fork() -> None:
+def before_fork() -> None:
+    """Let go of what a forked child must not have."""
     for store in list(_stores):
         store.backend.before_fork()
 
 
-def _after_fork() -> None:
+def start_over_in_child() -> None:
+    """Continue as a new process."""
     for store in list(_stores):
         store.start_over()
 
 
-atexit.register(_close_all)
+atexit.register(close_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+    os.register_at_fork(before=before_fork, after_in_child=start_over_in_child)

@@ -173,7 +173,7 @@ class SQLite(SQLBackend):
         with self._used() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                yield _SQLiteSession(connection, self._changed)
+                yield _SQLiteStatements(connection, self._changed)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:  # a full disk has rolled back already
@@ -182,7 +182,7 @@ class SQLite(SQLBackend):
 
     def single(self, sql: str, *params: Any) -> Rows:
         with self._used() as connection:
-            return _SQLiteSession(connection, self._changed).rows(sql, *params)
+            return _SQLiteStatements(connection, self._changed).rows(sql, *params)
 
     def lock_owner(
         self, do: Statements, owner: str, *, is_shared: bool = False
@@ -254,7 +254,7 @@ class SQLite(SQLBackend):
         self._datagrams.start_over()
 
 
-class _SQLiteSession:
+class _SQLiteStatements:
     """An open transaction."""
 
     def __init__(self, connection: sqlite3.Connection, changed: list[str]) -> None:

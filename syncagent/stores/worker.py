@@ -27,19 +27,17 @@ from uuid import uuid4
 from ..__version__ import __version__
 from ..cancel import CancelToken, Watch, clock
 from ..exceptions import StoreUnavailable
-from .backend import Backend
+from .backend import SWEEP, Backend
 from .event_log import RunNews
 from .keeper import StoreKeeper
 from .lanes import Lanes
 from .records import Lease
 
-__all__ = ["SWEEP", "StoreWorker"]
+__all__ = ["StoreWorker"]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
 
-#: In place of a run id: a run waits for a worker.
-SWEEP: Final = "sweep"
 #: Seconds between two writes of events.
 _FLUSH: Final = 0.025
 #: How much of the lease is left when this process gives its runs up: seconds, or parts.
@@ -188,7 +186,9 @@ class StoreWorker:
         """Renew the lease, store events, look for runs: the work of one thread."""
         while not self._stopping.wait(0.0):
             next_at = min(self._beat_at, self._sweep_at, self._prune_at)
-            self._watch.wait(self._has_work, self._stopping, next_at)
+            self._watch.wait(
+                lambda: self._has_events or self._must_sweep, self._stopping, next_at
+            )
             if self._has_events:
                 self._stopping.wait(max(0.0, self._flush_at - clock.now()))
             if self._stopping.cancelled:
@@ -201,10 +201,9 @@ class StoreWorker:
             except Exception:
                 _log.exception("the thread of the store failed; it continues")
                 self._stopping.wait(1.0)
-            self._check_lease()
-
-    def _has_work(self) -> bool:
-        return self._has_events or self._must_sweep
+            if self.keepers and self.is_lease_over:
+                for keeper in list(self.keepers.values()):
+                    keeper.lose("the lease of the worker could not be renewed in time")
 
     def _do_due_work(self) -> None:
         now = clock.now()
@@ -213,7 +212,9 @@ class StoreWorker:
             self._beat_at = now + self._lease / 3
             self._sweep_at = min(self._sweep_at, now)
             self._look_for_cancels()
-            self._keep_followed()
+            followed = [id for id, news in list(self._news.items()) if news.counts]
+            if followed:  # they must not end for lack of followers
+                self.perform(lambda store: store.follow(followed), CancelToken())
         if self._has_events:
             self._flush_at = now + _FLUSH
             self._flush()
@@ -222,7 +223,9 @@ class StoreWorker:
             self._sweep_at = self._sweep()
         if now >= self._prune_at:
             self._prune_at = now + _PRUNE
-            self._prune()
+            self.perform(
+                lambda store: store.prune(*self._keep, _PRUNE_LIMIT), CancelToken()
+            )
 
     def _beat(self) -> None:
         sent_at = _elapsed()
@@ -233,11 +236,6 @@ class StoreWorker:
         self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
         self._renewed_at = sent_at
 
-    def _check_lease(self) -> None:
-        if self.keepers and self.is_lease_over:
-            for keeper in list(self.keepers.values()):
-                keeper.lose("the lease of the worker could not be renewed in time")
-
     def _look_for_cancels(self) -> None:
         if not self.keepers:
             return
@@ -246,12 +244,6 @@ class StoreWorker:
             keeper = self.keepers.get(run_id)
             if keeper is not None:
                 keeper.cancel(record)
-
-    def _keep_followed(self) -> None:
-        """Tell the store which runs must not end for lack of followers."""
-        followed = [id for id, news in list(self._news.items()) if news.counts]
-        if followed:
-            self.perform(lambda store: store.follow(followed), CancelToken())
 
     def _flush(self) -> None:
         """Store the events of all runs, in one transaction."""
@@ -294,13 +286,6 @@ class StoreWorker:
         if found.next_look is None:
             return float("inf")
         return clock.now() + max(0.0, found.next_look) + 0.01
-
-    def _prune(self) -> None:
-        events_seconds, runs_seconds = self._keep
-        self.perform(
-            lambda store: store.prune(events_seconds, runs_seconds, _PRUNE_LIMIT),
-            CancelToken(),
-        )
 
     # -- hints ---------------------------------------------------------------------
 

@@ -1,0 +1,59 @@
+"""Check what a run is submitted with."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from .._checks import check_timeout
+from ..conversation.request import check_run_id
+from ..exceptions import ConfigurationError
+from ..messages import Prompt, user_message
+from .records import NewRun, conversation_key
+
+__all__ = ["new_run"]
+
+
+def new_run(
+    prompt: Prompt,
+    labels: Mapping[str, Any] | None,
+    timeout: float | None,
+    id: str | None,
+    run_id: str | None,
+    unfollowed_seconds: float | None,
+    owner: str,
+    agent: str,
+    conversation: str,
+) -> NewRun:
+    """Return the run that ``submit()`` was asked for.
+
+    :raises ConfigurationError: an argument is not of its kind.
+    """
+    check_timeout(timeout)
+    check_timeout(unfollowed_seconds, "unfollowed_seconds")
+    texts = {"owner": owner, "agent": agent, "conversation": conversation}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise ConfigurationError(f"{name} must be a string; got {text!r:.80}")
+        if "\0" in text:
+            raise ConfigurationError(f"{name} must not contain a null character")
+    id = check_run_id(id) or secrets.token_hex(24)
+    try:
+        labels_json = msgspec.json.encode(dict(labels or {}))
+        prompt_json = msgspec.json.encode(user_message(prompt))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"labels and prompt must be JSON: {error}") from None
+    return NewRun(
+        id=id,
+        run_id=check_run_id(run_id) or uuid4().hex,
+        **texts,
+        key=conversation_key(owner, conversation, id),
+        labels=labels_json,
+        prompt=prompt_json,
+        seconds_left=timeout,
+        unfollowed_seconds=unfollowed_seconds,
+    )

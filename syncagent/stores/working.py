@@ -1,0 +1,98 @@
+"""Work on a run that was claimed: make its agent, restore its state, drive it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from ..agent import Agent
+from ..conversation.request import RunRequest
+from ..conversation.restored import join_state
+from ..exceptions import ConfigurationError, StateInvalid
+from ..result import RunResult
+from .keeper import StoreKeeper
+from .records import Claim, StoredRun
+from .worker import StoreWorker
+
+__all__ = ["MakeAgent", "prepare", "work_on"]
+
+_log = logging.getLogger("syncagent.store")
+
+#: Returns a new agent for a run.
+MakeAgent = Callable[[StoredRun], Agent]
+
+
+def work_on(
+    worker: StoreWorker, claim: Claim, make_agent: MakeAgent
+) -> RunResult | None:
+    """Drive a run until it ends or waits, on this thread.
+
+    Cancellation: a cancel of the run ends it at once.
+
+    :return: the result, if there is one.
+    """
+    run_id = claim.run.run_id
+    keeper = StoreKeeper(worker, claim)
+    worker.keepers[run_id] = keeper
+    try:
+        prepared = prepare(keeper, make_agent)
+        if prepared is None:
+            return None
+        agent, request = prepared
+        with agent._conversation.begin(request) as stream:
+            for _ in stream:
+                pass
+            return stream.result
+    except Exception as error:
+        if not keeper.is_over:
+            raise
+        _log.error("run %s failed", run_id, exc_info=error)
+        return None
+    finally:
+        try:
+            keeper.close()
+        finally:
+            worker.keepers.pop(run_id, None)
+
+
+def prepare(
+    keeper: StoreKeeper, make_agent: MakeAgent
+) -> tuple[Agent, RunRequest] | None:
+    """Return an agent in the state of a run, and the request to go on with.
+
+    :return: ``None`` if there is no such agent; the store knows why.
+    """
+    claim = keeper.claim
+    run = claim.run
+    try:
+        agent = make_agent(run)
+        if not isinstance(agent, Agent):
+            raise ConfigurationError(
+                f"make_agent must return an Agent; got {agent!r:.80}"
+            )
+        if claim.tail:
+            agent.restore(join_state(claim.tail, claim.messages))
+            answers = {id: answer.value for id, answer in claim.answers.items()}
+            request = RunRequest.resuming(
+                agent._conversation.pause, answers, None, None, None, None
+            )
+        else:
+            if claim.last_tail:
+                agent.restore(join_state(claim.last_tail, claim.messages))
+                agent.cancel("the next run of the conversation begins")
+            request = RunRequest(prompt=run.prompt, run_id=run.run_id, on_busy="raise")
+    except StateInvalid as error:
+        # A worker with other code, perhaps a newer one, may have what is missing.
+        _log.warning(
+            "run %s cannot be resumed by this worker, and is given back: %s",
+            *(run.run_id, error),
+        )
+        keeper.give_back()
+        return None
+    except Exception as error:
+        _log.exception("run %s failed before it could begin", run.run_id)
+        keeper.fail_unbegun(error)
+        return None
+    return agent, replace(request, timeout=claim.seconds_left, keeper=keeper)
