@@ -23,7 +23,7 @@ except ImportError as error:
         f'"psycopg[binary]" where libpq is not installed ({error})'
     ) from error
 
-__all__ = ["CHANNEL", "ThreadConnection", "SilentConnection"]
+__all__ = ["CHANNEL", "SilentConnection", "ThreadConnection"]
 
 #: The channel of the hints. Each database has its own; two schemas in one share it.
 CHANNEL: Final = b"syncagent"
