@@ -6,10 +6,10 @@ circle.
 
 import json
 import os
-import warnings
 from functools import partial
 
 import pytest
+from support.processes import fork
 from support.stored_runs import (
     CANCELLED,
     DONE,
@@ -74,9 +74,7 @@ def in_processes(connected, count, operation):
     children = []
     for number in range(count):
         reply, writable = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
+        pid = fork()
         if not pid:
             try:
                 os.close(start)
