@@ -175,7 +175,7 @@ class StoreKeeper:
             run.token,
         )
         if verdict is not None and verdict.is_stored:
-            run.transcript.stored = delta.total
+            run.transcript.mark_stored(delta.total)
         return self._judge(verdict)
 
     @property

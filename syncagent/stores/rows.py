@@ -85,14 +85,16 @@ def get_answers(do: Statements, run: StoredRun) -> dict[str, StoredAnswer]:
 
 
 def put_messages(do: Statements, key: str, delta: Delta) -> None:
-    do.rows(
-        "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
-        *(key, delta.first),
-    )
+    if delta.replaces:
+        do.rows(
+            "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
+            *(key, delta.first),
+        )
     for n, message in enumerate(delta.messages, delta.first):
         do.rows(
             "INSERT INTO syncagent_message (conversation_key, n, body, calls) "
-            "VALUES (?, ?, ?, ?)",
+            "VALUES (?, ?, ?, ?) ON CONFLICT (conversation_key, n) DO UPDATE "
+            "SET body = excluded.body, calls = excluded.calls",
             *(key, n, message.body.decode(), message.calls.decode()),
         )
 

@@ -230,8 +230,7 @@ class RunStore(Closeable):
         )
         added = self._call(lambda store: store.add(run, max_live))
         if added in ("busy", "waiting"):
-            kind = AgentBusy if added == "busy" else InterruptPending
-            raise kind(
+            raise (AgentBusy if added == "busy" else InterruptPending)(
                 f"the conversation {conversation!r:.80} has a live run; wait for it, "
                 "answer it, or cancel it"
             )
