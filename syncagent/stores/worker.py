@@ -8,6 +8,8 @@ Guarantees:
 
 - Elapsed time is measured from before a renewal was sent. So this process ends its runs
   before the store counts its lease as over, however long the reply took.
+- A process whose lease has ended is another worker from then on, with another id. So
+  the runs that it had are free, and no one can mistake it for their worker.
 - A hint is never believed: it makes this process look. All is looked at after each
   (re)connection, and with each beat.
 """
@@ -78,7 +80,7 @@ class StoreWorker:
         room: Callable[[], int],
         is_observer: bool = False,
     ) -> None:
-        self.id: Final = uuid4().hex
+        self.id = uuid4().hex
         #: The runs of this process, by run id.
         self.keepers: Final[dict[str, StoreKeeper]] = {}
         self._backend: Final = backend
@@ -102,7 +104,9 @@ class StoreWorker:
         self._sweep_at = self._flush_at = 0.0
         self._prune_at = clock.now() + _PRUNE
         #: When the last renewal that succeeded was sent.
-        self._renewed_at = _elapsed()
+        self._renewed_at = 0.0
+        #: True if the store knows the id of this process.
+        self._is_announced = False
         self._threads: list[threading.Thread] = []
 
     # -- its threads ---------------------------------------------------------------
@@ -202,8 +206,7 @@ class StoreWorker:
                 _log.exception("the thread of the store failed; it continues")
                 self._stopping.wait(1.0)
             if self.keepers and self.is_lease_over:
-                for keeper in list(self.keepers.values()):
-                    keeper.lose("the lease of the worker could not be renewed in time")
+                self._lose_runs()
 
     def _do_due_work(self) -> None:
         now = clock.now()
@@ -228,13 +231,30 @@ class StoreWorker:
             )
 
     def _beat(self) -> None:
+        """Renew the lease; if it has ended, lose the runs and become another worker."""
+        if self._is_announced and self.is_lease_over:
+            self._lose_runs()
         sent_at = _elapsed()
-        lease = Lease(
-            self.id, socket.gethostname(), os.getpid(), __version__, self._lease
-        )
-        timeout = min(self._timeout, self._lease / 3)
-        self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
+        if not self._announce() and self._is_announced:  # it ended unnoticed
+            self._lose_runs()
+            self._announce()
+        self._is_announced = True
         self._renewed_at = sent_at
+
+    def _announce(self) -> bool:
+        """Tell the store that this process lives; return whether it knew."""
+        host, pid = socket.gethostname(), os.getpid()
+        lease = Lease(self.id, host, pid, __version__, self._lease)
+        timeout = min(self._timeout, self._lease / 3)
+        return self.perform(
+            lambda store: store.beat(lease), CancelToken(), timeout
+        ).is_known
+
+    def _lose_runs(self) -> None:
+        # First the id: a run that is claimed from now on is not lost.
+        self.id, self._is_announced = uuid4().hex, False
+        for keeper in list(self.keepers.values()):
+            keeper.lose("the lease of the worker could not be renewed in time")
 
     def _look_for_cancels(self) -> None:
         if not self.keepers:
