@@ -31,7 +31,7 @@ def test_the_run_of_a_dead_worker_is_handed_out_once(backend, connected):
     id = running(backend, seconds=0.1)
     assert 0 < backend.recover(10, 5).next_look <= 0.1
     assert until(lambda: backend.recover(10, 5).ids) == [id]
-    assert connected().recover(10, 5) == ([], None)
+    assert connected().recover(10, 5) == ([], None, {})
     run = backend.read(id)
     assert (run.state, run.crashes, run.attempt) == ("queued", 1, 1)
 
@@ -89,6 +89,16 @@ def test_the_next_look_is_when_a_lease_ends(backend):
     assert backend.recover(10, 5).next_look is None
     running(backend, seconds=20.0)
     assert 15 < backend.recover(10, 5).next_look <= 20
+
+
+def test_a_worker_learns_which_runs_it_has(backend):
+    """Also those whose claim it never heard of, because the reply was lost."""
+    running(backend, "a")
+    running(backend, "b")
+    waiting(backend, "c")
+    running(backend, "d", worker="w2")
+    held = {"run-a": ("public-a", 1), "run-b": ("public-b", 1)}
+    assert backend.recover(9, 5, "w1").held == held
 
 
 # -- questions and followers -------------------------------------------------------
