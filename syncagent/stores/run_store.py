@@ -282,7 +282,8 @@ class RunStore(Closeable):
         try:
             self.work(id)
         except Exception:
-            _log.exception("the work on a run ended; a sweep delivers it again")
+            if not self._is_closed:  # else another process finds it
+                _log.exception("the work on a run ended; a sweep delivers it again")
 
     # -- using one -----------------------------------------------------------------
 
@@ -383,7 +384,8 @@ class RunStore(Closeable):
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
         worker, run_id = self.open(), run.run_id
-        news = worker.follow(run_id, counts=True)
+        self._call(lambda store: store.follow([run_id]))
+        news = worker.follow(run_id)
         return StoredEvents(
             run,
             min(after, run.events),

@@ -215,7 +215,7 @@ class StoreWorker:
             self._beat_at = now + self._lease / 3
             self._sweep_at = min(self._sweep_at, now)
             self._look_for_cancels()
-            followed = [id for id, news in list(self._news.items()) if news.counts]
+            followed = list(self._news)
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())
         if self._has_events:
@@ -337,17 +337,11 @@ class StoreWorker:
             if news is not None:
                 news.wake()
 
-    def follow(self, run_id: str, *, counts: bool) -> RunNews:
-        """Return the news of a run, for one follower.
-
-        :param counts: the run ends if it is not followed.
-        """
+    def follow(self, run_id: str) -> RunNews:
+        """Return the news of a run, for one follower."""
         with self._news_lock:
             news = self._news.setdefault(run_id, RunNews())
             news.followers += 1
-        if counts:
-            news.counts = True
-            self.perform(lambda store: store.follow([run_id]), CancelToken())
         return news
 
     def leave(self, run_id: str) -> None:
