@@ -472,8 +472,6 @@ class RunStore(Closeable):
 
 #: After the last event of any run.
 _AT_END: Final = 2**62
-
-
 #: Every store of this process.
 _stores: Final[weakref.WeakSet[RunStore]] = weakref.WeakSet()
 
