@@ -164,8 +164,9 @@ class RunNews:
         #: How often there may have been news.
         self.count = 0
         self.watch: Final = Watch()
-        #: How many follow the run.
+        #: How many follow the run, and whether it ends without them.
         self.followers = 0
+        self.counts = False
 
     def wake(self) -> None:
         """Have the followers look."""

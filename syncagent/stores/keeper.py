@@ -81,6 +81,8 @@ class StoreKeeper:
         )
         #: A cancel from this process, and whether it forces.
         self._cancel: tuple[CancelRecord, bool] | None = None
+        #: The number of checkpoints so far.
+        self._step = 0
         #: Why the run is not this worker's any more; empty while it is.
         self.lost_reason = ""
         #: True once this worker gives the run back.
@@ -171,6 +173,8 @@ class StoreKeeper:
         assert run is not None
         assert conversation is not None
         delta = save_delta(conversation, run)
+        self._step += 1
+        step = self._step
         round = run.open_round
         calls = () if round is None else round.invocations
         begun = [
@@ -181,6 +185,7 @@ class StoreKeeper:
         verdict = self._write(
             lambda store: store.checkpoint(
                 *(self.id, self.claim.attempt, delta),
+                step=step,
                 begun=begun,
                 seconds_left=self._seconds_left,
                 is_gate=is_gate,
@@ -188,7 +193,7 @@ class StoreKeeper:
             run.token,
         )
         if verdict is not None and verdict.is_stored:
-            run.transcript.mark_stored(delta.total)
+            run.transcript.stored = delta.total
         return self._judge(verdict)
 
     @property

@@ -44,7 +44,7 @@ _QUESTIONS: Final = msgspec.json.Decoder(tuple[Interrupt, ...])
 RUN: Final = (
     "r.id, r.run_id, r.owner, r.agent, r.conversation, r.labels, r.prompt, r.state, "
     "r.attempt, r.crashes, r.cancel, r.cancel_mode, r.questions, r.events, "
-    "r.created_at, r.ended_at, r.result, r.error, "
+    "r.created_at, r.ended_at, r.result, r.error, r.unfollowed_seconds IS NOT NULL, "
     "(SELECT w.host || ':' || w.pid FROM syncagent_worker w WHERE w.id = r.worker)"
 )
 #: True if a living worker has the run *r*.
@@ -88,13 +88,9 @@ def get_answers(do: Statements, run: StoredRun) -> dict[str, StoredAnswer]:
 
 
 def put_messages(do: Statements, key: str, delta: Delta) -> None:
-    if delta.replaces:
-        do.rows(
-            "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
-            *(key, delta.first),
-        )
     do.many(
-        # They may be there already: the reply to a checkpoint may have been lost.
+        # There may be others: a conversation can lose its last messages again, and the
+        # run knows how many count.
         "INSERT INTO syncagent_message (conversation_key, n, body, calls) "
         "VALUES (?, ?, ?, ?) ON CONFLICT (conversation_key, n) DO UPDATE "
         "SET body = excluded.body, calls = excluded.calls",
@@ -144,7 +140,7 @@ def to_run(row: Sequence[Any]) -> StoredRun:
     names, (attempt, crashes), rest = row[:8], row[8:10], row[10:]
     id, run_id, owner, agent, conversation, labels, prompt, state = names
     cancel, cancel_mode, questions, events, *rest = rest
-    created_at, ended_at, result, error, worker = rest
+    created_at, ended_at, result, error, needs_followers, worker = rest
     return StoredRun(
         id=id,
         run_id=run_id,
@@ -156,6 +152,7 @@ def to_run(row: Sequence[Any]) -> StoredRun:
         state=state,
         attempt=attempt,
         crashes=crashes,
+        needs_followers=bool(needs_followers),
         worker=worker or "",
         cancel=None if cancel is None else to_cancel(cancel, cancel_mode),
         interrupts=_QUESTIONS.decode(questions),

@@ -384,8 +384,9 @@ class RunStore(Closeable):
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
         worker, run_id = self.open(), run.run_id
-        self._call(lambda store: store.follow([run_id]))
-        news = worker.follow(run_id)
+        if run.needs_followers:
+            self._call(lambda store: store.follow([run_id]))
+        news = worker.follow(run_id, counts=run.needs_followers)
         return StoredEvents(
             run,
             min(after, run.events),

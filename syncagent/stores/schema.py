@@ -32,6 +32,7 @@ _FIRST: Final = (
         cancel text,
         cancel_mode text,
         cancel_at double precision,
+        step integer NOT NULL DEFAULT 0,
         tail text NOT NULL DEFAULT '',
         begun text NOT NULL DEFAULT '[]',
         messages integer NOT NULL DEFAULT 0,

@@ -118,7 +118,8 @@ class SQLBackend(SQLSweeper):
                 attempt += 1
                 do.rows(
                     "UPDATE syncagent_run SET state = 'running', attempt = ?, "
-                    "worker = ?, nonce = ?, crashes = crashes + ? WHERE id = ?",
+                    "worker = ?, nonce = ?, step = 0, crashes = crashes + ? "
+                    "WHERE id = ?",
                     *(attempt, worker, nonce, int(run.state == "running"), id),
                 )
             last_tail, total = "", unheld.messages
@@ -164,6 +165,7 @@ class SQLBackend(SQLSweeper):
         attempt: int,
         delta: Delta | None,
         *,
+        step: int = 0,
         begun: Sequence[str] = (),
         seconds_left: float | None = None,
         is_gate: bool = False,
@@ -178,12 +180,12 @@ class SQLBackend(SQLSweeper):
             return self._verdict(rows, id, attempt)
         update = (
             "UPDATE syncagent_run AS r SET tail = ?, begun = ?, messages = ?, "
-            f"seconds_left = ? WHERE {IS_MINE}{gate} "
+            f"seconds_left = ?, step = ? WHERE {IS_MINE}{gate} AND r.step <= ? "
             "RETURNING cancel, cancel_mode, conversation_key"
         )
         params = (
             *(delta.tail.decode(), to_json(begun), delta.total, seconds_left),
-            *(id, attempt),
+            *(step, id, attempt, step),
         )
         if not delta.messages:
             return self._verdict(self.single(update, *params), id, attempt)

@@ -21,7 +21,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -99,6 +99,8 @@ class StoreWorker:
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
+        #: Runs that the store counts as ours and that we do not have, since when.
+        self._orphans: dict[str, float] = {}
         #: When the next beat, sweep, write of events and clean-up are due.
         self._beat_at = clock.now() + lease / 3
         self._sweep_at = self._flush_at = 0.0
@@ -215,7 +217,7 @@ class StoreWorker:
             self._beat_at = now + self._lease / 3
             self._sweep_at = min(self._sweep_at, now)
             self._look_for_cancels()
-            followed = list(self._news)
+            followed = [id for id, news in list(self._news.items()) if news.counts]
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())
         if self._has_events:
@@ -298,14 +300,35 @@ class StoreWorker:
 
     def _sweep(self) -> float:
         """Look for runs that need a worker; return when to look again."""
+        room, worker = self._room(), self.id
         found = self.perform(
-            lambda store: store.recover(self._room(), self._max_crashes), CancelToken()
+            lambda store: store.recover(room, self._max_crashes, worker), CancelToken()
         )
+        self._release_orphans(found.held)
         if found.ids:
             self._deliver(found.ids)
         if found.next_look is None:
             return float("inf")
         return clock.now() + max(0.0, found.next_look) + 0.01
+
+    def _release_orphans(self, held: Mapping[str, tuple[str, int]]) -> None:
+        """Give back runs that this process has and does not know of.
+
+        The reply to a claim may have been lost for good. A run that was claimed a
+        moment ago is not known here yet, so it has to stay unknown for a while.
+        """
+        now = clock.now()
+        orphans = held.keys() - self.keepers.keys()
+        self._orphans = {id: self._orphans.get(id, now) for id in orphans}
+        for run_id, since in self._orphans.items():
+            if now - since > self._lease:
+                id, attempt = held[run_id]
+                self.perform(
+                    lambda store, id=id, attempt=attempt: store.release(  # type: ignore[misc]
+                        id, attempt, is_urgent=True
+                    ),
+                    CancelToken(),
+                )
 
     # -- hints ---------------------------------------------------------------------
 
@@ -337,11 +360,15 @@ class StoreWorker:
             if news is not None:
                 news.wake()
 
-    def follow(self, run_id: str) -> RunNews:
-        """Return the news of a run, for one follower."""
+    def follow(self, run_id: str, *, counts: bool) -> RunNews:
+        """Return the news of a run, for one follower.
+
+        :param counts: the run ends if it is not followed.
+        """
         with self._news_lock:
             news = self._news.setdefault(run_id, RunNews())
             news.followers += 1
+            news.counts = counts
         return news
 
     def leave(self, run_id: str) -> None:

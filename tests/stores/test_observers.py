@@ -31,7 +31,7 @@ def path(tmp_path):
 
 def waiting(store):
     """Return the id of a run that waits, and its question."""
-    id = store.submit("Launch!")
+    id = store.submit("Launch!", unfollowed_seconds=60)
     with store.events(id) as events:
         raised = next(event for event in events if isinstance(event, InterruptRaised))
     return id, raised.interrupts[0].id
