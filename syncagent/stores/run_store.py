@@ -65,7 +65,6 @@ __all__ = [
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
-
 #: Hands a run to an engine, which then calls ``store.work(run.id)`` somewhere.
 Enqueue = Callable[[StoredRun], object]
 
