@@ -42,7 +42,8 @@ __all__ = ["Added", "Backend", "SWEEP"]
 SWEEP: Final = "sweep"
 #: ``known``: the id was added before; ``busy``: the conversation has a live run;
 #: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
-Added = Literal["added", "known", "busy", "waiting", "no room"]
+#: ``taken``: it is the id of another owner's run.
+Added = Literal["added", "known", "busy", "waiting", "no room", "taken"]
 
 
 class Backend(Protocol):
