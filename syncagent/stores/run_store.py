@@ -65,7 +65,6 @@ __all__ = [
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
-
 #: Hands a run to an engine, which then calls ``store.work(run.id)`` somewhere.
 Enqueue = Callable[[StoredRun], object]
 
@@ -282,7 +281,8 @@ class RunStore(Closeable):
         try:
             self.work(id)
         except Exception:
-            _log.exception("the work on a run ended; a sweep delivers it again")
+            if not self._is_closed:  # else another process finds it
+                _log.exception("the work on a run ended; a sweep delivers it again")
 
     # -- using one -----------------------------------------------------------------
 
@@ -352,9 +352,9 @@ class RunStore(Closeable):
 
     def _check_with_agent(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
         """Check changed arguments as the tool of the agent does."""
-        if self._make_agent is None:
+        if run.state != "waiting" or self._make_agent is None:
             raise ConfigurationError(
-                "changed arguments can be checked only where make_agent= is given"
+                "arguments can be changed where make_agent= is given, not of sub-agents"
             )
         agent = self._make_agent(run)
         tail, messages = self._call(lambda s: (s.tail(run.id), s.messages(run.id)))
@@ -383,6 +383,8 @@ class RunStore(Closeable):
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
         worker, run_id = self.open(), run.run_id
+        if run.needs_followers:
+            self._call(lambda store: store.follow([run_id]))
         news = worker.follow(run_id, counts=run.needs_followers)
         return StoredEvents(
             run,
@@ -470,8 +472,6 @@ class RunStore(Closeable):
 
 #: After the last event of any run.
 _AT_END: Final = 2**62
-
-
 #: Every store of this process.
 _stores: Final[weakref.WeakSet[RunStore]] = weakref.WeakSet()
 
