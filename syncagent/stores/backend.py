@@ -1,6 +1,6 @@
 """The interface of a back end: twelve operations, and a few to look and tidy up.
 
-Guarantees that every back end gives, and ``tests/stores/test_contract.py`` checks:
+Guarantees that every back end gives, and ``tests/stores/test_contract_*.py`` check:
 
 - Each operation is one transaction. It happens as a whole, or not at all.
 - Each is safe to repeat: a caller whose reply was lost does the same again, and gets
