@@ -22,7 +22,6 @@ from typing import Final, Literal, Protocol
 from ..conversation.state import Delta, StoredMessage
 from .records import (
     Answered,
-    Beat,
     CancelRecord,
     Claim,
     EventBatch,
@@ -68,8 +67,11 @@ class Backend(Protocol):
         :raises NoSuchRun: there is no such run.
         """
 
-    def beat(self, lease: Lease) -> Beat:
-        """Renew the lease of a process, and tell it which of its runs are cancelled."""
+    def beat(self, lease: Lease) -> bool:
+        """Renew the lease of a process.
+
+        :return: false if it had ended, or is the first: others may have its runs.
+        """
 
     def checkpoint(
         self,

@@ -17,7 +17,6 @@ from ..result import RunResult
 
 __all__ = [
     "Answered",
-    "Beat",
     "CancelRecord",
     "Claim",
     "EndState",
@@ -164,15 +163,6 @@ class Lease(NamedTuple):
     pid: int
     version: str
     seconds: float
-
-
-class Beat(NamedTuple):
-    """The reply to a renewal."""
-
-    #: False if the lease had ended: others may have taken the runs.
-    is_known: bool
-    #: Cancels of runs that the process has, by run id.
-    struck: dict[str, CancelRecord]
 
 
 class Claim(NamedTuple):

@@ -266,9 +266,7 @@ class StoreWorker:
         host, pid = socket.gethostname(), os.getpid()
         lease = Lease(self.id, host, pid, __version__, self._lease)
         timeout = min(self._timeout, self._lease / 3)
-        return self.perform(
-            lambda store: store.beat(lease), CancelToken(), timeout
-        ).is_known
+        return self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
 
     def _lose_runs(self) -> None:
         # First the id: a run that is claimed from now on is not lost.
