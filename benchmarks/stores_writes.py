@@ -32,6 +32,7 @@ from syncagent.transport import close_idle
 
 #: Rounds of a run whose checkpoints are measured, and messages before it.
 ROUNDS: Final = 150
+RUNS: Final = 5
 SIZES: Final = (10, 800)
 #: Tool rounds of a run over a socket, and how often it is measured.
 LOOP: Final = 50
@@ -149,15 +150,23 @@ class ByHand:
 
 
 class Watched:
-    """Times each checkpoint of a run, and then the same by hand."""
+    """Times each checkpoint of runs, or the same by hand, in turns.
+
+    :param before: how many messages the conversation has.
+    """
 
     def __init__(self, place: Place, before: int) -> None:
+        self._place = place
+        self._before = before
         self.times: dict[bool, list[float]] = {True: [], False: []}
         self.inner: dict[bool, list[float]] = {True: [], False: []}
         self.floors: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-        self._hand = ByHand(place, f"public-{before}")
+
+    def run(self) -> None:
+        """Make a run, in a store of its own."""
+        self._hand = ByHand(self._place, f"public-{self._before}")
         store = RunStore(
-            place.new(), lambda _: scripted(ROUNDS, before), lambda _: None
+            self._place.new(), lambda _: scripted(ROUNDS, self._before), lambda _: None
         )
         id = store.submit("add")
         with self._watching(store.backend):
@@ -207,10 +216,10 @@ class Watched:
 
 def checkpoints(place: Place) -> Iterator[Row]:
     """The gate before a tool, and the write after it."""
-    seen = {size: Watched(place, size) for size in SIZES}
-    # Twice, and not the first time, in which files grow.
-    seen = {size: Watched(place, size) for size in SIZES}
-    few, many = (seen[size] for size in SIZES)
+    few, many = (Watched(place, size) for size in SIZES)
+    for _ in range(RUNS):
+        few.run()
+        many.run()
     for is_gate, name in ((True, "gate before a tool"), (False, "write after a tool")):
         bare = [seconds for seconds, _ in few.floors[is_gate]]
         encoded = [sum(seconds) for seconds in few.floors[is_gate]]
