@@ -20,7 +20,7 @@ from ..result import RunResult
 from .choices import TOOL_DEFAULTS, add_choices, choose_model, choose_tools, seconds
 from .display import EventDisplay, JsonDisplay, TextDisplay
 from .exit_codes import EXIT_FAILED, exit_code_of
-from .formatting import end_text
+from .formatting import end_text, run_text
 from .handlers import ApprovalMode, TerminalHandlers, has_terminal
 from .notes import Notes
 from .plain_text import on_one_line
@@ -180,13 +180,7 @@ def _count(text: str) -> int:
 
 def _report(result: RunResult, notes: Notes, took: float) -> int:
     """Tell how the run ended; return the exit code."""
-    usage = result.usage
-    about = "about " if usage.estimated else ""
-    cost = f", ${result.cost:.4f}" if result.cost else ""
-    notes.tell(
-        f"{result.turns} turn{'s' * (result.turns != 1)}, {about}{usage.input_tokens} "
-        f"tokens in, {usage.output_tokens} out{cost}, {took:.1f} s"
-    )
+    notes.tell(run_text(result, took))
     cancellation = result.cancellation
     if cancellation is not None:
         how = f"cancelled by {on_one_line(cancellation.reason)}"

@@ -52,7 +52,7 @@ class StoreReceipt(Receipt):
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the end of the run is stored, at most *timeout* seconds.
 
-        Cancellation: it waits for the end of a run, so no other cancel ends it.
+        Cancellation: only the ``cancel`` of the store ends it, at once.
 
         :return: whether the end is stored; true if the run had ended before.
         """
@@ -65,7 +65,7 @@ class StoreReceipt(Receipt):
                 if left is not None and left <= 0:
                     return False
                 events.get(left)
-        return True
+            return not events.run.is_live
 
     def __repr__(self) -> str:
         if not self:

@@ -484,6 +484,7 @@ class SQLBackend(SQLReader):
             "UPDATE syncagent_run SET due_at = {now} WHERE id = ? AND state = 'queued'",
             id,
         )
+        self.hint([SWEEP])
 
     def leave(self, worker: str) -> None:
         self.single("DELETE FROM syncagent_worker WHERE id = ?", worker)

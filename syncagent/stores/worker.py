@@ -101,6 +101,8 @@ class StoreWorker:
         self._beat_at = clock.now() + lease / 3
         self._sweep_at = self._flush_at = 0.0
         self._prune_at = clock.now() + _PRUNE
+        if is_observer:  # it takes no run, and it may not know how long to keep them
+            self._sweep_at = self._prune_at = float("inf")
         #: When the last renewal that succeeded was sent.
         self._renewed_at = _elapsed()
         self._threads: list[threading.Thread] = []
@@ -112,10 +114,9 @@ class StoreWorker:
 
         :raises StoreUnavailable: the store is away.
         """
-        works = (("beat", self._drive), ("hints", self._listen))
         if not self._is_observer:
             self._beat()
-        for name, work in works[1:] if self._is_observer else works:
+        for name, work in (("beat", self._drive), ("hints", self._listen)):
             thread = threading.Thread(
                 target=work, name=f"syncagent-store-{name}", daemon=True
             )
@@ -208,10 +209,11 @@ class StoreWorker:
     def _do_due_work(self) -> None:
         now = clock.now()
         if now >= self._beat_at:
-            self._beat()
+            if not self._is_observer:
+                self._beat()
+                self._sweep_at = min(self._sweep_at, now)
+                self._look_for_cancels()
             self._beat_at = now + self._lease / 3
-            self._sweep_at = min(self._sweep_at, now)
-            self._look_for_cancels()
             followed = [id for id, news in list(self._news.items()) if news.counts]
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())
@@ -305,7 +307,7 @@ class StoreWorker:
     def _on_hint(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new."""
         self.wake_followers(run_ids)
-        if SWEEP in run_ids:
+        if SWEEP in run_ids and not self._is_observer:
             self.sweep_soon()
         if not run_ids or any(run_id in self.keepers for run_id in run_ids):
             self._look_for_cancels()
