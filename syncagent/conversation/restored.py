@@ -54,11 +54,10 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
     else:
         conversation.transcript = _restored_transcript(saved.messages, saved.run)
         conversation.pause = _pause(conversation, saved.run)
-    pairs = enumerate(zip(saved.messages, conversation.transcript, strict=False))
-    conversation.transcript.stored = next(
-        (number for number, (before, now) in pairs if before is not now),
-        min(len(saved.messages), len(conversation.transcript)),
-    )
+    transcript = conversation.transcript
+    pairs = enumerate(zip(saved.messages, transcript, strict=False))
+    same = (number for number, (before, now) in pairs if before is not now)
+    transcript.stored = next(same, min(len(saved.messages), len(transcript)))
 
 
 def _decode(state: str | bytes) -> SavedAgent:

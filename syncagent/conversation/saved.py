@@ -146,7 +146,7 @@ def save_delta(conversation: Conversation, run: Run, *, is_over: bool = False) -
     """Return what has changed since ``transcript.stored`` was set.
 
     Its cost does not depend on the length of the conversation. Call it on the thread of
-    the run; set ``transcript.stored`` to :attr:`Delta.total` once it is stored.
+    the run; set ``transcript.stored`` to ``delta.total`` once it is stored.
 
     :param is_over: true if the run has ended: the tail is that of an idle agent.
     :raises ConfigurationError: something in it is not JSON.

@@ -244,8 +244,7 @@ class RunStore(Closeable):
         )
         added = self._call(lambda store: store.add(run, max_live))
         if added in ("busy", "waiting"):
-            kind = AgentBusy if added == "busy" else InterruptPending
-            raise kind(
+            raise (AgentBusy if added == "busy" else InterruptPending)(
                 f"the conversation {conversation!r:.80} has a live run; wait for it, "
                 "answer it, or cancel it"
             )
@@ -398,7 +397,7 @@ class RunStore(Closeable):
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
         worker, run_id = self.open(), run.run_id
-        news = worker.follow(run_id, counts=True)
+        news = worker.follow(run_id, counts=run.needs_followers)
         return StoredEvents(
             run,
             min(after, run.events),

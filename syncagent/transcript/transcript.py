@@ -86,7 +86,7 @@ class Transcript(Sequence[Message]):
         del self._messages[length:]
         self._memos.clear()
         self._valid = 0
-        self.stored = min(self.stored, len(self._messages))
+        self.stored = min(self.stored, length)
 
     def validate(self) -> list[str]:
         """Return the problems that a repair would cure; empty if it is valid."""
