@@ -7,9 +7,10 @@ import sys
 from typing import Final, get_args
 
 from ..cancel import CancelMode, CancelToken
+from .arguments import duration
 from .exit_codes import EXIT_NOT_YET, EXIT_TOO_LATE
 from .plain_text import on_one_line
-from .store_access import add_run, duration, find_id, opened_store, operator_name
+from .store_access import add_run, find_id, opened_store, operator_name
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ..cancel import CancelToken
 from ..events import InterruptRaised, Lagged, Resumed, RunFinished, StreamEvent
 from .answer import question_text
+from .arguments import position
 from .display import EventDisplay, JsonDisplay, TextDisplay
 from .exit_codes import EXIT_FAILED, EXIT_NO_SUCH_RUN, exit_code_of
 from .formatting import end_text, run_text
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--after",
         metavar="N",
-        type=_number,
+        type=position,
         default=0,
         help="begin after the first N events",
     )
@@ -70,7 +71,9 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     with opened_store(options, token) as store:
         id = find_id(store, options.id)
         with store.events(id, options.after, cancel=token) as events:
-            notes.tell(_beginning(events.run))
+            first = events.run
+            place = f" on {first.worker}" if first.worker else ""
+            notes.tell(on_one_line(f"run {id[:SHORTEST]} is {first.state}{place}"))
             try:
                 for event in events:
                     _show(event, display, notes, id)
@@ -81,17 +84,6 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         notes.warn("syncagent: no longer following; the run continues")
         return exit_code_of(token.reason or "", token.origin or "")
     return _report(last, notes)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a number of events; got {text!r}")
-    return int(text)
-
-
-def _beginning(run: StoredRun) -> str:
-    place = f" on {run.worker}" if run.worker else ""
-    return on_one_line(f"run {run.id[:SHORTEST]} is {run.state}{place}")
 
 
 def _show(

@@ -17,6 +17,7 @@ from ..cancel import CancelToken
 from ..events import RunFinished
 from ..policies import Limits
 from ..result import RunResult
+from .arguments import count
 from .choices import TOOL_DEFAULTS, add_choices, choose_model, choose_tools, seconds
 from .display import EventDisplay, JsonDisplay, TextDisplay
 from .exit_codes import EXIT_FAILED, exit_code_of
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout", metavar="SECONDS", type=seconds, help="stop after SECONDS"
     )
     parser.add_argument(
-        "--max-turns", metavar="N", type=_count, help="stop after N model calls"
+        "--max-turns", metavar="N", type=count, help="stop after N model calls"
     )
     parser.add_argument(
         "--approve",
@@ -167,12 +168,6 @@ def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) 
 def _decode(argument: str) -> str:
     """Return an argument of the command line as text, also if it is not UTF-8."""
     return os.fsencode(argument).decode(errors="replace")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"must be a positive integer; got {text!r}")
-    return int(text)
 
 
 # -- the end -----------------------------------------------------------------------

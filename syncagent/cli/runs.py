@@ -13,6 +13,7 @@ import msgspec
 
 from ..cancel import CancelToken
 from ..messages import Text
+from .arguments import count
 from .colours import Paint
 from .plain_text import on_one_line
 from .rows import clip, columns
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--live", action="store_true", help="only runs that have not ended"
     )
     parser.add_argument(
-        "--limit", metavar="N", type=_count, default=50, help="at most N; by default 50"
+        "--limit", metavar="N", type=count, default=50, help="at most N; by default 50"
     )
     parser.add_argument("--json", action="store_true", help="write lines of JSON")
 
@@ -78,23 +79,26 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     return 0
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"must be a positive integer; got {text!r}")
-    return int(text)
-
-
 def _print_table(runs: Sequence[StoredRun]) -> None:
     """Print the runs; as wide as the terminal, or complete if there is no terminal."""
     is_terminal = sys.stdout.isatty()
     table = {
         "ID": _short_ids(runs) if is_terminal else [each.id for each in runs],
-        "STATE": [_state(each) for each in runs],
+        "STATE": [
+            "cancelling" if each.is_live and each.cancel is not None else each.state
+            for each in runs
+        ],
         "AGENT": [each.agent for each in runs],
         "OWNER": [each.owner for each in runs],
         "AGE": [age_text(time.time() - each.created_at) for each in runs],
         "WORKER": [each.worker for each in runs],
-        "PROMPT": [_prompt(each) for each in runs],
+        "PROMPT": [
+            on_one_line(
+                " ".join(b.text for b in each.prompt.content if isinstance(b, Text)),
+                _PIPED_PROMPT,
+            )
+            for each in runs
+        ],
     }
     if is_terminal:
         _fit(table, shutil.get_terminal_size((80, 24)).columns)
@@ -145,15 +149,6 @@ def _short_ids(runs: Sequence[StoredRun]) -> list[str]:
     while len({id[:length] for id in ids}) < len(ids):
         length += 1
     return [id[:length] for id in ids]
-
-
-def _state(run: StoredRun) -> str:
-    return "cancelling" if run.is_live and run.cancel is not None else run.state
-
-
-def _prompt(run: StoredRun) -> str:
-    texts = (part.text for part in run.prompt.content if isinstance(part, Text))
-    return on_one_line(" ".join(texts), _PIPED_PROMPT)
 
 
 def age_text(seconds: float) -> str:

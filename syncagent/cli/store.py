@@ -5,23 +5,22 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ..cancel import CancelToken
+from .arguments import duration
 from .colours import Paint
 from .exit_codes import EXIT_FAILED
-from .findings import Finding, show_finding
-from .formatting import seconds_text
-from .store_access import add_store, duration, opened_store
+from .findings import show_finding
+from .store_access import add_store, opened_store
+from .store_findings import check_census, check_facts
 
 if TYPE_CHECKING:
     from ..stores import RunStore
-    from ..stores.records import Census
 
-__all__ = ["SUMMARY", "add_arguments", "run"]
+__all__ = ["SUMMARY", "add_arguments", "check", "migrate", "prune", "run"]
 
 SUMMARY: Final = "migrate, prune or check a store of runs"
 
@@ -29,33 +28,30 @@ SUMMARY: Final = "migrate, prune or check a store of runs"
 _BATCH: Final = 500
 #: Seconds between two lines about the progress.
 _PROGRESS: Final = 2.0
-#: Seconds by which a queued run may be overdue before that is a problem.
-_OVERDUE: Final = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions."""
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
-    summary = "create the tables, or bring them up to date"
-    migrate = actions.add_parser("migrate", help=summary, description=summary)
-    migrate.set_defaults(action=_migrate)
-    summary = "delete runs that ended long ago, or only their events"
-    prune = actions.add_parser("prune", help=summary, description=summary)
-    prune.set_defaults(action=_prune)
-    for name in ("events", "runs"):
-        prune.add_argument(
-            f"--{name}",
-            metavar="AGE",
-            type=duration,
-            help=f"delete {name} of runs that ended so long ago: seconds, or such as "
-            "12h or 7d",
-        )
-    summary = "look for faults of the store; exit code 1 if there is one"
-    check = actions.add_parser("check", help=summary, description=summary)
-    check.set_defaults(action=_check)
-    check.add_argument("--json", action="store_true", help="write one JSON object")
-    for action in (migrate, prune, check):
-        add_store(action)
+    for action, summary in (
+        (migrate, "create the tables, or bring them up to date"),
+        (prune, "delete runs that ended long ago, or only their events"),
+        (check, "look for faults of the store; exit code 1 if there is one"),
+    ):
+        name = action.__name__
+        command = actions.add_parser(name, help=summary, description=summary)
+        command.set_defaults(action=action)
+        add_store(command)
+        if action is check:
+            command.add_argument("--json", action="store_true", help="write JSON")
+        for kind in ("events", "runs") if action is prune else ():
+            command.add_argument(
+                f"--{kind}",
+                metavar="AGE",
+                type=duration,
+                help=f"delete {kind} of runs that ended so long ago: seconds, or such "
+                "as 12h or 7d",
+            )
 
 
 def run(options: argparse.Namespace, token: CancelToken) -> int:
@@ -70,7 +66,8 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     return code
 
 
-def _migrate(options: argparse.Namespace, token: CancelToken) -> int:
+def migrate(options: argparse.Namespace, token: CancelToken) -> int:
+    """Create or update the tables; return the exit code."""
     with opened_store(options, token, is_new=True) as store:
         before, now = store.backend.migrate()
     if before == now:
@@ -80,7 +77,8 @@ def _migrate(options: argparse.Namespace, token: CancelToken) -> int:
     return 0
 
 
-def _prune(options: argparse.Namespace, token: CancelToken) -> int:
+def prune(options: argparse.Namespace, token: CancelToken) -> int:
+    """Delete what is old; return the exit code."""
     if options.events is None and options.runs is None:
         options.parser.error("how old? use --events 1d, --runs 7d, or both")
     with opened_store(options, token) as store:
@@ -109,14 +107,12 @@ def _delete(
         token.checkpoint()
 
 
-# -- check -------------------------------------------------------------------------
-
-
-def _check(options: argparse.Namespace, token: CancelToken) -> int:
+def check(options: argparse.Namespace, token: CancelToken) -> int:
+    """Print facts and faults; return the exit code."""
     with opened_store(options, token) as store:
         facts = store._call(lambda backend: backend.check())
         census = store._call(lambda backend: backend.census())
-    findings = [*_check_facts(facts), *_check_census(census)]
+    findings = [*check_facts(facts), *check_census(census)]
     problems = [each.name for each in findings if each.status == "problem"]
     if options.json:
         data = msgspec.json.encode({"ok": not problems, "findings": findings})
@@ -130,61 +126,3 @@ def _check(options: argparse.Namespace, token: CancelToken) -> int:
     else:
         print(f"\n{paint('No problems.', 'green')}")
     return EXIT_FAILED if problems else 0
-
-
-def _check_facts(facts: Mapping[str, str]) -> Iterator[Finding]:
-    from ..stores.schema import VERSION
-
-    for name, value in facts.items():
-        if name == "integrity" and value != "ok":
-            yield Finding(
-                name=name,
-                value=value,
-                status="problem",
-                advice="the file is damaged: stop its processes, restore a backup",
-            )
-        elif name == "schema" and value != str(VERSION):
-            yield Finding(
-                name=name,
-                value=f"{value}; this syncagent has {VERSION}",
-                status="problem",
-                advice="run syncagent store migrate, or upgrade syncagent",
-            )
-        else:
-            yield Finding(name=name, value=value)
-
-
-def _check_census(census: Census) -> Iterator[Finding]:
-    counts = ", ".join(f"{count} {state}" for state, count in census.states.items())
-    yield Finding(
-        name="live runs", value=counts or "none", status="ok" if counts else "off"
-    )
-    is_needed = bool(census.states.get("queued") or census.unheld)
-    if census.workers or not is_needed:
-        yield Finding(
-            name="workers",
-            value=f"{census.workers} alive" if census.workers else "none alive",
-            status="ok" if census.workers else "off",
-        )
-    else:
-        yield Finding(
-            name="workers",
-            value="none alive, and runs wait for one",
-            status="problem",
-            advice="start a process that has the store open with make_agent=",
-        )
-    if census.unheld:
-        yield Finding(
-            name="lost by their worker", value=f"{census.unheld} until the next sweep"
-        )
-    if census.states.get("queued"):
-        is_late = census.overdue > _OVERDUE
-        yield Finding(
-            name="oldest queued run",
-            value=f"submitted {seconds_text(census.oldest_queued)} ago",
-            status="problem" if is_late else "ok",
-            advice="no worker takes it: are all busy (max_workers=), or does the "
-            "queue of the engine stand still?"
-            if is_late
-            else "",
-        )

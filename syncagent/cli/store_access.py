@@ -6,7 +6,6 @@ import argparse
 import getpass
 import logging
 import os
-import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,19 +23,15 @@ __all__ = [
     "STORE_VARIABLE",
     "add_run",
     "add_store",
-    "duration",
     "find_id",
-    "operator_name",
     "opened_store",
+    "operator_name",
 ]
 
 #: The environment variable that names the store if the command line does not.
 STORE_VARIABLE: Final = "SYNCAGENT_STORE"
 #: How many characters of an id are enough, if no other id begins with them.
 SHORTEST: Final = 8
-
-_UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -59,16 +54,6 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         help=f"the id of the run, or its first {SHORTEST} or more characters",
     )
     add_store(parser)
-
-
-def duration(text: str) -> float:
-    """Return an argument such as ``90``, ``15m``, ``12h`` or ``7d`` in seconds."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise argparse.ArgumentTypeError(
-            f"must be a number of seconds, or one with s, m, h or d; got {text!r}"
-        )
-    return float(match[1]) * _UNITS[match[2]]
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..conversation.restored import join_state
+from ..conversation.state import StoredMessage
 from ..exceptions import ConfigurationError
 from ..interrupts import (
     AfterToolResult,
@@ -15,6 +17,7 @@ from ..interrupts import (
     is_refusal,
 )
 from .records import StoredAnswer, StoredRun
+from .working import MakeAgent
 
 __all__ = ["check_answers"]
 
@@ -22,11 +25,13 @@ __all__ = ["check_answers"]
 def check_answers(
     run: StoredRun,
     answers: Mapping[str, Any],
-    check_arguments: Callable[[StoredRun, Mapping[str, Any]], object],
+    make_agent: MakeAgent | None,
+    read_state: Callable[[], tuple[bytes, list[StoredMessage]]],
 ) -> dict[str, tuple[str, StoredAnswer]]:
     """Return answers in the form that a store keeps.
 
-    :param check_arguments: called for approvals that change arguments.
+    :param make_agent: returns the agent whose tools check changed arguments.
+    :param read_state: returns the tail and the messages of the run.
     :return: by the id of the question, the id that was given, and the answer.
     :raises ConfigurationError: an answer does not fit its question.
     """
@@ -45,7 +50,15 @@ def check_answers(
         if question is not None and approval is not None and approval.arguments:
             changed[asked] = approval
     if changed:
-        check_arguments(run, changed)
+        if make_agent is None:
+            raise ConfigurationError(
+                "changed arguments can be checked only where make_agent= is given"
+            )
+        agent = make_agent(run)
+        agent.restore(join_state(*read_state()))
+        pause = agent._conversation.pause
+        if pause is not None:
+            pause.check({**{each.id: False for each in pause.interrupts}, **changed})
     return stored
 
 

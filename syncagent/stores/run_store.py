@@ -31,7 +31,6 @@ from .._closeable import Closeable
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
-from ..conversation.restored import join_state
 from ..exceptions import (
     AgentBusy,
     ConfigurationError,
@@ -352,7 +351,12 @@ class RunStore(Closeable):
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
-        stored = check_answers(run, answers, self._check_with_agent)
+        stored = check_answers(
+            run,
+            answers,
+            self._make_agent,
+            lambda: self._call(lambda store: (store.tail(id), store.messages(id))),
+        )
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
         answered = self._call(lambda store: store.answer(id, bodies, by, nonce))
@@ -363,20 +367,6 @@ class RunStore(Closeable):
             else:
                 self._deliver([id])
         return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
-
-    def _check_with_agent(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
-        """Check changed arguments as the tool of the agent does."""
-        if self._make_agent is None:
-            raise ConfigurationError(
-                "changed arguments can be checked only where make_agent= is given"
-            )
-        agent = self._make_agent(run)
-        tail, messages = self._call(lambda s: (s.tail(run.id), s.messages(run.id)))
-        agent.restore(join_state(tail, messages))
-        pause = agent._conversation.pause
-        if pause is not None:
-            others = {each.id: False for each in pause.interrupts}
-            pause.check({**others, **answers})
 
     def events(
         self, id: str, after: int = 0, *, cancel: Cancel | None = None
