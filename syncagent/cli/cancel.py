@@ -71,7 +71,8 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             print("The run had already ended.")
             return EXIT_TOO_LATE
         if not receipt.first:
-            print(f"It was cancelled before: {on_one_line(receipt.reason or '')}")
+            before = on_one_line(receipt.reason or "")
+            print(f"It was cancelled before: {before}", flush=True)
         has_ended = receipt.wait(seconds)
         how = "has ended" if has_ended else "ends as soon as its worker notices"
         print(f"Cancelled; the run {how}.", flush=True)

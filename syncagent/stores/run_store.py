@@ -142,10 +142,7 @@ class RunStore(Closeable):
         _stores.add(self)
 
     def observer(self, cancel: CancelToken | None = None) -> RunStore:
-        """Return the same store for a program that only looks, cancels and answers.
-
-        :param cancel: a token that ends the waits of all calls.
-        """
+        """Return the same store for a program that only looks, cancels and answers."""
         return RunStore(
             self._url, enqueue=self._enqueue, timeout=self._timeout, cancel=cancel
         )
@@ -186,8 +183,7 @@ class RunStore(Closeable):
     def _call(self, operation: Callable[[Backend], _T]) -> _T:
         """Do an operation, and repeat it while the store is away.
 
-        :raises StoreUnavailable: it is away for longer than the timeout, or the token
-            of the store was cancelled.
+        :raises StoreUnavailable: it is away for too long, or a cancel ended the wait.
         """
         token = self._cancel or CancelToken()
         until = clock.now() + self._timeout
