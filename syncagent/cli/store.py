@@ -84,11 +84,15 @@ def prune(options: argparse.Namespace, token: CancelToken) -> int:
     with opened_store(options, token) as store:
         if options.events is not None:
             count = _delete(store, "logs", options.events, math.inf, token)
-            print(f"Deleted the events of {count} runs.", flush=True)
+            print(f"Deleted the events of {_runs_text(count)}.", flush=True)
         if options.runs is not None:
             count = _delete(store, "runs", math.inf, options.runs, token)
-            print(f"Deleted {count} runs.", flush=True)
+            print(f"Deleted {_runs_text(count)}.", flush=True)
     return 0
+
+
+def _runs_text(count: int) -> str:
+    return f"{count} run{'s' * (count != 1)}"
 
 
 def _delete(
