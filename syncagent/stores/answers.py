@@ -50,9 +50,9 @@ def check_answers(
         if question is not None and approval is not None and approval.arguments:
             changed[asked] = approval
     if changed:
-        if make_agent is None:
+        if run.state != "waiting" or make_agent is None:
             raise ConfigurationError(
-                "changed arguments can be checked only where make_agent= is given"
+                "arguments can be changed where make_agent= is given, not of sub-agents"
             )
         agent = make_agent(run)
         agent.restore(join_state(*read_state()))
