@@ -2,13 +2,15 @@
 
 import json
 import os
+import signal
 import sqlite3
 import unicodedata
 
 import pytest
 from shell import on_terminal
 from store_process import get, submit
-from support.commands import finish
+from support.commands import finish, start
+from support.stored_runs import until
 
 from syncagent.cli.main import main
 from syncagent.stores import RunStore
@@ -137,6 +139,23 @@ def test_a_locked_store_is_away(url, command, capsys):
         lock.close()
         store.close()
     assert "is not available" in capsys.readouterr().err
+    assert get(url, id).state == "queued"
+
+
+def test_ctrl_c_ends_the_wait_for_a_locked_store(url):
+    """It is a cancel, at once, and not a store that is away."""
+    id = submit(url)
+    path = url.removeprefix("sqlite:///")
+    lock = sqlite3.connect(path, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    try:
+        with start("cancel", id, env={"SYNCAGENT_STORE": url}) as waiting:
+            until(lambda: os.listdir(f"{path}-hints"))  # it has opened the store
+            waiting.send_signal(signal.SIGINT)
+            _, err = waiting.communicate(timeout=8)
+    finally:
+        lock.close()
+    assert (waiting.returncode, err) == (130, "syncagent: cancelled\n")
     assert get(url, id).state == "queued"
 
 
