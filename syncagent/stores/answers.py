@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..agent import Agent
 from ..conversation.restored import join_state
 from ..conversation.state import StoredMessage
 from ..exceptions import ConfigurationError
@@ -17,21 +18,18 @@ from ..interrupts import (
     is_refusal,
 )
 from .records import StoredAnswer, StoredRun
-from .working import MakeAgent
 
-__all__ = ["check_answers"]
+__all__ = ["check_answers", "check_with_agent"]
 
 
 def check_answers(
     run: StoredRun,
     answers: Mapping[str, Any],
-    make_agent: MakeAgent | None,
-    read_state: Callable[[], tuple[bytes, list[StoredMessage]]],
+    check_arguments: Callable[[StoredRun, Mapping[str, Any]], object],
 ) -> dict[str, tuple[str, StoredAnswer]]:
     """Return answers in the form that a store keeps.
 
-    :param make_agent: returns the agent whose tools check changed arguments.
-    :param read_state: returns the tail and the messages of the run.
+    :param check_arguments: called for approvals that change arguments.
     :return: by the id of the question, the id that was given, and the answer.
     :raises ConfigurationError: an answer does not fit its question.
     """
@@ -50,16 +48,25 @@ def check_answers(
         if question is not None and approval is not None and approval.arguments:
             changed[asked] = approval
     if changed:
-        if run.state != "waiting" or make_agent is None:
-            raise ConfigurationError(
-                "arguments can be changed where make_agent= is given, not of sub-agents"
-            )
-        agent = make_agent(run)
-        agent.restore(join_state(*read_state()))
-        pause = agent._conversation.pause
-        if pause is not None:
-            pause.check({**{each.id: False for each in pause.interrupts}, **changed})
+        check_arguments(run, changed)
     return stored
+
+
+def check_with_agent(
+    agent: Agent,
+    tail: bytes,
+    messages: Sequence[StoredMessage],
+    answers: Mapping[str, Any],
+) -> None:
+    """Check approvals that change arguments, as the tools of *agent* do.
+
+    :raises ConfigurationError: the arguments do not fit.
+    """
+    agent.restore(join_state(tail, messages))
+    pause = agent._conversation.pause
+    if pause is not None:
+        others = {question.id: False for question in pause.interrupts}
+        pause.check({**others, **answers})
 
 
 def _find(run: StoredRun, given: str) -> Interrupt | None:
