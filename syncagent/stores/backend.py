@@ -23,6 +23,7 @@ from ..conversation.state import Delta, StoredMessage
 from .records import (
     Answered,
     CancelRecord,
+    Census,
     Claim,
     EventBatch,
     Lease,
@@ -188,6 +189,15 @@ class Backend(Protocol):
         self, owner: str | None, is_live: bool | None, limit: int
     ) -> list[StoredRun]:
         """Return runs, newest first."""
+
+    def find_ids(self, beginning: str, limit: int) -> list[str]:
+        """Return the ids that begin with *beginning*.
+
+        For operators only: an id is a secret, and this helps to guess it.
+        """
+
+    def census(self) -> Census:
+        """Count the live runs and the workers."""
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:
         """Return the cancels of the runs that a process has, by run id."""

@@ -18,6 +18,7 @@ from ..result import RunResult
 __all__ = [
     "Answered",
     "CancelRecord",
+    "Census",
     "Claim",
     "EndState",
     "EventBatch",
@@ -243,6 +244,21 @@ class Answered(NamedTuple):
     statuses: dict[str, Literal["taken", "over", "refused"]]
     #: True for the one caller who has to hand the run to a worker.
     is_ready: bool = False
+
+
+class Census(NamedTuple):
+    """The live runs and the workers of a store, in numbers."""
+
+    #: How many runs are in each state; only states that have some.
+    states: dict[str, int]
+    #: Seconds since the oldest queued run was submitted.
+    oldest_queued: float
+    #: Seconds by which the latest queued run should have been handed to a worker.
+    overdue: float
+    #: How many runs have lost their worker.
+    unheld: int
+    #: How many processes can work on runs.
+    workers: int
 
 
 class Recovered(NamedTuple):

@@ -84,6 +84,7 @@ class RunStore(Closeable):
     :param keep_events: seconds that the events of a run are kept after its end.
     :param keep_runs: seconds that runs are kept after their end.
     :param timeout: seconds that a call waits for a store that is away.
+    :param cancel: a token that ends the waits of all calls, and no run.
     :raises ConfigurationError: an argument cannot work.
     """
 
@@ -99,6 +100,7 @@ class RunStore(Closeable):
         keep_events: float = _DAY,
         keep_runs: float = 7 * _DAY,
         timeout: float = 10.0,
+        cancel: CancelToken | None = None,
     ) -> None:
         for name, function in (("make_agent", make_agent), ("enqueue", enqueue)):
             if function is not None and not callable(function):
@@ -113,6 +115,8 @@ class RunStore(Closeable):
         check_number("timeout", timeout, is_positive=True, unit="seconds")
         #: The back end, for tools of operators.
         self.backend: Final[Backend] = open_backend(url)
+        self._url = url
+        self._cancel = cancel
         self._make_agent = make_agent
         self._enqueue = enqueue
         self._max_workers = max_workers
@@ -126,6 +130,12 @@ class RunStore(Closeable):
         self._lock = threading.Lock()
         self._is_closed = False
         OPEN_STORES.add(self)
+
+    def observer(self, cancel: CancelToken | None = None) -> RunStore:
+        """Return the same store for a program that only looks, cancels and answers."""
+        return RunStore(
+            self._url, enqueue=self._enqueue, timeout=self._timeout, cancel=cancel
+        )
 
     # -- this process --------------------------------------------------------------
 
@@ -163,16 +173,16 @@ class RunStore(Closeable):
     def _call(self, operation: Callable[[Backend], _T]) -> _T:
         """Do an operation, and repeat it while the store is away.
 
-        :raises StoreUnavailable: it is away for longer than the timeout.
+        :raises StoreUnavailable: it is away for too long, or a cancel ended the wait.
         """
+        token = self._cancel or CancelToken()
         until = clock.now() + self._timeout
         while True:
             try:
-                return self.open().perform(operation, CancelToken())
+                return self.open().perform(operation, token)
             except StoreUnavailable:
-                if clock.now() >= until:
+                if token.wait(_RETRY) or clock.now() >= until:
                     raise
-            CancelToken().wait(_RETRY)
 
     # -- beginning -----------------------------------------------------------------
 
@@ -370,7 +380,7 @@ class RunStore(Closeable):
         :raises NoSuchRun: there is no such run.
         """
         check_number("after", after, is_integer=True, unit="events")
-        token, registration = run_token(None, None, cancel)
+        token, registration = run_token(None, None, cancel, self._cancel)
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")

@@ -111,6 +111,8 @@ class StoreWorker:
         self._beat_at = clock.now() + lease / 3
         self._sweep_at = self._flush_at = 0.0
         self._prune_at = clock.now() + _PRUNE
+        if is_observer:  # it takes no run, and it may not know how long to keep them
+            self._sweep_at = self._prune_at = float("inf")
         #: When the last renewal that succeeded was sent.
         self._renewed_at = 0.0
         #: True if the store knows the id of this process.
@@ -231,9 +233,9 @@ class StoreWorker:
         if now >= self._beat_at:
             if not self._is_observer:
                 self._beat()
+                self._sweep_at = min(self._sweep_at, now)
+                self._look_at_runs()
             self._beat_at = now + self._lease / 3
-            self._sweep_at = min(self._sweep_at, now)
-            self._look_at_runs()
             followed = [id for id, news in list(self._news.items()) if news.counts]
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())
@@ -373,7 +375,7 @@ class StoreWorker:
     def _on_hint(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new."""
         self.wake_followers(run_ids)
-        if SWEEP in run_ids:
+        if SWEEP in run_ids and not self._is_observer:
             self.sweep_soon()
         if not run_ids or any(run_id in self.keepers for run_id in run_ids):
             self._look_at_runs()
