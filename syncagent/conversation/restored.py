@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -37,6 +38,12 @@ from .state import (
 __all__ = ["join_state", "restore", "unfinished_result"]
 
 
+#: Made here and not when first needed: two threads that make one at once can crash
+#: msgspec, which fills in the fields of a type only then.
+_STATE: Final = msgspec.json.Decoder(SavedAgent)
+_ENVELOPE: Final = msgspec.json.Decoder(Envelope)
+
+
 def restore(conversation: Conversation, state: str | bytes) -> None:
     """Bring a new conversation into a saved state.
 
@@ -66,7 +73,7 @@ def _decode(state: str | bytes) -> SavedAgent:
             f"a state must be a string made by agent.save(); got {state!r:.80}"
         )
     try:
-        saved = msgspec.json.decode(state, type=SavedAgent)
+        saved = _STATE.decode(state)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         _check(_envelope(state))
         raise StateInvalid(
@@ -79,7 +86,7 @@ def _decode(state: str | bytes) -> SavedAgent:
 def _envelope(state: str | bytes) -> Envelope:
     """Return format and version of a state that cannot be decoded as a whole."""
     try:
-        return msgspec.json.decode(state, type=Envelope)
+        return _ENVELOPE.decode(state)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return Envelope(FORMAT, VERSION)
 

@@ -91,7 +91,12 @@ class StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def decode(cls, body: bytes) -> StoredAnswer:
         """Return the answer that :meth:`encode` encoded."""
-        return msgspec.json.decode(body, type=cls)
+        return _ANSWER.decode(body)
+
+
+#: Made here and not when first needed: two threads that make one at once can crash
+#: msgspec, which fills in the fields of a type only then.
+_ANSWER: Final = msgspec.json.Decoder(StoredAnswer)
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ from ..exceptions import (
     StoreUnavailable,
     TooManyRuns,
 )
-from ..messages import Message, Prompt
+from ..messages import Prompt
 from ..result import RunResult
 from .answers import check_answers, check_with_agent
 from .backend import Backend
@@ -45,6 +45,7 @@ from .event_log import StoredEvents
 from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
+from .rows import to_message
 from .submission import new_run
 from .threads import RunThreads
 from .urls import open_backend
@@ -410,7 +411,7 @@ class RunStore(Closeable):
         if run is None or run.result is None:
             return run
         rows = self._call(lambda store: store.messages(id))
-        messages = tuple(msgspec.json.decode(row.body, type=Message) for row in rows)
+        messages = tuple(to_message(row.body) for row in rows)
         result = msgspec.structs.replace(run.result, messages=messages)
         return msgspec.structs.replace(run, result=result)
 
