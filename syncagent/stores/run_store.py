@@ -20,7 +20,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
@@ -28,6 +28,7 @@ import msgspec
 
 from .._checks import check_number, check_timeout
 from .._closeable import Closeable
+from .._context import ContextFactory, within_context
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
@@ -60,6 +61,7 @@ __all__ = [
     "RunStore",
     "before_fork",
     "close_all",
+    "release_all",
     "start_over_in_child",
 ]
 
@@ -127,7 +129,11 @@ class RunStore(Closeable):
         self._make_agent = make_agent
         self._enqueue = enqueue
         self._max_workers = max_workers
-        self._lease = lease
+        #: Seconds without a sign of life after which a process counts as dead.
+        self.lease: Final = lease
+        #: Makes the context that surrounds the work on each run and each tool call,
+        #: such as the application context of Flask.
+        self.context: ContextFactory | None = None
         self._max_crashes = max_crashes
         self._keep = (min(keep_events, keep_runs), keep_runs)
         self._timeout = timeout
@@ -159,7 +165,7 @@ class RunStore(Closeable):
                 threads = RunThreads(self._max_workers, self._work_on_thread)
                 worker = StoreWorker(
                     self.backend,
-                    lease=self._lease,
+                    lease=self.lease,
                     timeout=self._timeout,
                     max_crashes=self._max_crashes,
                     keep=self._keep,
@@ -273,10 +279,12 @@ class RunStore(Closeable):
         claim = self._call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
             return None
-        try:
+        with ExitStack() as stack:
+            stack.callback(worker.wake_followers, [claim.run.run_id])
+            if self.context is not None:
+                stack.enter_context(within_context(self.context))
+                stack.enter_context(self.context())
             return work_on(worker, claim, self._make_agent)
-        finally:
-            worker.wake_followers([claim.run.run_id])
 
     def _work_on_thread(self, id: str) -> None:
         try:
@@ -397,13 +405,14 @@ class RunStore(Closeable):
             registration=registration,
         )
 
-    def get(self, id: str) -> StoredRun | None:
+    def get(self, id: str, *, has_messages: bool = True) -> StoredRun | None:
         """Return a run; ``None`` if there is none, or it was forgotten.
 
-        The result of a run that has ended has the messages of the conversation.
+        :param has_messages: give the result of a run that has ended the messages of
+            the conversation.
         """
         run = self._call(lambda store: store.read(id))
-        if run is None or run.result is None:
+        if run is None or run.result is None or not has_messages:
             return run
         rows = self._call(lambda store: store.messages(id))
         messages = tuple(msgspec.json.decode(row.body, type=Message) for row in rows)
@@ -429,6 +438,21 @@ class RunStore(Closeable):
         return self._call(lambda store: store.forget(owner))
 
     # -- ending --------------------------------------------------------------------
+
+    def release(self) -> set[str]:
+        """Give the runs of this process to others, each at its next checkpoint.
+
+        This process begins no more. Takes no lock: signal handlers may call it.
+
+        :return: the run ids of those that are live here.
+        """
+        worker, threads = self._worker, self._threads
+        if worker is None or threads is None:
+            return set()
+        threads.stop_accepting()
+        for keeper in list(worker.keepers.values()):
+            keeper.release()
+        return set(worker.keepers)
 
     def close(self, grace: float = 10.0) -> None:
         """Give the runs of this process to others, and close everything.
@@ -474,6 +498,11 @@ _AT_END: Final = 2**62
 
 #: Every store of this process.
 _stores: Final[weakref.WeakSet[RunStore]] = weakref.WeakSet()
+
+
+def release_all() -> set[str]:
+    """Do :meth:`RunStore.release` for every store of this process."""
+    return set().union(*(store.release() for store in list(_stores)))
 
 
 def close_all() -> None:

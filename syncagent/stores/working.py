@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from .._context import call_in_context
 from ..agent import Agent
 from ..conversation.request import RunRequest
 from ..conversation.restored import join_state
@@ -67,7 +68,7 @@ def prepare(
     claim = keeper.claim
     run = claim.run
     try:
-        agent = make_agent(run)
+        agent = call_in_context(make_agent, run)
         if not isinstance(agent, Agent):
             raise ConfigurationError(
                 f"make_agent must return an Agent; got {agent!r:.80}"

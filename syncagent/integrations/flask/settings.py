@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from flask import current_app
@@ -13,6 +13,9 @@ from ..web.operator import MIN_TOKEN_LENGTH
 from ..web.runs import Runs
 from ..web.settings import PREFIX, WebSettings
 from ..web.views import Views
+
+if TYPE_CHECKING:
+    from ..web.stored_runs import StoredRuns
 
 __all__ = ["ExtensionState", "FlaskSettings", "NAME", "find_state"]
 
@@ -60,7 +63,7 @@ class ExtensionState(msgspec.Struct, frozen=True):
     """The state of the extension in one application."""
 
     settings: FlaskSettings
-    runs: Runs
+    runs: Runs | StoredRuns
     views: Views | None
     csrf_token: Callable[[], str] | None
     #: True if the application defines who may see which run.

@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio  # noqa: TID251
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from ..._closeable import Closeable
 from ...cancel import clock
 from ...cancel.links import Bell
-from ..gunicorn import post_worker_init
+from ..gunicorn import chain_signals, open_stores
 from .sse import BEAT, RunEventStream
 
 __all__ = ["App", "AsyncEventStream", "end_runs_with_server"]
 
+#: Seconds after which a stream looks into a store without a hint: hints may be lost.
+_LOOK_AGAIN: Final = 1.0
 #: An ASGI application.
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -76,18 +78,22 @@ class AsyncEventStream(Closeable, AsyncIterator[bytes]):
     async def _next(self) -> bytes:
         stream = self._stream
         # Mostly an event is ready, and no bell is needed.
-        chunk = _step(stream)
+        chunk = await _step(stream)
         if chunk != BEAT:
             return chunk
-        bell = _LoopBell()
-        try:
-            stream.watch.bells[bell] = None  # publish first, then look
-            chunk = _step(stream)
-            if chunk == BEAT:
-                await bell.rung(stream.heartbeat)
-                chunk = _step(stream)
-        finally:
-            stream.watch.bells.pop(bell, None)
+        until = clock.now() + stream.heartbeat
+        look_again = _LOOK_AGAIN if stream.reads_store else stream.heartbeat
+        while chunk == BEAT:
+            bell = _LoopBell()
+            try:
+                stream.watch.bells[bell] = None  # publish first, then look
+                chunk = await _step(stream)
+                left = until - clock.now()
+                if chunk != BEAT or left <= 0:
+                    break
+                await bell.rung(min(left, look_again))
+            finally:
+                stream.watch.bells.pop(bell, None)
         return chunk
 
     def close(self) -> None:
@@ -99,16 +105,27 @@ class AsyncEventStream(Closeable, AsyncIterator[bytes]):
         self.close()
 
 
-def _step(stream: RunEventStream) -> bytes:
-    """Return the next chunk without waiting.
+async def _step(stream: RunEventStream) -> bytes:
+    """Return the next chunk, or ``BEAT`` if none is ready.
 
     :raises StopAsyncIteration: the stream is over. A coroutine cannot raise
         StopIteration.
     """
+    if stream.reads_store:
+        # On a thread: a database may take its time.
+        chunk = await asyncio.to_thread(_step_or_none, stream)
+    else:
+        chunk = _step_or_none(stream)
+    if chunk is None:
+        raise StopAsyncIteration
+    return chunk
+
+
+def _step_or_none(stream: RunEventStream) -> bytes | None:
     try:
         return stream.step(0.0)
     except StopIteration:
-        raise StopAsyncIteration from None
+        return None
 
 
 def end_runs_with_server(app: App) -> App:
@@ -124,7 +141,8 @@ def end_runs_with_server(app: App) -> App:
         if not installed:
             installed.append(True)
             if threading.current_thread() is threading.main_thread():
-                post_worker_init(None)
+                chain_signals()
+            await asyncio.to_thread(open_stores)
         await app(scope, receive, send)
 
     return application
