@@ -75,6 +75,7 @@ class Backend(Protocol):
         attempt: int,
         delta: Delta | None,
         *,
+        step: int = 0,
         begun: Sequence[str] = (),
         seconds_left: float | None = None,
         is_gate: bool = False,
@@ -82,6 +83,8 @@ class Backend(Protocol):
         """Store how far a run is.
 
         :param delta: ``None`` to ask only whether the run may continue.
+        :param step: grows with each checkpoint of an attempt. An earlier one, which was
+            delayed on its way, is refused.
         :param begun: the calls that have begun and not ended.
         :param is_gate: true to refuse it if the run is cancelled.
         """
@@ -140,7 +143,7 @@ class Backend(Protocol):
         :return: the run ids whose events were refused: the runs are lost.
         """
 
-    def recover(self, limit: int, max_crashes: int) -> Recovered:
+    def recover(self, limit: int, max_crashes: int, worker: str = "") -> Recovered:
         """Queue the runs of dead workers, and find those that no one has begun.
 
         It also answers questions whose time is over, and cancels runs that no one
@@ -148,6 +151,7 @@ class Backend(Protocol):
 
         :param limit: return so many runs at most.
         :param max_crashes: a run that so many workers died with has failed.
+        :param worker: the process that asks; it learns which runs it has.
         """
 
     def prune(self, events_seconds: float, runs_seconds: float, limit: int) -> int:

@@ -34,6 +34,7 @@ from ..events import (
     StateChanged,
     ToolFinished,
     ToolStarted,
+    TurnFinished,
 )
 from ..exceptions import StoreUnavailable
 from ..result import Cancellation, RunResult
@@ -54,6 +55,9 @@ _T = TypeVar("_T")
 #: Seconds between two attempts to reach a store that is away: the first, and the most.
 _FIRST_RETRY: Final = 0.002
 _LAST_RETRY: Final = 0.25
+#: Between these, a run can be given back without loss.
+_ROUNDS: Final = frozenset((TurnFinished, ToolFinished))
+_SHUTTING_DOWN: Final = "the worker is shutting down; another one resumes the run"
 _TAKEN_AWAY: Final = "another worker has taken over the run"
 _CUT_OFF: Final = "the store could not be reached before the lease ended"
 
@@ -77,6 +81,8 @@ class StoreKeeper:
         )
         #: A cancel from this process, and whether it forces.
         self._cancel: tuple[CancelRecord, bool] | None = None
+        #: The number of checkpoints so far.
+        self._step = 0
         #: Why the run is not this worker's any more; empty while it is.
         self.lost_reason = ""
         #: True once this worker gives the run back.
@@ -101,11 +107,9 @@ class StoreKeeper:
 
     def release(self, *, now: bool = False) -> None:
         """Give the run back at its next checkpoint, or now; from any thread."""
-        self.is_releasing = True
-        if self._run is not None:
-            mode = "now" if now else "after_turn"
-            reason = "the worker is shutting down; another one resumes the run"
-            self._run.claim.cancel(reason, "shutdown", mode=mode)  # type: ignore[arg-type]
+        self.is_releasing = True  # publish first, then look
+        if self._run is not None and now:
+            self._run.claim.cancel(_SHUTTING_DOWN, "shutdown")
 
     # -- the run -------------------------------------------------------------------
 
@@ -120,7 +124,7 @@ class StoreKeeper:
         if self.lost_reason:
             self.lose(self.lost_reason)
         if self.is_releasing:
-            self.release()
+            self.release(now=True)
         if self.claim.attempt > 1 and not self.claim.answers:
             self.pending.add(Resumed(self.claim.attempt))
         self.pending.add(StateChanged("processing"))
@@ -140,6 +144,17 @@ class StoreKeeper:
         elif kind is ToolFinished:
             self._checkpoint(is_gate=False)
         self.pending.add(event)
+        if self.is_releasing and kind in _ROUNDS:
+            self._release_here()
+
+    def _release_here(self) -> None:
+        """Stop between a turn and its tools, or after them, to be resumed there."""
+        assert self._run is not None
+        round = self._run.open_round
+        calls = () if round is None else round.invocations
+        if calls and not any(call.is_open and call.began is not None for call in calls):
+            self._checkpoint(is_gate=False)
+            self.release(now=True)
 
     def ask_gate(self) -> bool:
         """Return whether a tool of a sub-agent may begin; on any thread."""
@@ -158,6 +173,8 @@ class StoreKeeper:
         assert run is not None
         assert conversation is not None
         delta = save_delta(conversation, run)
+        self._step += 1
+        step = self._step
         round = run.open_round
         calls = () if round is None else round.invocations
         begun = [
@@ -168,6 +185,7 @@ class StoreKeeper:
         verdict = self._write(
             lambda store: store.checkpoint(
                 *(self.id, self.claim.attempt, delta),
+                step=step,
                 begun=begun,
                 seconds_left=self._seconds_left,
                 is_gate=is_gate,
@@ -175,7 +193,7 @@ class StoreKeeper:
             run.token,
         )
         if verdict is not None and verdict.is_stored:
-            run.transcript.mark_stored(delta.total)
+            run.transcript.stored = delta.total
         return self._judge(verdict)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -110,6 +111,8 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     #: How many of them died with it.
     crashes: int = 0
+    #: True if it is cancelled when no one follows it any more.
+    needs_followers: bool = False
     #: The worker that has it, as ``host:process id``.
     worker: str = ""
     cancel: CancelRecord | None = None
@@ -254,8 +257,10 @@ class Recovered(NamedTuple):
 
     #: The ids of runs to hand to a worker; other processes do not get them.
     ids: list[str]
-    #: Seconds until the next lease ends, if one of a worker with runs is ending.
+    #: Seconds until the next lease of a worker with runs ends.
     next_look: float | None = None
+    #: The runs that the store counts as this worker's: run ids with id and attempt.
+    held: Mapping[str, tuple[str, int]] = {}
 
 
 def conversation_key(owner: str, conversation: str, id: str) -> str:

@@ -44,7 +44,7 @@ _QUESTIONS: Final = msgspec.json.Decoder(tuple[Interrupt, ...])
 RUN: Final = (
     "r.id, r.run_id, r.owner, r.agent, r.conversation, r.labels, r.prompt, r.state, "
     "r.attempt, r.crashes, r.cancel, r.cancel_mode, r.questions, r.events, "
-    "r.created_at, r.ended_at, r.result, r.error, "
+    "r.created_at, r.ended_at, r.result, r.error, r.unfollowed_seconds IS NOT NULL, "
     "(SELECT w.host || ':' || w.pid FROM syncagent_worker w WHERE w.id = r.worker)"
 )
 #: True if a living worker has the run *r*.
@@ -62,14 +62,17 @@ class Statements(Protocol):
     def rows(self, sql: str, *params: Any) -> Rows:
         """Execute a statement, and return its rows."""
 
+    def many(self, sql: str, params: Sequence[Sequence[Any]]) -> None:
+        """Execute a statement without rows once for each list of parameters."""
 
-def get_messages(do: Statements, key: str) -> list[StoredMessage]:
+
+def get_messages(do: Statements, key: str, total: int) -> list[StoredMessage]:
     return [
         StoredMessage(body.encode(), calls.encode())
         for body, calls in do.rows(
             "SELECT body, calls FROM syncagent_message "
-            "WHERE conversation_key = ? ORDER BY n",
-            key,
+            "WHERE conversation_key = ? AND n < ? ORDER BY n",
+            *(key, total),
         )
     ]
 
@@ -85,25 +88,26 @@ def get_answers(do: Statements, run: StoredRun) -> dict[str, StoredAnswer]:
 
 
 def put_messages(do: Statements, key: str, delta: Delta) -> None:
-    if delta.replaces:
-        do.rows(
-            "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
-            *(key, delta.first),
-        )
-    for n, message in enumerate(delta.messages, delta.first):
-        do.rows(
-            "INSERT INTO syncagent_message (conversation_key, n, body, calls) "
-            "VALUES (?, ?, ?, ?) ON CONFLICT (conversation_key, n) DO UPDATE "
-            "SET body = excluded.body, calls = excluded.calls",
-            *(key, n, message.body.decode(), message.calls.decode()),
-        )
+    do.many(
+        # There may be others: a conversation can lose its last messages again, and the
+        # run knows how many count.
+        "INSERT INTO syncagent_message (conversation_key, n, body, calls) "
+        "VALUES (?, ?, ?, ?) ON CONFLICT (conversation_key, n) DO UPDATE "
+        "SET body = excluded.body, calls = excluded.calls",
+        [
+            (key, n, message.body.decode(), message.calls.decode())
+            for n, message in enumerate(delta.messages, delta.first)
+        ],
+    )
 
 
 def put_events(do: Statements, batch: EventBatch | None) -> None:
     if batch is not None and batch.lines:
         do.rows(
+            # The reply to an earlier batch, the beginning of this one, may be lost.
             "INSERT INTO syncagent_event (run_id, n, count, attempt, body) "
-            "VALUES (?, ?, ?, ?, ?)",
+            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (run_id, n) DO UPDATE "
+            "SET count = excluded.count, body = excluded.body",
             *(batch.run_id, batch.first, len(batch.lines), batch.attempt),
             b"\n".join(batch.lines).decode(),
         )
@@ -111,15 +115,15 @@ def put_events(do: Statements, batch: EventBatch | None) -> None:
 
 def delete_runs(do: Statements, runs: Rows) -> None:
     """Delete runs, with the messages that no other run shares."""
-    for id, run_id, key in runs:
-        do.rows("DELETE FROM syncagent_event WHERE run_id = ?", run_id)
-        do.rows("DELETE FROM syncagent_answer WHERE run_id = ?", run_id)
-        do.rows("DELETE FROM syncagent_run WHERE id = ?", id)
-        do.rows(
-            "DELETE FROM syncagent_message WHERE conversation_key = ? AND NOT "
-            "EXISTS (SELECT 1 FROM syncagent_run WHERE conversation_key = ?)",
-            *(key, key),
-        )
+    run_ids = [(run_id,) for _, run_id, _ in runs]
+    do.many("DELETE FROM syncagent_event WHERE run_id = ?", run_ids)
+    do.many("DELETE FROM syncagent_answer WHERE run_id = ?", run_ids)
+    do.many("DELETE FROM syncagent_run WHERE run_id = ?", run_ids)
+    do.many(
+        "DELETE FROM syncagent_message WHERE conversation_key = ? AND NOT "
+        "EXISTS (SELECT 1 FROM syncagent_run WHERE conversation_key = ?)",
+        [(key, key) for key in dict.fromkeys(key for _, _, key in runs)],
+    )
 
 
 def to_json(value: Any) -> str:
@@ -136,7 +140,7 @@ def to_run(row: Sequence[Any]) -> StoredRun:
     names, (attempt, crashes), rest = row[:8], row[8:10], row[10:]
     id, run_id, owner, agent, conversation, labels, prompt, state = names
     cancel, cancel_mode, questions, events, *rest = rest
-    created_at, ended_at, result, error, worker = rest
+    created_at, ended_at, result, error, needs_followers, worker = rest
     return StoredRun(
         id=id,
         run_id=run_id,
@@ -148,6 +152,7 @@ def to_run(row: Sequence[Any]) -> StoredRun:
         state=state,
         attempt=attempt,
         crashes=crashes,
+        needs_followers=bool(needs_followers),
         worker=worker or "",
         cancel=None if cancel is None else to_cancel(cancel, cancel_mode),
         interrupts=_QUESTIONS.decode(questions),

@@ -391,7 +391,7 @@ class RunStore(Closeable):
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
         worker, run_id = self.open(), run.run_id
-        news = worker.follow(run_id, counts=True)
+        news = worker.follow(run_id, counts=run.needs_followers)
         return StoredEvents(
             run,
             min(after, run.events),

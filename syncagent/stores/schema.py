@@ -32,6 +32,7 @@ _FIRST: Final = (
         cancel text,
         cancel_mode text,
         cancel_at double precision,
+        step integer NOT NULL DEFAULT 0,
         tail text NOT NULL DEFAULT '',
         begun text NOT NULL DEFAULT '[]',
         messages integer NOT NULL DEFAULT 0,
@@ -64,6 +65,8 @@ _FIRST: Final = (
     """,
     "CREATE INDEX syncagent_run_owner ON syncagent_run (owner, created_at)",
     "CREATE INDEX syncagent_run_ended ON syncagent_run (ended_at)",
+    "CREATE INDEX syncagent_run_log ON syncagent_run (ended_at) WHERE has_log = 1",
+    "CREATE INDEX syncagent_run_worker ON syncagent_run (worker)",
     """
     CREATE TABLE syncagent_message (
         conversation_key text NOT NULL,

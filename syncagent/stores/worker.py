@@ -8,6 +8,8 @@ Guarantees:
 
 - Elapsed time is measured from before a renewal was sent. So this process ends its runs
   before the store counts its lease as over, however long the reply took.
+- A process whose lease has ended is another worker from then on, with another id. So
+  the runs that it had are free, and no one can mistake it for their worker.
 - A hint is never believed: it makes this process look. All is looked at after each
   (re)connection, and with each beat.
 """
@@ -19,7 +21,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -78,7 +80,7 @@ class StoreWorker:
         room: Callable[[], int],
         is_observer: bool = False,
     ) -> None:
-        self.id: Final = uuid4().hex
+        self.id = uuid4().hex
         #: The runs of this process, by run id.
         self.keepers: Final[dict[str, StoreKeeper]] = {}
         self._backend: Final = backend
@@ -97,12 +99,16 @@ class StoreWorker:
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
+        #: Runs that the store counts as ours and that we do not have, since when.
+        self._orphans: dict[str, float] = {}
         #: When the next beat, sweep, write of events and clean-up are due.
         self._beat_at = clock.now() + lease / 3
         self._sweep_at = self._flush_at = 0.0
         self._prune_at = clock.now() + _PRUNE
         #: When the last renewal that succeeded was sent.
-        self._renewed_at = _elapsed()
+        self._renewed_at = 0.0
+        #: True if the store knows the id of this process.
+        self._is_announced = False
         self._threads: list[threading.Thread] = []
 
     # -- its threads ---------------------------------------------------------------
@@ -202,8 +208,7 @@ class StoreWorker:
                 _log.exception("the thread of the store failed; it continues")
                 self._stopping.wait(1.0)
             if self.keepers and self.is_lease_over:
-                for keeper in list(self.keepers.values()):
-                    keeper.lose("the lease of the worker could not be renewed in time")
+                self._lose_runs()
 
     def _do_due_work(self) -> None:
         now = clock.now()
@@ -228,13 +233,30 @@ class StoreWorker:
             )
 
     def _beat(self) -> None:
+        """Renew the lease; if it has ended, lose the runs and become another worker."""
+        if self._is_announced and self.is_lease_over:
+            self._lose_runs()
         sent_at = _elapsed()
-        lease = Lease(
-            self.id, socket.gethostname(), os.getpid(), __version__, self._lease
-        )
-        timeout = min(self._timeout, self._lease / 3)
-        self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
+        if not self._announce() and self._is_announced:  # it ended unnoticed
+            self._lose_runs()
+            self._announce()
+        self._is_announced = True
         self._renewed_at = sent_at
+
+    def _announce(self) -> bool:
+        """Tell the store that this process lives; return whether it knew."""
+        host, pid = socket.gethostname(), os.getpid()
+        lease = Lease(self.id, host, pid, __version__, self._lease)
+        timeout = min(self._timeout, self._lease / 3)
+        return self.perform(
+            lambda store: store.beat(lease), CancelToken(), timeout
+        ).is_known
+
+    def _lose_runs(self) -> None:
+        # First the id: a run that is claimed from now on is not lost.
+        self.id, self._is_announced = uuid4().hex, False
+        for keeper in list(self.keepers.values()):
+            keeper.lose("the lease of the worker could not be renewed in time")
 
     def _look_for_cancels(self) -> None:
         if not self.keepers:
@@ -278,14 +300,35 @@ class StoreWorker:
 
     def _sweep(self) -> float:
         """Look for runs that need a worker; return when to look again."""
+        room, worker = self._room(), self.id
         found = self.perform(
-            lambda store: store.recover(self._room(), self._max_crashes), CancelToken()
+            lambda store: store.recover(room, self._max_crashes, worker), CancelToken()
         )
+        self._release_orphans(found.held)
         if found.ids:
             self._deliver(found.ids)
         if found.next_look is None:
             return float("inf")
         return clock.now() + max(0.0, found.next_look) + 0.01
+
+    def _release_orphans(self, held: Mapping[str, tuple[str, int]]) -> None:
+        """Give back runs that this process has and does not know of.
+
+        The reply to a claim may have been lost for good. A run that was claimed a
+        moment ago is not known here yet, so it has to stay unknown for a while.
+        """
+        now = clock.now()
+        orphans = held.keys() - self.keepers.keys()
+        self._orphans = {id: self._orphans.get(id, now) for id in orphans}
+        for run_id, since in self._orphans.items():
+            if now - since > self._lease:
+                id, attempt = held[run_id]
+                self.perform(
+                    lambda store, id=id, attempt=attempt: store.release(  # type: ignore[misc]
+                        id, attempt, is_urgent=True
+                    ),
+                    CancelToken(),
+                )
 
     # -- hints ---------------------------------------------------------------------
 
