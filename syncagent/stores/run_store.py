@@ -182,10 +182,13 @@ class RunStore(Closeable):
 
         :raises StoreUnavailable: it is away for longer than the timeout.
         """
+        return self._retried(lambda: self.open().perform(operation, CancelToken()))
+
+    def _retried(self, operate: Callable[[], _T]) -> _T:
         until = clock.now() + self._timeout
         while True:
             try:
-                return self.open().perform(operation, CancelToken())
+                return operate()
             except StoreUnavailable:
                 if clock.now() >= until:
                     raise
@@ -274,7 +277,7 @@ class RunStore(Closeable):
         """
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
-        worker = self.open()
+        worker = self._retried(self.open)
         nonce = uuid4().hex
         claim = self._call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
@@ -319,7 +322,7 @@ class RunStore(Closeable):
         """
         check_cancel(reason, origin, mode)
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
-        worker = self.open()
+        worker = self._retried(self.open)
         for keeper in list(worker.keepers.values()):
             if keeper.id == id:
                 keeper.cancel(record, force=force)  # at once, whatever the store does
@@ -391,6 +394,8 @@ class RunStore(Closeable):
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
         worker, run_id = self.open(), run.run_id
+        if run.needs_followers:
+            self._call(lambda store: store.follow([run_id]))
         news = worker.follow(run_id, counts=run.needs_followers)
         return StoredEvents(
             run,

@@ -368,9 +368,7 @@ class StoreWorker:
         with self._news_lock:
             news = self._news.setdefault(run_id, RunNews())
             news.followers += 1
-        if counts:
-            news.counts = True
-            self.perform(lambda store: store.follow([run_id]), CancelToken())
+            news.counts = counts
         return news
 
     def leave(self, run_id: str) -> None:

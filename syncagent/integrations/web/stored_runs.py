@@ -159,7 +159,7 @@ class StoredRuns(Closeable):
     def open(self) -> None:
         """Open the store, so that this process takes over the runs of dead ones."""
         try:
-            self.store.open()
+            self.store.list(limit=1)  # unlike open() it tries again for a while
         except StoreUnavailable as error:
             _log.warning("the store of runs is away: %s", error)
 
