@@ -29,6 +29,7 @@ from .records import (
     Lease,
     NewRun,
     Recovered,
+    StoredAnswer,
     StoredEnd,
     StoredRun,
     Struck,
@@ -137,6 +138,12 @@ class Backend(Protocol):
         :raises NoSuchRun: there is no such run.
         """
 
+    def ask(self, id: str, attempt: int, questions: bytes) -> bool:
+        """Note the questions that sub-agents of a run wait for.
+
+        :return: false if it was not this worker's any more.
+        """
+
     def append(self, batches: Iterable[EventBatch]) -> list[str]:
         """Store events of many runs.
 
@@ -181,6 +188,9 @@ class Backend(Protocol):
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:
         """Return the cancels of the runs that a process has, by run id."""
+
+    def answers(self, worker: str) -> dict[str, dict[str, StoredAnswer]]:
+        """Return the answers for sub-agents in the runs that a process has."""
 
     # -- the rest ------------------------------------------------------------------
 

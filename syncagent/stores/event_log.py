@@ -77,13 +77,14 @@ class PendingEvents:
                 return
             self._events += self._held  # a handler has answered: the run continues
             self._held = None
-        if event.__class__ is InterruptRaised:
-            self._held = [event]
-            return
         self._events.append(event)  # publish first, then look
         if not self._is_armed:
             self._is_armed = True
             self._wake()
+
+    def hold(self, event: InterruptRaised) -> None:
+        """Add questions, which are held back until the run waits in the store."""
+        self._held = [*(self._held or ()), event]
 
     def take(self, last: Iterable[Any] | None = None) -> EventBatch | None:
         """Return the events to store next; the same ones until :meth:`stored`.

@@ -18,17 +18,21 @@ Guarantees:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from ..asking.answering import Attendance
+from ..asking.inbox import Inbox
+from ..asking.questions import OpenQuestions
 from ..cancel import CancelReason, CancelToken, RunClaim, clock
 from ..cancel.claim import check_cancel
 from ..conversation.conversation import Conversation
 from ..conversation.restored import unfinished_result
 from ..conversation.saved import save_delta
 from ..events import (
+    InterruptRaised,
     Resumed,
     RunFinished,
     StateChanged,
@@ -36,12 +40,20 @@ from ..events import (
     ToolStarted,
     TurnFinished,
 )
-from ..exceptions import StoreUnavailable
+from ..exceptions import ConfigurationError, StoreUnavailable
 from ..result import Cancellation, RunResult
 from ..run.run import Run, RunKeeper
 from .backend import Backend
 from .event_log import PendingEvents
-from .records import CancelRecord, Claim, EndState, StoredEnd, StoredError, Verdict
+from .records import (
+    CancelRecord,
+    Claim,
+    EndState,
+    StoredAnswer,
+    StoredEnd,
+    StoredError,
+    Verdict,
+)
 from .rows import to_json
 
 if TYPE_CHECKING:
@@ -72,6 +84,10 @@ class StoreKeeper:
         self.pending: Final = PendingEvents(
             self.run_id, claim.attempt, claim.run.events, worker.wake_soon
         )
+        #: Those of sub-agents, which wait while the run goes on.
+        self.questions: Final = OpenQuestions()
+        #: For the run: its own questions park it.
+        self.attendance: Final = Attendance(self.questions, Inbox(), is_for_parts=True)
         self._worker: Final = worker
         self._run: Run | None = None
         self._conversation: Conversation | None = None
@@ -143,9 +159,39 @@ class StoreKeeper:
                 return  # it does not begin
         elif kind is ToolFinished:
             self._checkpoint(is_gate=False)
+        elif kind is InterruptRaised:
+            self._show(event)
+            return
         self.pending.add(event)
         if self.is_releasing and kind in _ROUNDS:
             self._release_here()
+
+    def _show(self, event: InterruptRaised) -> None:
+        """Put questions into the log, once they can be answered."""
+        assert self._run is not None
+        round = self._run.open_round
+        if round is not None and round.is_waiting:
+            self.pending.hold(event)  # until the run waits in the store
+            return
+        self._store_questions(self._run.token)
+        self.pending.add(event)
+
+    def _store_questions(self, token: CancelToken) -> None:
+        """Store the questions that sub-agents wait for; on any thread."""
+        body = to_json(self.questions.open).encode()
+        self._write(lambda store: store.ask(self.id, self.claim.attempt, body), token)
+
+    def take_answers(self, answers: Mapping[str, StoredAnswer]) -> None:
+        """Pass answers to sub-agents that wait for them, from any thread."""
+        open_ids = {question.id for question in self.questions.open}
+        taken = open_ids & answers.keys()
+        for id in taken:
+            try:
+                self.questions.answer(id, answers[id].value)
+            except ConfigurationError as error:
+                _log.warning("run %s: an answer was not taken: %s", self.run_id, error)
+        if taken and self._run is not None:
+            self._store_questions(self._run.token)
 
     def _release_here(self) -> None:
         """Stop between a turn and its tools, or after them, to be resumed there."""

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from ..conversation.state import StoredMessage
-from .records import CancelRecord, StoredRun
+from .records import CancelRecord, StoredAnswer, StoredRun
 from .rows import RUN, Rows, Statements, to_cancel, to_run
 
 __all__ = ["SQLReader"]
@@ -66,6 +66,18 @@ class SQLReader(ABC):
             worker,
         )
         return {run_id: to_cancel(cancel, mode) for run_id, cancel, mode in rows}
+
+    def answers(self, worker: str) -> dict[str, dict[str, StoredAnswer]]:
+        rows = self.single(
+            "SELECT a.run_id, a.interrupt, a.body FROM syncagent_answer a "
+            "JOIN syncagent_run r ON r.run_id = a.run_id WHERE r.worker = ? "
+            "AND r.state = 'running' AND r.live_questions <> '[]'",
+            worker,
+        )
+        found: dict[str, dict[str, StoredAnswer]] = {}
+        for run_id, interrupt, body in rows:
+            found.setdefault(run_id, {})[interrupt] = StoredAnswer.decode(body)
+        return found
 
     def read(self, id: str) -> StoredRun | None:
         rows = self.single(f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ?", id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -32,6 +32,7 @@ __all__ = [
     "put_messages",
     "to_cancel",
     "to_json",
+    "to_questions",
     "to_run",
 ]
 
@@ -43,7 +44,9 @@ _QUESTIONS: Final = msgspec.json.Decoder(tuple[Interrupt, ...])
 #: The columns of a run, in the order in which :func:`to_run` takes them.
 RUN: Final = (
     "r.id, r.run_id, r.owner, r.agent, r.conversation, r.labels, r.prompt, r.state, "
-    "r.attempt, r.crashes, r.cancel, r.cancel_mode, r.questions, r.events, "
+    "r.attempt, r.crashes, r.cancel, r.cancel_mode, "
+    "CASE r.state WHEN 'waiting' THEN r.questions WHEN 'running' "
+    "THEN r.live_questions ELSE '[]' END, r.events, "
     "r.created_at, r.ended_at, r.result, r.error, r.unfollowed_seconds IS NOT NULL, "
     "(SELECT w.host || ':' || w.pid FROM syncagent_worker w WHERE w.id = r.worker)"
 )
@@ -77,8 +80,10 @@ def get_messages(do: Statements, key: str, total: int) -> list[StoredMessage]:
     ]
 
 
-def get_answers(do: Statements, run: StoredRun) -> dict[str, StoredAnswer]:
-    ids = {question.id for question in run.interrupts}
+def get_answers(
+    do: Statements, run: StoredRun, questions: Iterable[Interrupt]
+) -> dict[str, StoredAnswer]:
+    ids = {question.id for question in questions}
     if not ids:
         return {}
     rows = do.rows(
@@ -136,6 +141,10 @@ def to_cancel(body: str, mode: str | None) -> CancelRecord:
     return msgspec.structs.replace(record, mode=mode or "now")
 
 
+def to_questions(body: str) -> tuple[Interrupt, ...]:
+    return _QUESTIONS.decode(body)
+
+
 def to_run(row: Sequence[Any]) -> StoredRun:
     names, (attempt, crashes), rest = row[:8], row[8:10], row[10:]
     id, run_id, owner, agent, conversation, labels, prompt, state = names
@@ -155,7 +164,7 @@ def to_run(row: Sequence[Any]) -> StoredRun:
         needs_followers=bool(needs_followers),
         worker=worker or "",
         cancel=None if cancel is None else to_cancel(cancel, cancel_mode),
-        interrupts=_QUESTIONS.decode(questions),
+        interrupts=to_questions(questions),
         events=events,
         created_at=created_at,
         ended_at=ended_at,

@@ -363,9 +363,9 @@ class RunStore(Closeable):
 
     def _check_with_agent(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
         """Check changed arguments as the tool of the agent does."""
-        if self._make_agent is None:
+        if run.state != "waiting" or self._make_agent is None:
             raise ConfigurationError(
-                "changed arguments can be checked only where make_agent= is given"
+                "arguments can be changed where make_agent= is given, not of sub-agents"
             )
         agent = self._make_agent(run)
         tail, messages = self._call(lambda s: (s.tail(run.id), s.messages(run.id)))

@@ -37,6 +37,7 @@ _FIRST: Final = (
         begun text NOT NULL DEFAULT '[]',
         messages integer NOT NULL DEFAULT 0,
         questions text NOT NULL DEFAULT '[]',
+        live_questions text NOT NULL DEFAULT '[]',
         seconds_left double precision,
         events integer NOT NULL DEFAULT 0,
         has_log integer NOT NULL DEFAULT 1,

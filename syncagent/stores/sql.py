@@ -39,6 +39,7 @@ from .rows import (
     put_messages,
     to_cancel,
     to_json,
+    to_questions,
     to_run,
 )
 from .sweeper import SQLSweeper
@@ -97,13 +98,13 @@ class SQLBackend(SQLSweeper):
         with self.transaction() as do:
             self.lock_run(do, id)
             found = do.rows(
-                f"SELECT {UNHELD}, r.seconds_left, r.nonce, {IS_HELD} "
+                f"SELECT {UNHELD}, r.questions, r.seconds_left, r.nonce, {IS_HELD} "
                 "FROM syncagent_run r WHERE r.id = ?",
                 id,
             )
             if not found:
                 raise _no_such_run(id)
-            *row, seconds_left, last_nonce, is_held = found[0]
+            *row, questions, seconds_left, last_nonce, is_held = found[0]
             unheld = to_unheld(row)
             run = unheld.run
             is_repeated = run.state == "running" and last_nonce == nonce
@@ -118,7 +119,8 @@ class SQLBackend(SQLSweeper):
                 attempt += 1
                 do.rows(
                     "UPDATE syncagent_run SET state = 'running', attempt = ?, "
-                    "worker = ?, nonce = ?, step = 0, crashes = crashes + ? "
+                    "worker = ?, nonce = ?, step = 0, live_questions = '[]', "
+                    "crashes = crashes + ? "
                     "WHERE id = ?",
                     *(attempt, worker, nonce, int(run.state == "running"), id),
                 )
@@ -138,7 +140,7 @@ class SQLBackend(SQLSweeper):
                 unheld.tail.encode(),
                 last_tail.encode(),
                 get_messages(do, unheld.key, total),
-                get_answers(do, run),
+                get_answers(do, run, to_questions(questions)),
                 seconds_left,
             )
 
@@ -374,8 +376,7 @@ class SQLBackend(SQLSweeper):
                 raise _no_such_run(id)
             run = to_run(found[0])
             statuses: dict[str, Literal["taken", "over", "refused"]] = {}
-            is_waiting = run.state == "waiting"
-            known = {question.id for question in run.interrupts if is_waiting}
+            known = {question.id for question in run.interrupts}
             for interrupt, body in answers.items():
                 taken: Rows = []
                 if interrupt in known:
@@ -396,7 +397,17 @@ class SQLBackend(SQLSweeper):
                     statuses[interrupt] = "taken"
             is_ready = resume_if_answered(do, run)
             is_repeated = run.state == "queued" and "taken" in statuses.values()
-            return Answered(statuses, is_ready or is_repeated)
+        if run.state == "running" and "taken" in statuses.values():
+            self.hint([run.run_id])  # a sub-agent waits for it
+        return Answered(statuses, is_ready or is_repeated)
+
+    def ask(self, id: str, attempt: int, questions: bytes) -> bool:
+        rows = self.single(
+            f"UPDATE syncagent_run AS r SET live_questions = ? WHERE {IS_MINE} "
+            "RETURNING run_id{hint}",
+            *(questions.decode(), id, attempt),
+        )
+        return bool(rows)
 
     # -- presence ------------------------------------------------------------------
 

@@ -69,7 +69,9 @@ class ThreadConnection:
         return [row[:-1] for row in rows] if is_hint else rows
 
     def many(self, sql: str, params: Sequence[Sequence[Any]]) -> None:
-        if params:
+        if len(params) == 1:  # a pipeline costs more
+            self.rows(sql, *params[0])
+        elif params:
             self.cursor.executemany(_statement(sql)[0], params)
 
     def roll_back(self) -> bool:

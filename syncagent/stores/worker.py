@@ -216,7 +216,7 @@ class StoreWorker:
             self._beat()
             self._beat_at = now + self._lease / 3
             self._sweep_at = min(self._sweep_at, now)
-            self._look_for_cancels()
+            self._look_at_runs()
             followed = [id for id, news in list(self._news.items()) if news.counts]
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())
@@ -258,7 +258,7 @@ class StoreWorker:
         for keeper in list(self.keepers.values()):
             keeper.lose("the lease of the worker could not be renewed in time")
 
-    def _look_for_cancels(self) -> None:
+    def _look_at_runs(self) -> None:
         if not self.keepers:
             return
         struck = self.perform(lambda store: store.struck(self.id), CancelToken())
@@ -266,6 +266,11 @@ class StoreWorker:
             keeper = self.keepers.get(run_id)
             if keeper is not None:
                 keeper.cancel(record)
+        asking = [each for each in list(self.keepers.values()) if each.questions.open]
+        if asking:
+            answers = self.perform(lambda store: store.answers(self.id), CancelToken())
+            for keeper in asking:
+                keeper.take_answers(answers.get(keeper.run_id, {}))
 
     def _flush(self) -> None:
         """Store the events of all runs, in one transaction."""
@@ -351,7 +356,7 @@ class StoreWorker:
         if SWEEP in run_ids:
             self.sweep_soon()
         if not run_ids or any(run_id in self.keepers for run_id in run_ids):
-            self._look_for_cancels()
+            self._look_at_runs()
 
     def wake_followers(self, run_ids: Sequence[str]) -> None:
         """Have the followers of runs look; all followers without ids."""

@@ -180,6 +180,18 @@ def test_a_checkpoint_stores_the_tail(backend):
     assert backend.tail("public-b") == b""
 
 
+def test_a_checkpoint_that_was_delayed_is_refused(backend):
+    """A later one of the same attempt counts; the next attempt counts anew."""
+    id = running(backend)
+    assert backend.checkpoint(id, 1, delta(0, "a", "b"), step=2).is_stored
+    assert not backend.checkpoint(id, 1, delta(0, "a"), step=1).is_stored
+    assert backend.checkpoint(id, 1, delta(0, "a", "b"), step=2).is_stored
+    assert texts_of(backend.messages(id)) == ["a", "b"]
+    backend.leave("w1")
+    backend.claim(id, "w2", "n")
+    assert backend.checkpoint(id, 2, delta(2, "c"), step=1).is_stored
+
+
 @pytest.mark.parametrize("mode", ["now", "after_turn"])
 @pytest.mark.parametrize("part", [None, delta(), delta(0, "hello")])
 def test_a_gate_refuses_a_cancelled_run(backend, mode, part):
