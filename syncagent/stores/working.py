@@ -75,10 +75,16 @@ def prepare(
             )
         if claim.tail:
             agent.restore(join_state(claim.tail, claim.messages))
-            answers = {id: answer.value for id, answer in claim.answers.items()}
-            request = RunRequest.resuming(
-                agent._conversation.pause, answers, None, None, None, None
-            )
+            pause = agent._conversation.pause
+            # Not those that were used up before the last worker died.
+            open_ids = {each.id for each in (pause.interrupts if pause else ())}
+            answers = {
+                id: answer.value
+                for id, answer in claim.answers.items()
+                if id in open_ids
+            }
+            keeper.is_answered = bool(answers)
+            request = RunRequest.resuming(pause, answers, None, None, None, None)
         else:
             if claim.last_tail:
                 agent.restore(join_state(claim.last_tail, claim.messages))

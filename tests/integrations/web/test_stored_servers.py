@@ -43,9 +43,11 @@ class Replies:
         is_first = self.counts[prompt] == 1
         if prompt.startswith("stall once"):
             return say(STORY, acts=[Send(5), Stall()] if is_first else [Send()])
-        if prompt.startswith("count"):
+        tools = {"count": {"path": prompt.split()[-1]}, "launch": {"where": "Mars"}}
+        name = prompt.split()[0]
+        if name in tools:
             if messages[-1]["role"] != "tool":
-                return say(call("count", {"path": prompt.split()[1]}))
+                return say(call(name, tools[name]))
             is_second = self.counts[prompt] == 2
             return say(STORY, acts=[Send(5), Stall()] if is_second else [Send()])
         return reply_to(request)
@@ -231,6 +233,20 @@ def test_a_tool_of_a_killed_worker_runs_once(server, fake, tmp_path):
     assert server.ended(id).result.text == STORY
     (line,) = path.read_text().splitlines()
     assert line.split()[1] == str(pid)
+
+
+def test_a_worker_that_is_killed_after_an_answer(server, fake):
+    """The words after an answered question are said again, and told as such."""
+    id = server.start("launch", fake)["id"]
+    with server.follow(id) as client:
+        client.until("interrupt_raised")
+    assert server.answer(id, allow=True)[0] == 200
+    wait_for_words(server, id)
+    server.kill(server.pid_of(id))
+    assert server.ended(id).result.text == STORY
+    events = log_of(server, id)
+    assert [each[1] for each in events].count("resumed") == 1
+    assert text_of(events) == STORY
 
 
 def test_sigterm_gives_the_run_to_another_worker(server, fake):
