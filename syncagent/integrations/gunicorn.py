@@ -99,6 +99,14 @@ def worker_exit(server: Any, worker: Any) -> None:
     """
     if worker.pid != os.getpid():
         return  # the master calls this, too, after a worker has died
+    close_runs()
+
+
+def close_runs() -> None:
+    """End all runs with their process, and give those of stores to others.
+
+    Cancellation: it waits for the end of runs, a few seconds at most.
+    """
     _end_runs("the worker exits")
     for runs in all_runs():
         runs.shutdown(_GRACE)

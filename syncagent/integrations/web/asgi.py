@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..._closeable import Closeable
 from ...cancel import clock
 from ...cancel.links import Bell
-from ..gunicorn import chain_signals, open_stores
+from ..gunicorn import chain_signals, close_runs, open_stores
 from .sse import BEAT, RunEventStream
 
 __all__ = ["App", "AsyncEventStream", "end_runs_with_server"]
@@ -129,20 +129,60 @@ def _step_or_none(stream: RunEventStream) -> bytes | None:
 
 
 def end_runs_with_server(app: App) -> App:
-    """Wrap *app* so that the signals that end its server cancel its runs first.
+    """Wrap *app* so that its runs begin and end with its server.
 
     For ``asgi.py``. On its own, uvicorn waits after SIGTERM until all streams have
-    ended. The server's own signal handlers still run, after the runs are cancelled.
+    ended. With this the signals that end the server cancel its runs first, and give
+    those of a store to other processes. The server's own signal handlers still run.
     """
-    installed: list[bool] = []
+    begun: list[bool] = []
 
-    async def application(scope: Any, receive: Any, send: Any) -> None:
+    async def begin() -> None:
         # Not earlier: servers install their signal handlers after loading the app.
-        if not installed:
-            installed.append(True)
+        if not begun:
+            begun.append(True)
             if threading.current_thread() is threading.main_thread():
                 chain_signals()
             await asyncio.to_thread(open_stores)
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await _Lifespan(app, begin, receive, send).run(scope)
+            return
+        await begin()
         await app(scope, receive, send)
 
     return application
+
+
+class _Lifespan:
+    """The start and the end of a server, for an application that may ignore them."""
+
+    def __init__(
+        self, app: App, begin: Callable[[], Awaitable[None]], receive: Any, send: Any
+    ) -> None:
+        self._app = app
+        self._begin = begin
+        self._receive = receive
+        self._send = send
+        self._has_received = False
+
+    async def run(self, scope: Any) -> None:
+        try:
+            await self._app(scope, self._next, self._send)
+        except Exception:
+            if self._has_received:
+                raise
+            # It does not know this protocol, as Django does not.
+            for stage in ("startup", "shutdown"):
+                await self._next()
+                await self._send({"type": f"lifespan.{stage}.complete"})
+
+    async def _next(self) -> Any:
+        self._has_received = True
+        message = await self._receive()
+        if message["type"] == "lifespan.startup":
+            await self._begin()
+        else:
+            await asyncio.to_thread(close_runs)
+        return message

@@ -110,6 +110,18 @@ def test_an_approval_is_answered_in_another_worker(server, fake):
         assert server.ended(id).state == "done"
 
 
+def test_an_approval_with_other_arguments(server, fake):
+    """Changed arguments are checked where the answer arrives, and used."""
+    with server.stream("approval", fake) as client:
+        client.until("interrupt_raised")
+        id = client.response.headers["X-Run-Id"]
+        status, said = server.answer(id, allow=True, arguments={"where": 5})
+        assert status == 422
+        assert "where" in next(iter(said["messages"].values()))
+        assert server.answer(id, allow=True, arguments={"where": "Venus"})[0] == 200
+        assert client.until("end")[2]["text"] == "It is done: launched to Venus"
+
+
 def test_credentials_are_refused_with_a_reason(server, fake):
     """No credentials reach the store; the client is told why."""
     with server.stream("secret", fake) as client:
