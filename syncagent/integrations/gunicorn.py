@@ -136,7 +136,7 @@ def _end_runs(reason: str) -> None:
     The runs of stores are released to other processes, all others are cancelled.
     """
     # Not imported: a process without a store does not need a database module.
-    stores = sys.modules.get("syncagent.stores.run_store")
+    stores = sys.modules.get("syncagent.stores.lifetimes")
     released: set[str] = set() if stores is None else stores.release_all()
     close_all(reason)
     for run in live_runs():

@@ -1,6 +1,6 @@
 """The interface of a back end: twelve operations, and a few to look and tidy up.
 
-Guarantees that every back end gives, and ``tests/stores/test_contract.py`` checks:
+Guarantees that every back end gives, and ``tests/stores/test_contract_*.py`` check:
 
 - Each operation is one transaction. It happens as a whole, or not at all.
 - Each is safe to repeat: a caller whose reply was lost does the same again, and gets
@@ -42,7 +42,8 @@ __all__ = ["Added", "Backend", "SWEEP"]
 SWEEP: Final = "sweep"
 #: ``known``: the id was added before; ``busy``: the conversation has a live run;
 #: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
-Added = Literal["added", "known", "busy", "waiting", "no room"]
+#: ``taken``: it is the id of another owner's run.
+Added = Literal["added", "known", "busy", "waiting", "no room", "taken"]
 
 
 class Backend(Protocol):

@@ -244,6 +244,24 @@ class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
         news = self._news
         news.watch.wait(lambda: self.is_over or news.count != seen, self._token, until)
 
+    def wait_for_rest(self, timeout: float | None) -> StoredRun | None:
+        """Wait until the run has ended or waits for answers, and return it.
+
+        Cancellation: ends at once.
+
+        :return: ``None`` if it is still going on after *timeout* seconds.
+        """
+        until = None if timeout is None else clock.now() + timeout
+        while self.run.is_live and self.run.state != "waiting":
+            left = None if until is None else until - clock.now()
+            if left is not None and left <= 0:
+                return None
+            if self.get(left) is not None:
+                self.run = self._look() or self.run
+            elif self.is_over:
+                break
+        return self.run
+
     @property
     def watch(self) -> Watch:
         """Woken when there may be an event."""

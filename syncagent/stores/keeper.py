@@ -288,6 +288,9 @@ class StoreKeeper:
         assert self._run is not None
         assert self._conversation is not None
         cause = result.cancellation
+        if cause is not None and cause.origin == "shutdown" and self._cancel is None:
+            # A signal handler, say: the process ends, and not the run.
+            self.is_releasing = self._worker.is_leaving = True
         if self.lost_reason or (self.is_releasing and cause is not None):
             return None  # close() gives it back
         if result.stop_reason == "interrupt":

@@ -58,14 +58,8 @@ class StoreReceipt(Receipt):
         """
         if not self or self._struck.has_ended:
             return True
-        until = None if timeout is None else clock.now() + timeout
         with self._follow() as events:
-            while events.run.is_live and not events.is_over:
-                left = None if until is None else until - clock.now()
-                if left is not None and left <= 0:
-                    return False
-                events.get(left)
-        return True
+            return events.wait_for_rest(timeout) is not None
 
     def __repr__(self) -> str:
         if not self:

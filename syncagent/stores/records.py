@@ -63,6 +63,9 @@ class StoredError(msgspec.Struct, frozen=True):
     #: Its text, which may contain private details.
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}"
+
 
 class StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a question, as a store keeps it. It holds no credentials."""

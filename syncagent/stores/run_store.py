@@ -14,13 +14,10 @@ A run goes through these states; each arrow is one transaction::
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
@@ -32,21 +29,22 @@ from .._context import ContextFactory, within_context
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
-from ..conversation.restored import join_state
 from ..exceptions import (
     AgentBusy,
     ConfigurationError,
     InterruptPending,
     NoSuchRun,
     Origin,
+    RunFailed,
     StoreUnavailable,
     TooManyRuns,
 )
 from ..messages import Message, Prompt
 from ..result import RunResult
-from .answers import check_answers
+from .answers import check_answers, check_with_agent
 from .backend import Backend
 from .event_log import StoredEvents
+from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
 from .submission import new_run
@@ -55,19 +53,10 @@ from .urls import open_backend
 from .worker import StoreWorker
 from .working import MakeAgent, work_on
 
-__all__ = [
-    "Enqueue",
-    "MakeAgent",
-    "RunStore",
-    "before_fork",
-    "close_all",
-    "release_all",
-    "start_over_in_child",
-]
+__all__ = ["Enqueue", "MakeAgent", "RunStore"]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
-
 #: Hands a run to an engine, which then calls ``store.work(run.id)`` somewhere.
 Enqueue = Callable[[StoredRun], object]
 
@@ -142,7 +131,7 @@ class RunStore(Closeable):
         self._threads: RunThreads | None = None
         self._lock = threading.Lock()
         self._is_closed = False
-        _stores.add(self)
+        OPEN_STORES.add(self)
 
     # -- this process --------------------------------------------------------------
 
@@ -233,6 +222,11 @@ class RunStore(Closeable):
         """
         if self._make_agent is None and self._enqueue is None:
             raise ConfigurationError("submit() needs make_agent= or enqueue=")
+        if unfollowed_seconds is not None and unfollowed_seconds < self.lease:
+            raise ConfigurationError(
+                f"unfollowed_seconds must be {self.lease:g} or more, the lease; got "
+                f"{unfollowed_seconds!r:.80}"
+            )
         run = new_run(
             *(prompt, labels, timeout, id, run_id, unfollowed_seconds),
             *(owner, agent, conversation),
@@ -245,6 +239,8 @@ class RunStore(Closeable):
             )
         if added == "no room":
             raise TooManyRuns(f"the owner already has {max_live} live runs")
+        if added == "taken":
+            raise ConfigurationError("the id is that of another owner's run")
         if added == "added":
             self._deliver([run.id])
         return run.id
@@ -293,7 +289,8 @@ class RunStore(Closeable):
         try:
             self.work(id)
         except Exception:
-            _log.exception("the work on a run ended; a sweep delivers it again")
+            if not self._is_closed:  # else another process finds it
+                _log.exception("the work on a run ended; a sweep delivers it again")
 
     # -- using one -----------------------------------------------------------------
 
@@ -349,7 +346,7 @@ class RunStore(Closeable):
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
-        stored = check_answers(run, answers, self._check_with_agent)
+        stored = check_answers(run, answers, self._check_arguments)
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
         answered = self._call(lambda store: store.answer(id, bodies, by, nonce))
@@ -361,19 +358,14 @@ class RunStore(Closeable):
                 self._deliver([id])
         return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
 
-    def _check_with_agent(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
+    def _check_arguments(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
         """Check changed arguments as the tool of the agent does."""
         if run.state != "waiting" or self._make_agent is None:
             raise ConfigurationError(
                 "arguments can be changed where make_agent= is given, not of sub-agents"
             )
-        agent = self._make_agent(run)
         tail, messages = self._call(lambda s: (s.tail(run.id), s.messages(run.id)))
-        agent.restore(join_state(tail, messages))
-        pause = agent._conversation.pause
-        if pause is not None:
-            others = {each.id: False for each in pause.interrupts}
-            pause.check({**others, **answers})
+        check_with_agent(self._make_agent(run), tail, messages, answers)
 
     def events(
         self, id: str, after: int = 0, *, cancel: Cancel | None = None
@@ -424,6 +416,29 @@ class RunStore(Closeable):
         result = msgspec.structs.replace(run.result, messages=messages)
         return msgspec.structs.replace(run, result=result)
 
+    def result(self, id: str, timeout: float | None = None) -> RunResult:
+        """Wait until a run has ended or waits for answers, and return its result.
+
+        Cancellation: a cancel of the run ends the wait.
+
+        :raises TimeoutError: it is still going on after *timeout* seconds.
+        :raises InterruptPending: it waits for answers; ``get(id)`` has the questions.
+        :raises RunFailed: it failed.
+        :raises NoSuchRun: there is no such run.
+        """
+        check_timeout(timeout)
+        with self.events(id, after=_AT_END) as events:
+            run = events.wait_for_rest(timeout)
+        if run is None:
+            raise TimeoutError(f"the run is still going on after {timeout} s")
+        if run.is_live:
+            raise InterruptPending("the run waits for answers")
+        run = self.get(id)
+        if run is None or run.result is None:
+            error = None if run is None else run.error
+            raise RunFailed("the run failed" if error is None else str(error))
+        return run.result
+
     def list(
         self, *, owner: str | None = None, live: bool | None = None, limit: int = 100
     ) -> Sequence[StoredRun]:
@@ -436,7 +451,7 @@ class RunStore(Closeable):
         return self._call(lambda store: store.find(owner, live, limit))
 
     def forget(self, owner: str) -> int:
-        """Delete all runs of an owner; live ones end.
+        """Delete all runs of an owner; live ones are cancelled at once.
 
         :return: how many there were.
         """
@@ -454,6 +469,7 @@ class RunStore(Closeable):
         worker, threads = self._worker, self._threads
         if worker is None or threads is None:
             return set()
+        worker.is_leaving = True
         threads.stop_accepting()
         for keeper in list(worker.keepers.values()):
             keeper.release()
@@ -499,36 +515,3 @@ class RunStore(Closeable):
 
 #: After the last event of any run.
 _AT_END: Final = 2**62
-
-
-#: Every store of this process.
-_stores: Final[weakref.WeakSet[RunStore]] = weakref.WeakSet()
-
-
-def release_all() -> set[str]:
-    """Do :meth:`RunStore.release` for every store of this process."""
-    return set().union(*(store.release() for store in list(_stores)))
-
-
-def close_all() -> None:
-    """Close every store of this process, as far as that can be done."""
-    for store in list(_stores):
-        with suppress(Exception):
-            store.close(0.0)
-
-
-def before_fork() -> None:
-    """Let go of what a forked child must not have."""
-    for store in list(_stores):
-        store.backend.before_fork()
-
-
-def start_over_in_child() -> None:
-    """Continue as a new process."""
-    for store in list(_stores):
-        store.start_over()
-
-
-atexit.register(close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=before_fork, after_in_child=start_over_in_child)

@@ -63,8 +63,9 @@ class SQLBackend(SQLSweeper):
     def add(self, run: NewRun, max_live: int | None) -> Added:
         with self.transaction() as do:
             self.lock_owner(do, run.owner, is_shared=max_live is None)
-            if do.rows("SELECT 1 FROM syncagent_run WHERE id = ?", run.id):
-                return "known"
+            known = do.rows("SELECT owner FROM syncagent_run WHERE id = ?", run.id)
+            if known:
+                return "known" if known == [(run.owner,)] else "taken"
             if max_live is not None:
                 ((live,),) = do.rows(
                     "SELECT count(*) FROM syncagent_run WHERE owner = ? "
@@ -425,6 +426,7 @@ class SQLBackend(SQLSweeper):
             "UPDATE syncagent_run SET due_at = {now} WHERE id = ? AND state = 'queued'",
             id,
         )
+        self.hint([SWEEP])
 
     def leave(self, worker: str) -> None:
         self.single("DELETE FROM syncagent_worker WHERE id = ?", worker)

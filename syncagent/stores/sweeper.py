@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..exceptions import StoreUnavailable
+from .backend import SWEEP
 from .reader import SQLReader
 from .records import CancelRecord, Recovered
 from .rows import IS_HELD, delete_runs
@@ -113,5 +114,5 @@ class SQLSweeper(SQLReader):
                 owner,
             )
             delete_runs(do, runs)
-        self.hint(run_id for _, run_id, _ in runs)
+        self.hint([SWEEP, *(run_id for _, run_id, _ in runs)])
         return len(runs)

@@ -28,7 +28,7 @@ from uuid import uuid4
 
 from ..__version__ import __version__
 from ..cancel import CancelToken, Watch, clock
-from ..exceptions import StoreUnavailable
+from ..exceptions import ConfigurationError, StoreUnavailable
 from .backend import SWEEP, Backend
 from .event_log import RunNews
 from .keeper import StoreKeeper
@@ -51,6 +51,8 @@ _PRUNE_LIMIT: Final = 500
 #: Seconds between two attempts to listen.
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 1.0
+#: Seconds: another process may have SQLite's lock for a moment.
+_MOMENT: Final = 1.0
 #: Seconds between two looks whether all runs have ended.
 _LOOK: Final = 0.01
 #: How many connections a process has, besides the one that listens.
@@ -99,6 +101,10 @@ class StoreWorker:
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
+        #: Since when the store is away, if it is.
+        self._away_since: float | None = None
+        #: True once this process ends: it takes on no more runs.
+        self.is_leaving = False
         #: Runs that the store counts as ours and that we do not have, since when.
         self._orphans: dict[str, float] = {}
         #: When the next beat, sweep, write of events and clean-up are due.
@@ -118,10 +124,9 @@ class StoreWorker:
 
         :raises StoreUnavailable: the store is away.
         """
-        works = (("beat", self._drive), ("hints", self._listen))
         if not self._is_observer:
             self._beat()
-        for name, work in works[1:] if self._is_observer else works:
+        for name, work in (("beat", self._drive), ("hints", self._listen)):
             thread = threading.Thread(
                 target=work, name=f"syncagent-store-{name}", daemon=True
             )
@@ -202,7 +207,7 @@ class StoreWorker:
             try:
                 self._do_due_work()
             except StoreUnavailable as error:
-                _log.warning("the store is away: %s", error)
+                self._note_away(error)
                 self._stopping.wait(min(1.0, self._lease / 15))
             except Exception:
                 _log.exception("the thread of the store failed; it continues")
@@ -210,10 +215,22 @@ class StoreWorker:
             if self.keepers and self.is_lease_over:
                 self._lose_runs()
 
+    def _note_away(self, error: StoreUnavailable) -> None:
+        """Log that the store is away, once it is no mere moment."""
+        now = clock.now()
+        if self._away_since is None:
+            self._away_since = now
+        is_moment = now - self._away_since < _MOMENT
+        _log.log(
+            logging.DEBUG if is_moment else logging.WARNING,
+            *("the store is away: %s", error),
+        )
+
     def _do_due_work(self) -> None:
         now = clock.now()
         if now >= self._beat_at:
-            self._beat()
+            if not self._is_observer:
+                self._beat()
             self._beat_at = now + self._lease / 3
             self._sweep_at = min(self._sweep_at, now)
             self._look_at_runs()
@@ -225,12 +242,13 @@ class StoreWorker:
             self._flush()
         if now >= self._sweep_at or self._must_sweep:
             self._must_sweep = False
-            self._sweep_at = self._sweep()
-        if now >= self._prune_at:
+            self._sweep_at = float("inf") if self._is_observer else self._sweep()
+        if now >= self._prune_at and not self._is_observer:
             self._prune_at = now + _PRUNE
             self.perform(
                 lambda store: store.prune(*self._keep, _PRUNE_LIMIT), CancelToken()
             )
+        self._away_since = None
 
     def _beat(self) -> None:
         """Renew the lease; if it has ended, lose the runs and become another worker."""
@@ -305,10 +323,14 @@ class StoreWorker:
 
     def _sweep(self) -> float:
         """Look for runs that need a worker; return when to look again."""
-        room, worker = self._room(), self.id
+        room, worker = 0 if self.is_leaving else self._room(), self.id
+        keepers = dict(self.keepers)  # before the look: later ones are not missed
         found = self.perform(
             lambda store: store.recover(room, self._max_crashes, worker), CancelToken()
         )
+        for run_id in keepers.keys() - found.held.keys():
+            if not keepers[run_id].is_over:
+                keepers[run_id].lose("the store has forgotten the run")
         self._release_orphans(found.held)
         if found.ids:
             self._deliver(found.ids)
@@ -343,7 +365,7 @@ class StoreWorker:
             try:
                 self._backend.listen(self.id, self._on_hint)
                 pause = _FIRST_RETRY
-            except (StoreUnavailable, OSError) as error:
+            except (StoreUnavailable, ConfigurationError, OSError) as error:
                 _log.warning("hints of the store were cut off: %s", error)
             except Exception:
                 _log.exception("the thread that listens failed; it continues")

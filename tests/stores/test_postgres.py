@@ -318,16 +318,17 @@ def test_an_operation_of_the_listener_uses_its_connection(store, other, connecti
     heard = []
 
     def look(ids):
-        heard.extend(ids)
+        heard.append(ids)
         if "one" in ids:
             store.hint(["two"])  # before the next reply of this connection
             other.read("a")
         other.read("a")
 
     listener = Listener(other, look)
-    until(lambda: connections() == 2)
+    until(lambda: heard == [()])
+    assert connections() == 2
     store.hint(["one"])
-    until(lambda: heard == ["one", "two"])
+    until(lambda: heard == [(), ("one",), ("two",)])
     # store.hint() was called on the listener's thread, so store has two.
     assert connections() == 3
     listener.end()

@@ -55,8 +55,6 @@ _TIMEOUT: Final = 600.0
 #: Seconds without a follower after which a run may be cancelled, at least: no process
 #: can know at once that the last follower has left.
 _SHORTEST_GRACE: Final = 5.0
-#: The same in leases. A follower is renewed three times in each.
-_GRACE_LEASES: Final = 0.8
 #: Seconds that runs have to reach the end of a turn when the process ends.
 _GRACE: Final = 5.0
 #: How many runs a list shows.
@@ -78,8 +76,8 @@ class StoredRuns(Closeable):
         see, answer and cancel the run. Without it every request is refused.
     :param on_disconnect: ``cancel`` ends a run that no one has followed for a while;
         ``detach`` lets it continue.
-    :param grace: seconds for that. It is at least 5, and at least 0.8 of the lease of
-        the store.
+    :param grace: seconds for that. It is at least 5, and at least the lease of the
+        store: 15, unless that is set.
     :param timeout: seconds of work after which every run is cancelled.
     :param max_per_owner: how many live runs an owner may have, in all processes.
     :param max_followers: how many streams of one run may be open at once, in each
@@ -135,7 +133,7 @@ class StoredRuns(Closeable):
         self.store: Final = store
         self._authorize = authorize
         self._unfollowed_seconds = (
-            max(grace, _SHORTEST_GRACE, _GRACE_LEASES * store.lease)
+            max(grace, _SHORTEST_GRACE, store.lease)
             if on_disconnect == "cancel"
             else None
         )
