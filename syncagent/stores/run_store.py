@@ -462,18 +462,11 @@ class RunStore(Closeable):
     def release(self) -> set[str]:
         """Give the runs of this process to others, each at its next checkpoint.
 
-        This process begins no more. Takes no lock: signal handlers may call it.
+        Takes no lock: signal handlers may call it. :meth:`close` does the rest.
 
         :return: the run ids of those that are live here.
         """
-        worker, threads = self._worker, self._threads
-        if worker is None or threads is None:
-            return set()
-        worker.is_leaving = True
-        threads.stop_accepting()
-        for keeper in list(worker.keepers.values()):
-            keeper.release()
-        return set(worker.keepers)
+        return set() if self._worker is None else self._worker.release()
 
     def close(self, grace: float = 10.0) -> None:
         """Give the runs of this process to others, and close everything.

@@ -73,12 +73,8 @@ class RunThreads:
             with self._lock:
                 self._threads.discard(threading.current_thread())
 
-    def stop_accepting(self) -> None:
-        """Start no more. Takes no lock."""
-        self._is_closed = True
-
     def close(self) -> None:
-        """Start no more, and forget those that wait: another process finds them."""
+        """Start no more."""
         with self._lock:
             self._is_closed = True
             self._waiting.clear()

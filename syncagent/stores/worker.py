@@ -178,6 +178,18 @@ class StoreWorker:
         while self.keepers and clock.now() < until:
             CancelToken().wait(_LOOK)
 
+    def release(self) -> set[str]:
+        """Take on no more runs, and give those that are here to others.
+
+        Takes no lock.
+
+        :return: their run ids.
+        """
+        self.is_leaving = True
+        for keeper in list(self.keepers.values()):
+            keeper.release()
+        return set(self.keepers)
+
     @property
     def is_lease_over(self) -> bool:
         """True if another process may take the runs of this one soon."""

@@ -7,7 +7,7 @@ from django.core import checks
 from django.core.signals import setting_changed
 
 from ..._context import after_each_call
-from ..gunicorn import store_openers
+from ..web.processes import store_openers
 from .checks import check_settings
 from .conf import forget_views, open_store
 from .databases import close_connections

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..._closeable import Closeable
 from ...cancel import clock
 from ...cancel.links import Bell
-from ..gunicorn import chain_signals, close_runs, open_stores
+from .processes import chain_signals, close_runs, open_stores
 from .sse import BEAT, RunEventStream
 
 __all__ = ["App", "AsyncEventStream", "end_runs_with_server"]

@@ -41,7 +41,7 @@ def beginning_of(prompt: UserMessage) -> str:
 
 
 class Presentation(msgspec.Struct, frozen=True):
-    """What clients may see of a run."""
+    """The parts of a run that clients may see."""
 
     #: Show the messages of exceptions raised by tools.
     show_tool_errors: bool = False

@@ -37,7 +37,15 @@ from .registry import RunRegistry
 from .sse import HEARTBEAT, SLOW, RunEventStream
 from .web_run import OnDisconnect, WebRun
 
-__all__ = ["Authorize", "Runs", "all_runs", "close_all", "may_see", "register"]
+__all__ = [
+    "Authorize",
+    "EndingRuns",
+    "Runs",
+    "all_runs",
+    "close_all",
+    "may_see",
+    "register",
+]
 
 _log = logging.getLogger("syncagent.web")
 
