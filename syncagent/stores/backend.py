@@ -22,8 +22,8 @@ from typing import Final, Literal, Protocol
 from ..conversation.state import Delta, StoredMessage
 from .records import (
     Answered,
-    Beat,
     CancelRecord,
+    Census,
     Claim,
     EventBatch,
     Lease,
@@ -68,8 +68,11 @@ class Backend(Protocol):
         :raises NoSuchRun: there is no such run.
         """
 
-    def beat(self, lease: Lease) -> Beat:
-        """Renew the lease of a process, and tell it which of its runs are cancelled."""
+    def beat(self, lease: Lease) -> bool:
+        """Renew the lease of a process.
+
+        :return: false if it had ended, or is the first: others may have its runs.
+        """
 
     def checkpoint(
         self,
@@ -186,6 +189,15 @@ class Backend(Protocol):
         self, owner: str | None, is_live: bool | None, limit: int
     ) -> list[StoredRun]:
         """Return runs, newest first."""
+
+    def find_ids(self, beginning: str, limit: int) -> list[str]:
+        """Return the ids that begin with *beginning*.
+
+        For operators only: an id is a secret, and this helps to guess it.
+        """
+
+    def census(self) -> Census:
+        """Count the live runs and the workers."""
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:
         """Return the cancels of the runs that a process has, by run id."""

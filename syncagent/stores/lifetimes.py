@@ -28,7 +28,8 @@ def release_all() -> set[str]:
 
     :return: the run ids of those that are live here.
     """
-    return set().union(*(store.release() for store in list(OPEN_STORES)))
+    workers = [store._worker for store in list(OPEN_STORES)]
+    return set().union(*(each.release() for each in workers if each is not None))
 
 
 def close_all(grace: float = 0.0) -> None:

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from ..conversation.state import StoredMessage
-from .records import CancelRecord, StoredAnswer, StoredRun
-from .rows import RUN, Rows, Statements, to_cancel, to_run
+from .records import CancelRecord, Census, StoredAnswer, StoredRun
+from .rows import IS_HELD, RUN, Rows, Statements, to_cancel, to_run
 
 __all__ = ["SQLReader"]
 
@@ -98,6 +98,32 @@ class SQLReader(ABC):
             *(*params, limit),
         )
         return [to_run(row) for row in rows]
+
+    def find_ids(self, beginning: str, limit: int) -> list[str]:
+        # Not LIKE, which has wildcards, nor a range, which depends on the collation.
+        rows = self.single(
+            "SELECT id FROM syncagent_run WHERE substr(id, 1, ?) = ? LIMIT ?",
+            *(len(beginning), beginning, limit),
+        )
+        return [id for (id,) in rows]
+
+    def census(self) -> Census:
+        rows = self.single(
+            "SELECT r.state, count(*), max({now} - r.created_at), "
+            "max({now} - r.due_at), "
+            f"sum(CASE WHEN r.state = 'running' AND NOT {IS_HELD} THEN 1 ELSE 0 END) "
+            "FROM syncagent_run r WHERE r.ended_at IS NULL GROUP BY r.state"
+        )
+        ages = {state: (age, overdue) for state, _, age, overdue, _ in rows}
+        ((workers,),) = self.single(
+            "SELECT count(*) FROM syncagent_worker WHERE until > {now}"
+        )
+        return Census(
+            {state: count for state, count, *_ in rows},
+            *ages.get("queued", (0.0, 0.0)),
+            unheld=int(sum(row[-1] for row in rows)),
+            workers=workers,
+        )
 
     def messages(self, id: str) -> list[StoredMessage]:
         rows = self.single(

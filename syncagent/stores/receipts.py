@@ -52,14 +52,15 @@ class StoreReceipt(Receipt):
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the end of the run is stored, at most *timeout* seconds.
 
-        Cancellation: it waits for the end of a run, so no other cancel ends it.
+        Cancellation: only the ``cancel`` of the store ends it, at once.
 
         :return: whether the end is stored; true if the run had ended before.
         """
         if not self or self._struck.has_ended:
             return True
         with self._follow() as events:
-            return events.wait_for_rest(timeout) is not None
+            run = events.wait_for_rest(timeout)
+            return run is not None and not run.is_live
 
     def __repr__(self) -> str:
         if not self:

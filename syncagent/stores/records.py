@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -12,13 +12,13 @@ from ..cancel import CancelMode
 from ..conversation.state import StoredMessage
 from ..exceptions import ConfigurationError, Origin
 from ..interrupts import Approval, Interrupt
-from ..messages import UserMessage
+from ..messages import Message, UserMessage
 from ..result import RunResult
 
 __all__ = [
     "Answered",
-    "Beat",
     "CancelRecord",
+    "Census",
     "Claim",
     "EndState",
     "EventBatch",
@@ -136,6 +136,14 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
         """True until the run has ended."""
         return self.ended_at is None
 
+    def with_messages(self, rows: Iterable[StoredMessage]) -> StoredRun:
+        """Return the run with the messages of its conversation in its result."""
+        if self.result is None:
+            return self
+        messages = tuple(msgspec.json.decode(row.body, type=Message) for row in rows)
+        result = msgspec.structs.replace(self.result, messages=messages)
+        return msgspec.structs.replace(self, result=result)
+
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run to be added."""
@@ -164,15 +172,6 @@ class Lease(NamedTuple):
     pid: int
     version: str
     seconds: float
-
-
-class Beat(NamedTuple):
-    """The reply to a renewal."""
-
-    #: False if the lease had ended: others may have taken the runs.
-    is_known: bool
-    #: Cancels of runs that the process has, by run id.
-    struck: dict[str, CancelRecord]
 
 
 class Claim(NamedTuple):
@@ -253,6 +252,21 @@ class Answered(NamedTuple):
     statuses: dict[str, Literal["taken", "over", "refused"]]
     #: True for the one caller who has to hand the run to a worker.
     is_ready: bool = False
+
+
+class Census(NamedTuple):
+    """The live runs and the workers of a store, in numbers."""
+
+    #: How many runs are in each state; only states that have some.
+    states: dict[str, int]
+    #: Seconds since the oldest queued run was submitted.
+    oldest_queued: float
+    #: Seconds by which the latest queued run should have been handed to a worker.
+    overdue: float
+    #: How many runs have lost their worker.
+    unheld: int
+    #: How many processes can work on runs.
+    workers: int
 
 
 class Recovered(NamedTuple):

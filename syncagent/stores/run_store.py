@@ -17,15 +17,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
-import msgspec
-
 from .._checks import check_number, check_timeout
 from .._closeable import Closeable
-from .._context import ContextFactory, within_context
+from .._context import ContextFactory
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
@@ -39,7 +36,7 @@ from ..exceptions import (
     StoreUnavailable,
     TooManyRuns,
 )
-from ..messages import Message, Prompt
+from ..messages import Prompt
 from ..result import RunResult
 from .answers import check_answers, check_with_agent
 from .backend import Backend
@@ -86,6 +83,7 @@ class RunStore(Closeable):
     :param keep_events: seconds that the events of a run are kept after its end.
     :param keep_runs: seconds that runs are kept after their end.
     :param timeout: seconds that a call waits for a store that is away.
+    :param cancel: a token that ends the waits of all calls, and no run.
     :raises ConfigurationError: an argument cannot work.
     """
 
@@ -101,6 +99,7 @@ class RunStore(Closeable):
         keep_events: float = _DAY,
         keep_runs: float = 7 * _DAY,
         timeout: float = 10.0,
+        cancel: CancelToken | None = None,
     ) -> None:
         for name, function in (("make_agent", make_agent), ("enqueue", enqueue)):
             if function is not None and not callable(function):
@@ -115,6 +114,8 @@ class RunStore(Closeable):
         check_number("timeout", timeout, is_positive=True, unit="seconds")
         #: The back end, for tools of operators.
         self.backend: Final[Backend] = open_backend(url)
+        self._url = url
+        self._cancel = cancel
         self._make_agent = make_agent
         self._enqueue = enqueue
         self._max_workers = max_workers
@@ -132,6 +133,12 @@ class RunStore(Closeable):
         self._lock = threading.Lock()
         self._is_closed = False
         OPEN_STORES.add(self)
+
+    def observer(self, cancel: CancelToken | None = None) -> RunStore:
+        """Return the same store for a program that only looks, cancels and answers."""
+        return RunStore(
+            self._url, enqueue=self._enqueue, timeout=self._timeout, cancel=cancel
+        )
 
     # -- this process --------------------------------------------------------------
 
@@ -169,19 +176,16 @@ class RunStore(Closeable):
     def _call(self, operation: Callable[[Backend], _T]) -> _T:
         """Do an operation, and repeat it while the store is away.
 
-        :raises StoreUnavailable: it is away for longer than the timeout.
+        :raises StoreUnavailable: it is away for too long, or a cancel ended the wait.
         """
-        return self._retried(lambda: self.open().perform(operation, CancelToken()))
-
-    def _retried(self, operate: Callable[[], _T]) -> _T:
+        token = self._cancel or CancelToken()
         until = clock.now() + self._timeout
         while True:
             try:
-                return operate()
+                return self.open().perform(operation, token)
             except StoreUnavailable:
-                if clock.now() >= until:
+                if token.wait(_RETRY) or clock.now() >= until:
                     raise
-            CancelToken().wait(_RETRY)
 
     # -- beginning -----------------------------------------------------------------
 
@@ -273,17 +277,15 @@ class RunStore(Closeable):
         """
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
-        worker = self._retried(self.open)
+        worker = self._call(lambda store: self.open())
         nonce = uuid4().hex
         claim = self._call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
             return None
-        with ExitStack() as stack:
-            stack.callback(worker.wake_followers, [claim.run.run_id])
-            if self.context is not None:
-                stack.enter_context(within_context(self.context))
-                stack.enter_context(self.context())
-            return work_on(worker, claim, self._make_agent)
+        try:
+            return work_on(worker, claim, self._make_agent, self.context)
+        finally:
+            worker.wake_followers([claim.run.run_id])
 
     def _work_on_thread(self, id: str) -> None:
         try:
@@ -319,7 +321,7 @@ class RunStore(Closeable):
         """
         check_cancel(reason, origin, mode)
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
-        worker = self._retried(self.open)
+        worker = self._call(lambda store: self.open())
         for keeper in list(worker.keepers.values()):
             if keeper.id == id:
                 keeper.cancel(record, force=force)  # at once, whatever the store does
@@ -381,7 +383,7 @@ class RunStore(Closeable):
         :raises NoSuchRun: there is no such run.
         """
         check_number("after", after, is_integer=True, unit="events")
-        token, registration = run_token(None, None, cancel)
+        token, registration = run_token(None, None, cancel, self._cancel)
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
@@ -411,10 +413,7 @@ class RunStore(Closeable):
         run = self._call(lambda store: store.read(id))
         if run is None or run.result is None or not has_messages:
             return run
-        rows = self._call(lambda store: store.messages(id))
-        messages = tuple(msgspec.json.decode(row.body, type=Message) for row in rows)
-        result = msgspec.structs.replace(run.result, messages=messages)
-        return msgspec.structs.replace(run, result=result)
+        return run.with_messages(self._call(lambda store: store.messages(id)))
 
     def result(self, id: str, timeout: float | None = None) -> RunResult:
         """Wait until a run has ended or waits for answers, and return its result.
@@ -459,15 +458,6 @@ class RunStore(Closeable):
 
     # -- ending --------------------------------------------------------------------
 
-    def release(self) -> set[str]:
-        """Give the runs of this process to others, each at its next checkpoint.
-
-        Takes no lock: signal handlers may call it. :meth:`close` does the rest.
-
-        :return: the run ids of those that are live here.
-        """
-        return set() if self._worker is None else self._worker.release()
-
     def close(self, grace: float = 10.0) -> None:
         """Give the runs of this process to others, and close everything.
 
@@ -486,10 +476,7 @@ class RunStore(Closeable):
             return
         assert threads is not None
         threads.close()
-        for now, seconds in ((False, grace), (True, _ENDING)):
-            for keeper in list(worker.keepers.values()):
-                keeper.release(now=now)
-            worker.wait_for_runs(seconds)
+        worker.give_runs_away(grace, _ENDING)
         threads.join(_ENDING)
         worker.stop(_ENDING)
         self.backend.close()

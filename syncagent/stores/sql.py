@@ -18,7 +18,6 @@ from ..exceptions import NoSuchRun
 from .backend import SWEEP, Added
 from .records import (
     Answered,
-    Beat,
     CancelRecord,
     Claim,
     EventBatch,
@@ -145,7 +144,7 @@ class SQLBackend(SQLSweeper):
                 seconds_left,
             )
 
-    def beat(self, lease: Lease) -> Beat:
+    def beat(self, lease: Lease) -> bool:
         known = self.single(
             "UPDATE syncagent_worker SET until = {now} + ? WHERE id = ? "
             "AND until > {now} RETURNING 1",
@@ -158,7 +157,7 @@ class SQLBackend(SQLSweeper):
                 "ON CONFLICT (id) DO UPDATE SET until = excluded.until",
                 *(lease.worker, lease.host, lease.pid, lease.version, lease.seconds),
             )
-        return Beat(bool(known), self.struck(lease.worker))
+        return bool(known)
 
     # -- writes of a worker --------------------------------------------------------
 

@@ -111,6 +111,8 @@ class StoreWorker:
         self._beat_at = clock.now() + lease / 3
         self._sweep_at = self._flush_at = 0.0
         self._prune_at = clock.now() + _PRUNE
+        if is_observer:  # it takes no run, and it may not know how long to keep them
+            self._sweep_at = self._prune_at = float("inf")
         #: When the last renewal that succeeded was sent.
         self._renewed_at = 0.0
         #: True if the store knows the id of this process.
@@ -178,6 +180,19 @@ class StoreWorker:
         while self.keepers and clock.now() < until:
             CancelToken().wait(_LOOK)
 
+    def give_runs_away(self, grace: float, ending: float) -> None:
+        """Release the runs of this process, and wait until they have left.
+
+        Cancellation: none but the two times.
+
+        :param grace: seconds that they have to reach a checkpoint.
+        :param ending: seconds that they have to end after that.
+        """
+        for now, seconds in ((False, grace), (True, ending)):
+            for keeper in list(self.keepers.values()):
+                keeper.release(now=now)
+            self.wait_for_runs(seconds)
+
     def release(self) -> set[str]:
         """Take on no more runs, and give those that are here to others.
 
@@ -243,9 +258,9 @@ class StoreWorker:
         if now >= self._beat_at:
             if not self._is_observer:
                 self._beat()
+                self._sweep_at = min(self._sweep_at, now)
+                self._look_at_runs()
             self._beat_at = now + self._lease / 3
-            self._sweep_at = min(self._sweep_at, now)
-            self._look_at_runs()
             followed = [id for id, news in list(self._news.items()) if news.counts]
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())
@@ -278,9 +293,7 @@ class StoreWorker:
         host, pid = socket.gethostname(), os.getpid()
         lease = Lease(self.id, host, pid, __version__, self._lease)
         timeout = min(self._timeout, self._lease / 3)
-        return self.perform(
-            lambda store: store.beat(lease), CancelToken(), timeout
-        ).is_known
+        return self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
 
     def _lose_runs(self) -> None:
         # First the id: a run that is claimed from now on is not lost.
@@ -387,7 +400,7 @@ class StoreWorker:
     def _on_hint(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new."""
         self.wake_followers(run_ids)
-        if SWEEP in run_ids:
+        if SWEEP in run_ids and not self._is_observer:
             self.sweep_soon()
         if not run_ids or any(run_id in self.keepers for run_id in run_ids):
             self._look_at_runs()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from .._context import call_in_context
+from .._context import ContextFactory, call_in_context, within_context
 from ..agent import Agent
 from ..conversation.request import RunRequest
 from ..conversation.restored import join_state
@@ -26,14 +26,21 @@ MakeAgent = Callable[[StoredRun], Agent]
 
 
 def work_on(
-    worker: StoreWorker, claim: Claim, make_agent: MakeAgent
+    worker: StoreWorker,
+    claim: Claim,
+    make_agent: MakeAgent,
+    context: ContextFactory | None = None,
 ) -> RunResult | None:
     """Drive a run until it ends or waits, on this thread.
 
     Cancellation: a cancel of the run ends it at once.
 
+    :param context: makes the context that surrounds the run and each tool call.
     :return: the result, if there is one.
     """
+    if context is not None:
+        with within_context(context), context():
+            return work_on(worker, claim, make_agent)
     run_id = claim.run.run_id
     keeper = StoreKeeper(worker, claim)
     worker.keepers[run_id] = keeper

@@ -195,7 +195,7 @@ def test_a_change_of_the_time_moves_nothing(store, opened, monkeypatch, step):
     other = opened()
     assert 25 < other.recover(9, 5).next_look <= 30
     assert other.claim(id, "w2", "n") is None
-    assert other.beat(lease()).is_known
+    assert other.beat(lease())
     other.add(new_run("b"), None)
     assert 0 <= other.read("public-b").created_at - before < LONG
 
@@ -207,7 +207,7 @@ def test_a_boot_ends_all_leases(store, opened, monkeypatch):
     monkeypatch.setattr(module, "_boot_id", lambda: "another")
     other = opened()
     assert other.recover(9, 5).ids == [id]
-    assert not other.beat(lease()).is_known
+    assert not other.beat(lease())
     assert other.read(id).crashes == 1
 
 
