@@ -249,19 +249,22 @@ class RunStore(Closeable):
             self._deliver([run.id])
         return run.id
 
-    def _deliver(self, ids: Sequence[str]) -> None:
-        """Hand runs to workers. If that fails, a sweep does it again later."""
+    def _deliver(self, ids: Sequence[str]) -> Sequence[str]:
+        """Hand runs to workers; return those that this process is too late for."""
+        left = []
         for id in ids:
             try:
                 if self._enqueue is None:
-                    assert self._threads is not None
-                    self._threads.start(id)
+                    threads = self._threads
+                    if threads is None or not threads.start(id):
+                        left.append(id)
                     continue
                 run = self._call(lambda store, id=id: store.read(id))  # type: ignore[misc]
                 if run is not None:
                     self._enqueue(run)
             except Exception:
                 _log.exception("a run could not be handed to a worker; it will be")
+        return left
 
     def work(self, id: str) -> RunResult | None:
         """Work on a run until it ends or waits, on this thread.
