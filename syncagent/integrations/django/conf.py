@@ -6,7 +6,7 @@ import difflib
 import threading
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from django import conf
@@ -16,11 +16,9 @@ from ...exceptions import ConfigurationError
 from ..web.followed import FollowedRun
 from ..web.runs import Runs
 from ..web.settings import PREFIX, WebSettings, find_store
+from ..web.stored_runs import StoredRuns
 from ..web.views import Views
 from .databases import store_url
-
-if TYPE_CHECKING:
-    from ..web.stored_runs import StoredRuns
 
 __all__ = [
     "DjangoSettings",

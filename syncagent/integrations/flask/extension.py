@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from flask import Blueprint, Flask, request
 
 from ...cancel import Cancellable, CancelToken
 from ...exceptions import ConfigurationError
+from ...stores import MakeAgent as MakeStoredAgent
+from ...stores import RunStore
 from ..web.disconnect import cancel_on_disconnect as cancel_with_environ
 from ..web.followed import FollowedRun
 from ..web.operator import is_operator
 from ..web.runs import Authorize, Runs
 from ..web.settings import find_store
+from ..web.stored_runs import StoredRuns
 from ..web.views import MakeAgent, OwnerOf, Views
 from .commands import commands
 from .routes import make_blueprint
 from .settings import NAME, ExtensionState, FlaskSettings, find_state
-
-if TYPE_CHECKING:
-    from ...stores import MakeAgent as MakeStoredAgent
-    from ...stores import RunStore
-    from ..web.stored_runs import StoredRuns
 
 __all__ = ["SyncAgent", "cancel_on_disconnect"]
 

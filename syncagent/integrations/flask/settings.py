@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from flask import current_app
@@ -12,10 +12,8 @@ from ...exceptions import ConfigurationError
 from ..web.operator import MIN_TOKEN_LENGTH
 from ..web.runs import Runs
 from ..web.settings import PREFIX, WebSettings
+from ..web.stored_runs import StoredRuns
 from ..web.views import Views
-
-if TYPE_CHECKING:
-    from ..web.stored_runs import StoredRuns
 
 __all__ = ["ExtensionState", "FlaskSettings", "NAME", "find_state"]
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from ...exceptions import ConfigurationError
+from ...stores import RunStore
 from .page import GREETING, TITLE
 from .recordings import RECORDING
 from .runs import Authorize, Runs
 from .sse import HEARTBEAT, SLOW
+from .stored_runs import StoredRuns
 from .views import MAX_BODY
 from .web_run import OnDisconnect
-
-if TYPE_CHECKING:
-    from ...stores import RunStore
-    from .stored_runs import StoredRuns
 
 __all__ = ["PREFIX", "WebSettings", "find_store"]
 
@@ -50,8 +48,6 @@ def find_store(
     """
     if store is None:
         return None
-    from ...stores import RunStore
-
     if isinstance(store, RunStore):
         if make_agent is not None:
             raise ConfigurationError(
@@ -134,6 +130,4 @@ class WebSettings(
         values["on_disconnect"] = on_disconnect
         if store is None:
             return Runs(authorize, **values)
-        from .stored_runs import StoredRuns
-
         return StoredRuns(store, authorize, **values)

@@ -17,7 +17,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
+from typing import Any, Concatenate, Final, ParamSpec
 
 import msgspec
 
@@ -42,9 +42,7 @@ from .origins import TrustedOrigins
 from .recordings import TIMELINE_HEADERS
 from .runs import Runs
 from .sse import HEADERS, RunEventStream, parse_event_id
-
-if TYPE_CHECKING:
-    from .stored_runs import StoredRuns
+from .stored_runs import StoredRuns
 
 __all__ = [
     "MAX_BODY",
