@@ -182,8 +182,9 @@ class BackgroundRequested(_Event, frozen=True, tag="background_requested", gc=Fa
 class Resumed(_Event, frozen=True, tag="resumed", gc=False):
     """Another worker has taken over the run of a store, at its last checkpoint.
 
-    Whatever came after the last :class:`TurnFinished` or :class:`ToolFinished` does not
-    count: the model is asked again.
+    Whatever came after the last :class:`ToolStarted`, :class:`ToolFinished` or
+    :class:`InterruptRaised` does not count, a finished turn included: the model is
+    asked again.
     """
 
     #: The number of the attempt, starting at 2.

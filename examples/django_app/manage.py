@@ -1,4 +1,4 @@
-"""A chat in a Django site whose Stop button works: streams, tools, approvals.
+"""A chat in a Django site whose Stop button works: streams, tools, many workers.
 
 Install it: pip install ".[django]"
 Run it: python examples/django_app/manage.py runserver
@@ -9,7 +9,6 @@ With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your ow
 import os
 import secrets
 import sys
-from functools import lru_cache
 
 from django.conf import settings
 from django.core.management import execute_from_command_line
@@ -22,13 +21,8 @@ from syncagent.cli.demo.tools import demo_tools
 from syncagent.integrations.django.owners import is_of_session, session_of
 
 
-def make_agent(request, start):
-    return agent_of(session_of(request), start.conversation)
-
-
-@lru_cache(1000)  # a site would use a database
-def agent_of(owner, conversation):
-    """Return the agent of a conversation, which keeps its transcript."""
+def make_agent(run):
+    """Return a new agent for a run; the store has its conversation."""
     return Agent(demo_model(), tools=demo_tools(), name="demo")
 
 
@@ -45,6 +39,7 @@ settings.configure(
     SESSION_ENGINE="django.contrib.sessions.backends.signed_cookies",
     SYNCAGENT={
         "AGENT": make_agent,
+        "STORE": os.environ.get("STORE", "sqlite:///runs.db"),  # or "django:default"
         "OWNER_OF": session_of,
         "AUTHORIZE": is_of_session,
         "TITLE": "syncagent demo",

@@ -1,13 +1,13 @@
-"""A chat on the web whose Stop button works: streams, tools, approvals, timelines.
+"""A chat on the web whose Stop button works: streams, tools, approvals, many workers.
 
 Install it: pip install ".[flask]"
 Run it: flask --app examples/flask_app/app.py run
 Then open http://127.0.0.1:5000/agent/ and say "help".
 With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
+With several workers: FLASK_SECRET_KEY=... gunicorn -w 3 -k gthread --threads 20 app:app
 """
 
 import secrets
-from collections import OrderedDict
 
 from flask import Flask, redirect, session
 
@@ -16,8 +16,10 @@ from syncagent.cli.demo.model import demo_model
 from syncagent.cli.demo.tools import demo_tools
 from syncagent.integrations.flask import SyncAgent
 
-#: Conversations, in memory only; an application would use a database.
-conversations: OrderedDict[tuple[str, str], Agent] = OrderedDict()
+
+def make_agent(run):
+    """Return a new agent for a run; the store has its conversation."""
+    return Agent(demo_model(), tools=demo_tools(), name="demo")
 
 
 def visitor(request):
@@ -25,21 +27,11 @@ def visitor(request):
     return session.get("visitor")
 
 
-def make_agent(request, start):
-    """Return the agent of a conversation, which keeps its transcript."""
-    key = (visitor(request), start.conversation)
-    if key not in conversations:
-        conversations[key] = Agent(demo_model(), tools=demo_tools(), name="demo")
-    conversations.move_to_end(key)
-    while len(conversations) > 1000:
-        conversations.popitem(last=False)
-    return conversations[key]
-
-
 app = Flask(__name__)
 app.config.from_mapping(
     SECRET_KEY=secrets.token_bytes(32),  # a fixed secret in an application
     SESSION_COOKIE_SAMESITE="Lax",
+    SYNCAGENT_STORE="sqlite:///runs.db",  # any worker can stop, follow and answer runs
     SYNCAGENT_TITLE="syncagent demo",
     SYNCAGENT_SUGGESTIONS=["tell me a story", "work 20 seconds", "order 2 pizzas"],
 )

@@ -1,4 +1,4 @@
-"""Hooks for gunicorn that end runs with their worker, at once and in order.
+"""Hooks for gunicorn: runs end with their worker, and those of a store go on.
 
 In ``gunicorn.conf.py``::
 
@@ -16,32 +16,24 @@ On its own, gunicorn lets a stream continue after SIGTERM until ``graceful_timeo
 then kills the worker in the middle of it. With these hooks SIGTERM cancels every live
 run of the worker, with origin ``shutdown``. Their streams end with their last event,
 and the worker exits.
+
+A run in a store is not cancelled: another worker resumes it, and its followers
+reconnect. The store is opened when the worker starts, so that idle workers take over
+the runs of dead ones, too.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import signal
-from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from ..cancel import live_runs
-from .web.runs import all_runs, close_all
+from .web.processes import chain_signals, close_runs, end_runs, open_stores
 
 __all__ = ["post_fork", "post_worker_init", "worker_abort", "worker_exit"]
 
 _log = logging.getLogger("syncagent.web")
-
-#: The signals that end a worker, gracefully or at once. Not every system has SIGQUIT,
-#: and this module is imported for other servers than gunicorn, too.
-_SIGNALS: Final = tuple(
-    getattr(signal, name)
-    for name in ("SIGTERM", "SIGQUIT", "SIGINT")
-    if hasattr(signal, name)
-)
-#: Seconds that runs have to end when their worker exits.
-_GRACE: Final = 2.0
 
 
 def post_fork(server: Any, worker: Any) -> None:
@@ -51,48 +43,20 @@ def post_fork(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Make the signals that end a worker cancel its runs first; a gunicorn hook."""
-    for signum in _SIGNALS:
-        _chain(signum, signal.getsignal(signum))
+    """Have a worker open its stores, and end its runs on signals; a gunicorn hook."""
+    chain_signals()
+    open_stores()
 
 
 def worker_abort(worker: Any) -> None:
-    """Cancel the runs of a worker that takes too long; a gunicorn hook."""
-    _cancel_runs("the worker took too long")
+    """End the runs of a worker that takes too long; a gunicorn hook."""
+    end_runs("the worker took too long")
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """Cancel the remaining runs when a worker exits; a gunicorn hook.
+    """End the remaining runs when a worker exits; a gunicorn hook.
 
-    Cancellation: it waits for the end of runs, at most 2 seconds.
+    Cancellation: it waits for the end of runs, a few seconds at most.
     """
-    if worker.pid != os.getpid():
-        return  # the master calls this, too, after a worker has died
-    _cancel_runs("the worker exits")
-    for runs in all_runs():
-        runs.shutdown(_GRACE)
-
-
-def _chain(signum: int, previous: Any) -> None:
-    """Cancel runs on a signal, and then call the previous handler."""
-    if not callable(previous):
-        return
-    pid = os.getpid()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        # Interrupts the main thread anywhere, so nothing here may take a lock.
-        if os.getpid() == pid:
-            _cancel_runs(signal.Signals(number).name)
-        previous(number, frame)
-
-    signal.signal(signum, handle)
-    if signum == signal.SIGTERM and hasattr(signal, "siginterrupt"):
-        # As gunicorn does: system calls of requests are not interrupted.
-        signal.siginterrupt(signum, False)
-
-
-def _cancel_runs(reason: str) -> None:
-    """Cancel every live run of the process, those outside of any ``Runs`` included."""
-    close_all(reason)
-    for run in live_runs():
-        run.cancel(reason, "shutdown")
+    if worker.pid == os.getpid():  # the master calls it, too, after a worker has died
+        close_runs()

@@ -101,6 +101,8 @@ class StoreKeeper:
         self._step = 0
         #: Why the run is not this worker's any more; empty while it is.
         self.lost_reason = ""
+        #: True if the run had waited for answers, and so nothing of it was lost.
+        self.is_answered = False
         #: True once this worker gives the run back.
         self.is_releasing = False
         #: True once the store knows how it ended here.
@@ -141,7 +143,7 @@ class StoreKeeper:
             self.lose(self.lost_reason)
         if self.is_releasing:
             self.release(now=True)
-        if self.claim.attempt > 1 and not self.claim.answers:
+        if self.claim.attempt > 1 and not self.is_answered:
             self.pending.add(Resumed(self.claim.attempt))
         self.pending.add(StateChanged("processing"))
 

@@ -11,10 +11,25 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from .run_store import RunStore
 
-__all__ = ["OPEN_STORES", "before_fork", "close_all", "start_over_in_child"]
+__all__ = [
+    "OPEN_STORES",
+    "before_fork",
+    "close_all",
+    "release_all",
+    "start_over_in_child",
+]
 
 #: Every store of this process.
 OPEN_STORES: Final[weakref.WeakSet[RunStore]] = weakref.WeakSet()
+
+
+def release_all() -> set[str]:
+    """Have other processes resume the runs of every store, from a signal handler, too.
+
+    :return: the run ids of those that are live here.
+    """
+    workers = [store._worker for store in list(OPEN_STORES)]
+    return set().union(*(each.release() for each in workers if each is not None))
 
 
 def close_all(grace: float = 0.0) -> None:

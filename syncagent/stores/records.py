@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -12,7 +12,7 @@ from ..cancel import CancelMode
 from ..conversation.state import StoredMessage
 from ..exceptions import ConfigurationError, Origin
 from ..interrupts import Approval, Interrupt
-from ..messages import UserMessage
+from ..messages import Message, UserMessage
 from ..result import RunResult
 
 __all__ = [
@@ -97,6 +97,7 @@ class StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 #: Made here and not when first needed: two threads that make one at once can crash
 #: msgspec, which fills in the fields of a type only then.
 _ANSWER: Final = msgspec.json.Decoder(StoredAnswer)
+_MESSAGE: Final = msgspec.json.Decoder(Message)
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +141,14 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     def is_live(self) -> bool:
         """True until the run has ended."""
         return self.ended_at is None
+
+    def with_messages(self, rows: Iterable[StoredMessage]) -> StoredRun:
+        """Return the run with the messages of its conversation in its result."""
+        if self.result is None:
+            return self
+        messages = tuple(_MESSAGE.decode(row.body) for row in rows)
+        result = msgspec.structs.replace(self.result, messages=messages)
+        return msgspec.structs.replace(self, result=result)
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from ..conversation.state import Delta, StoredMessage
 from ..interrupts import Interrupt
-from ..messages import Message, UserMessage
+from ..messages import UserMessage
 from ..result import RunResult
 from .records import (
     CancelRecord,
@@ -32,7 +32,6 @@ __all__ = [
     "put_messages",
     "to_cancel",
     "to_json",
-    "to_message",
     "to_questions",
     "to_run",
 ]
@@ -43,7 +42,6 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
 # Made here, on one thread: msgspec learns the fields of a type when it is first used,
 # and crashes if another thread decodes that type meanwhile.
 _QUESTIONS: Final = msgspec.json.Decoder(tuple[Interrupt, ...])
-_MESSAGE: Final = msgspec.json.Decoder(Message)
 _PROMPT: Final = msgspec.json.Decoder(UserMessage)
 _RESULT: Final = msgspec.json.Decoder(RunResult)
 _ERROR: Final = msgspec.json.Decoder(StoredError)
@@ -147,11 +145,6 @@ def to_cancel(body: str, mode: str | None) -> CancelRecord:
     record = _CANCEL.decode(body)
     # A stronger cancel may have followed; the first one's reason counts.
     return msgspec.structs.replace(record, mode=mode or "now")
-
-
-def to_message(body: bytes) -> Message:
-    message: Message = _MESSAGE.decode(body)
-    return message
 
 
 def to_questions(body: str) -> tuple[Interrupt, ...]:

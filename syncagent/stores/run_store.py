@@ -20,10 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
-import msgspec
-
 from .._checks import check_number, check_timeout
 from .._closeable import Closeable
+from .._context import ContextFactory
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
@@ -45,7 +44,6 @@ from .event_log import StoredEvents
 from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
-from .rows import to_message
 from .submission import new_run
 from .threads import RunThreads
 from .urls import open_backend
@@ -121,7 +119,11 @@ class RunStore(Closeable):
         self._make_agent = make_agent
         self._enqueue = enqueue
         self._max_workers = max_workers
-        self._lease = lease
+        #: Seconds without a sign of life after which a process counts as dead.
+        self.lease: Final = lease
+        #: Makes the context that surrounds the work on each run and each tool call,
+        #: such as the application context of Flask.
+        self.context: ContextFactory | None = None
         self._max_crashes = max_crashes
         self._keep = (min(keep_events, keep_runs), keep_runs)
         self._timeout = timeout
@@ -159,7 +161,7 @@ class RunStore(Closeable):
                 threads = RunThreads(self._max_workers, self._work_on_thread)
                 worker = StoreWorker(
                     self.backend,
-                    lease=self._lease,
+                    lease=self.lease,
                     timeout=self._timeout,
                     max_crashes=self._max_crashes,
                     keep=self._keep,
@@ -224,9 +226,9 @@ class RunStore(Closeable):
         """
         if self._make_agent is None and self._enqueue is None:
             raise ConfigurationError("submit() needs make_agent= or enqueue=")
-        if unfollowed_seconds is not None and unfollowed_seconds < self._lease:
+        if unfollowed_seconds is not None and unfollowed_seconds < self.lease:
             raise ConfigurationError(
-                f"unfollowed_seconds must be {self._lease:g} or more, the lease; got "
+                f"unfollowed_seconds must be {self.lease:g} or more, the lease; got "
                 f"{unfollowed_seconds!r:.80}"
             )
         run = new_run(
@@ -247,19 +249,22 @@ class RunStore(Closeable):
             self._deliver([run.id])
         return run.id
 
-    def _deliver(self, ids: Sequence[str]) -> None:
-        """Hand runs to workers. If that fails, a sweep does it again later."""
+    def _deliver(self, ids: Sequence[str]) -> Sequence[str]:
+        """Hand runs to workers; return those that this process is too late for."""
+        left = []
         for id in ids:
             try:
                 if self._enqueue is None:
-                    assert self._threads is not None
-                    self._threads.start(id)
+                    threads = self._threads
+                    if threads is None or not threads.start(id):
+                        left.append(id)
                     continue
                 run = self._call(lambda store, id=id: store.read(id))  # type: ignore[misc]
                 if run is not None:
                     self._enqueue(run)
             except Exception:
                 _log.exception("a run could not be handed to a worker; it will be")
+        return left
 
     def work(self, id: str) -> RunResult | None:
         """Work on a run until it ends or waits, on this thread.
@@ -275,13 +280,13 @@ class RunStore(Closeable):
         """
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
-        worker = self.open()
+        worker = self._call(lambda store: self.open())
         nonce = uuid4().hex
         claim = self._call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
             return None
         try:
-            return work_on(worker, claim, self._make_agent)
+            return work_on(worker, claim, self._make_agent, self.context)
         finally:
             worker.wake_followers([claim.run.run_id])
 
@@ -319,7 +324,7 @@ class RunStore(Closeable):
         """
         check_cancel(reason, origin, mode)
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
-        worker = self.open()
+        worker = self._call(lambda store: self.open())
         for keeper in list(worker.keepers.values()):
             if keeper.id == id:
                 keeper.cancel(record, force=force)  # at once, whatever the store does
@@ -402,18 +407,16 @@ class RunStore(Closeable):
             registration=registration,
         )
 
-    def get(self, id: str) -> StoredRun | None:
+    def get(self, id: str, *, has_messages: bool = True) -> StoredRun | None:
         """Return a run; ``None`` if there is none, or it was forgotten.
 
-        The result of a run that has ended has the messages of the conversation.
+        :param has_messages: give the result of a run that has ended the messages of
+            the conversation.
         """
         run = self._call(lambda store: store.read(id))
-        if run is None or run.result is None:
+        if run is None or run.result is None or not has_messages:
             return run
-        rows = self._call(lambda store: store.messages(id))
-        messages = tuple(to_message(row.body) for row in rows)
-        result = msgspec.structs.replace(run.result, messages=messages)
-        return msgspec.structs.replace(run, result=result)
+        return run.with_messages(self._call(lambda store: store.messages(id)))
 
     def result(self, id: str, timeout: float | None = None) -> RunResult:
         """Wait until a run has ended or waits for answers, and return its result.
@@ -476,10 +479,7 @@ class RunStore(Closeable):
             return
         assert threads is not None
         threads.close()
-        for now, seconds in ((False, grace), (True, _ENDING)):
-            for keeper in list(worker.keepers.values()):
-                keeper.release(now=now)
-            worker.wait_for_runs(seconds)
+        worker.give_runs_away(grace, _ENDING)
         threads.join(_ENDING)
         worker.stop(_ENDING)
         self.backend.close()

@@ -35,17 +35,18 @@ class RunThreads:
         taken = len(self._threads) + len(self._waiting)
         return 0 if self._is_closed else max(0, self._limit - taken)
 
-    def start(self, id: str) -> None:
+    def start(self, id: str) -> bool:
         """Work on a run, now or when a thread is free.
 
+        :return: false if it is too late for that.
         :raises RuntimeError: no thread can be started.
         """
         with self._lock:
             if self._is_closed:
-                return  # another process finds it
+                return False
             if len(self._threads) >= self._limit:
                 self._waiting.append(id)
-                return
+                return True
             thread = threading.Thread(
                 target=work_in_context,
                 args=(lambda: self._drive(id),),
@@ -59,6 +60,7 @@ class RunThreads:
             with self._lock:
                 self._threads.discard(thread)
             raise
+        return True
 
     def _drive(self, id: str) -> None:
         next_id: str | None = id

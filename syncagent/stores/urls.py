@@ -6,7 +6,6 @@ from urllib.parse import unquote, urlsplit
 
 from ..exceptions import ConfigurationError
 from .backend import Backend
-from .sqlite import SQLite
 
 __all__ = ["open_backend"]
 
@@ -30,6 +29,8 @@ def open_backend(url: str) -> Backend:
                 "a SQLite store needs a file that processes can share: "
                 "sqlite:///runs.db, or sqlite:////absolute/path/runs.db"
             )
+        from .sqlite import SQLite  # late: not every Python has sqlite3
+
         return SQLite(path)
     if scheme in ("postgresql", "postgres"):
         from .postgres import PostgreSQL

@@ -64,7 +64,7 @@ class StoreWorker:
 
     :param lease: seconds after which a process that is not heard of is dead.
     :param timeout: seconds that an operation may take.
-    :param deliver: hands runs to workers.
+    :param deliver: hands runs to workers; returns those that it could not.
     :param room: returns how many runs could be taken on.
     :param is_observer: true for a process that never works on runs: it has no lease.
     :param keep: seconds that events, and that runs are kept.
@@ -78,7 +78,7 @@ class StoreWorker:
         timeout: float,
         max_crashes: int,
         keep: tuple[float, float],
-        deliver: Callable[[Sequence[str]], object],
+        deliver: Callable[[Sequence[str]], Sequence[str]],
         room: Callable[[], int],
         is_observer: bool = False,
     ) -> None:
@@ -179,6 +179,32 @@ class StoreWorker:
         until = clock.now() + seconds
         while self.keepers and clock.now() < until:
             CancelToken().wait(_LOOK)
+
+    def give_runs_away(self, grace: float, ending: float) -> None:
+        """Release the runs of this process, and wait until they have left.
+
+        Cancellation: none but the two times.
+
+        :param grace: seconds that they have to reach a checkpoint.
+        :param ending: seconds that they have to end after that.
+        """
+        self.is_leaving = True
+        for now, seconds in ((False, grace), (True, ending)):
+            for keeper in list(self.keepers.values()):
+                keeper.release(now=now)
+            self.wait_for_runs(seconds)
+
+    def release(self) -> set[str]:
+        """Take on no more runs, and give those that are here to others.
+
+        Takes no lock.
+
+        :return: their run ids.
+        """
+        self.is_leaving = True
+        for keeper in list(self.keepers.values()):
+            keeper.release()
+        return set(self.keepers)
 
     @property
     def is_lease_over(self) -> bool:
@@ -332,8 +358,8 @@ class StoreWorker:
             if not keepers[run_id].is_over:
                 keepers[run_id].lose("the store has forgotten the run")
         self._release_orphans(found.held)
-        if found.ids:
-            self._deliver(found.ids)
+        for id in self._deliver(found.ids):  # too late here: for another process
+            self.perform(lambda store, id=id: store.deliver_now(id), CancelToken())  # type: ignore[misc]
         if found.next_look is None:
             return float("inf")
         return clock.now() + max(0.0, found.next_look) + 0.01

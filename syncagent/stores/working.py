@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from .._context import ContextFactory, call_in_context, within_context
 from ..agent import Agent
 from ..conversation.request import RunRequest
 from ..conversation.restored import join_state
@@ -25,14 +26,21 @@ MakeAgent = Callable[[StoredRun], Agent]
 
 
 def work_on(
-    worker: StoreWorker, claim: Claim, make_agent: MakeAgent
+    worker: StoreWorker,
+    claim: Claim,
+    make_agent: MakeAgent,
+    context: ContextFactory | None = None,
 ) -> RunResult | None:
     """Drive a run until it ends or waits, on this thread.
 
     Cancellation: a cancel of the run ends it at once.
 
+    :param context: makes the context that surrounds the run and each tool call.
     :return: the result, if there is one.
     """
+    if context is not None:
+        with within_context(context), context():
+            return work_on(worker, claim, make_agent)
     run_id = claim.run.run_id
     keeper = StoreKeeper(worker, claim)
     worker.keepers[run_id] = keeper
@@ -67,17 +75,23 @@ def prepare(
     claim = keeper.claim
     run = claim.run
     try:
-        agent = make_agent(run)
+        agent = call_in_context(make_agent, run)
         if not isinstance(agent, Agent):
             raise ConfigurationError(
                 f"make_agent must return an Agent; got {agent!r:.80}"
             )
         if claim.tail:
             agent.restore(join_state(claim.tail, claim.messages))
-            answers = {id: answer.value for id, answer in claim.answers.items()}
-            request = RunRequest.resuming(
-                agent._conversation.pause, answers, None, None, None, None
-            )
+            pause = agent._conversation.pause
+            # Not those that were used up before the last worker died.
+            open_ids = {each.id for each in (pause.interrupts if pause else ())}
+            answers = {
+                id: answer.value
+                for id, answer in claim.answers.items()
+                if id in open_ids
+            }
+            keeper.is_answered = bool(answers)
+            request = RunRequest.resuming(pause, answers, None, None, None, None)
         else:
             if claim.last_tail:
                 agent.restore(join_state(claim.last_tail, claim.messages))

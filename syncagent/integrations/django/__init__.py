@@ -10,7 +10,7 @@ owners of runs in ``SYNCAGENT``, and include ``"syncagent.integrations.django.ur
 :mod:`~.views`, :mod:`~.urls` the endpoints
 :mod:`~.owners`               owners of runs: the logged-in user, or the session
 :mod:`~.disconnect`           blocking views that end with their client
-:mod:`~.databases`            database connections of syncagent's threads
+:mod:`~.databases`            connections of syncagent's threads, stores in databases
 :mod:`~.management`           ``syncagent_runs`` and ``syncagent_cancel``
 ============================  ========================================================
 """

@@ -7,8 +7,9 @@ from django.core import checks
 from django.core.signals import setting_changed
 
 from ..._context import after_each_call
+from ..web.processes import store_openers
 from .checks import check_settings
-from .conf import forget_views
+from .conf import forget_views, open_store
 from .databases import close_connections
 
 __all__ = ["SyncAgentConfig"]
@@ -22,7 +23,8 @@ class SyncAgentConfig(AppConfig):
     verbose_name = "Agents"
 
     def ready(self) -> None:
-        """Register the checks and the clean-up of syncagent's threads."""
+        """Register the checks, the clean-up of threads, and the store for workers."""
         checks.register(check_settings, "syncagent")
         after_each_call(close_connections)
+        store_openers.append(open_store)
         setting_changed.connect(forget_views, dispatch_uid="syncagent")

@@ -27,7 +27,7 @@ _MISSING: Final = {
         "E002",
         "AGENT is missing",
         "Set SYNCAGENT['AGENT'] to a function make_agent(request, start), or its "
-        "dotted name, that returns an Agent.",
+        "dotted name, that returns an Agent. With STORE it is make_agent(run).",
     ),
     "AUTHORIZE": (
         "E003",
@@ -75,7 +75,9 @@ def check_settings(app_configs: Any, **options: Any) -> list[CheckMessage]:
     messages += _check_owner_functions(functions)
     has_urlconf = getattr(conf.settings, "ROOT_URLCONF", None) is not None
     if has_urlconf and _includes_endpoints(get_resolver().url_patterns):
-        messages += _check_site(functions)
+        if settings.store is not None and not isinstance(settings.store, str):
+            del functions["AGENT"]  # a RunStore has its own
+        messages += _check_site(functions, has_store=settings.store is not None)
     return messages
 
 
@@ -92,9 +94,11 @@ def _includes_endpoints(patterns: Sequence[Any]) -> bool:
     )
 
 
-def _check_site(functions: dict[str, Any]) -> Iterator[CheckMessage]:
+def _check_site(
+    functions: dict[str, Any], *, has_store: bool
+) -> Iterator[CheckMessage]:
     """Check a site that includes the endpoints."""
-    missing = [name for name in FUNCTIONS if functions[name] is None]
+    missing = [name for name, function in functions.items() if function is None]
     for name in missing:
         yield _error(*_MISSING[name])
     if not _has_middleware(_CSRF):
@@ -105,12 +109,12 @@ def _check_site(functions: dict[str, Any]) -> Iterator[CheckMessage]:
             id="syncagent.W002",
         )
     workers = count_configured_workers()
-    if workers > 1:
+    if workers > 1 and not has_store:
         yield Warning(
             f"SYNCAGENT: the environment sets {workers} workers, and "
             f"{SEVERAL_PROCESSES}.",
-            hint="Set WEB_CONCURRENCY=1 and give the worker threads, or silence this "
-            "check if your proxy routes each user to the same worker.",
+            hint="Set SYNCAGENT['STORE'], such as 'django:default', or set "
+            "WEB_CONCURRENCY=1 and give the worker threads.",
             id="syncagent.W003",
         )
     if not missing:

@@ -13,10 +13,12 @@ from django import conf
 from django.utils.module_loading import import_string
 
 from ...exceptions import ConfigurationError
+from ..web.followed import FollowedRun
 from ..web.runs import Runs
-from ..web.settings import PREFIX, WebSettings
+from ..web.settings import PREFIX, WebSettings, find_store
+from ..web.stored_runs import StoredRuns
 from ..web.views import Views
-from ..web.web_run import WebRun
+from .databases import store_url
 
 __all__ = [
     "DjangoSettings",
@@ -25,11 +27,14 @@ __all__ = [
     "forget_views",
     "get_runs",
     "get_views",
+    "open_store",
     "read_settings",
 ]
 
 #: Takes the place of the request of an operator, who may see all runs.
 OPERATOR: Final = object()
+#: The beginning of a ``STORE`` that is in a database of the site.
+_DJANGO: Final = "django:"
 #: The settings that are functions.
 FUNCTIONS: Final = ("AGENT", "AUTHORIZE", "OWNER_OF")
 
@@ -39,7 +44,8 @@ class DjangoSettings(
 ):
     """The settings, in upper case in ``SYNCAGENT``, or each as ``SYNCAGENT_...``."""
 
-    #: Returns the agent for a request; called with it and a ``StartRequest``.
+    #: Returns the agent for a request; called with it and a ``StartRequest``. With
+    #: ``STORE`` it is called without a request, with a ``StoredRun``.
     agent: Any = None
     #: Returns True if a request may see, answer and cancel a run. Required.
     authorize: Any = None
@@ -118,32 +124,43 @@ def get_views() -> Views:
         return _views()
 
 
-def get_runs() -> Runs:
-    """Return the runs of this process, for views of your own.
+def get_runs() -> Runs | StoredRuns:
+    """Return the runs of this process or of the store, for views of your own.
 
     :raises ConfigurationError: a setting is invalid; ``manage.py check`` says more.
     """
-    return get_views().runs
+    runs: Any = get_views().runs
+    return runs  # type: ignore[no-any-return]
+
+
+def open_store() -> None:
+    """Make the runs, if they are in a store, so that a worker can open it."""
+    if read_settings().store is not None:
+        get_views()
 
 
 @cache
 def _views() -> Views:
     settings = read_settings()
-    if settings.agent is None:
+    store = settings.store
+    if isinstance(store, str) and store.startswith(_DJANGO):
+        store = store_url(store.removeprefix(_DJANGO))
+    store = find_store(store, settings.agent, "SYNCAGENT['STORE']")
+    if store is None and settings.agent is None:
         raise ConfigurationError(
             "SYNCAGENT['AGENT'] is missing: set it to a function(request, start) that "
             "returns the agent, or to its dotted name"
         )
     authorize = settings.authorize
 
-    def may_see(request: Any, run: WebRun) -> bool:
+    def may_see(request: Any, run: FollowedRun) -> bool:
         return request is OPERATOR or authorize(request, run) is True
 
-    runs = settings.make_runs(None if authorize is None else may_see)
+    runs = settings.make_runs(None if authorize is None else may_see, store)
     trusted_origins = (*settings.trusted_origins, *conf.settings.CSRF_TRUSTED_ORIGINS)
     return Views(
         runs,
-        settings.agent,
+        settings.agent if store is None else None,
         owner_of=settings.owner_of,
         max_body=settings.max_body,
         trusted_origins=trusted_origins,

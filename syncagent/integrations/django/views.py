@@ -117,10 +117,11 @@ def answers(request: HttpRequest, id: str) -> HttpResponseBase:
 @transaction.non_atomic_requests
 @require_GET
 def operator_runs(request: HttpRequest) -> HttpResponseBase:
-    """List the runs of this process, of all owners."""
+    """List the runs of this process or of the store, of all owners."""
     if not _is_operator(request):
         return _nothing_here(request)
-    return make_response(request, get_views().list(WebRequest(original=OPERATOR)))
+    web_request = WebRequest(original=OPERATOR, is_operator=True)
+    return make_response(request, get_views().list(web_request))
 
 
 @transaction.non_atomic_requests
@@ -230,7 +231,8 @@ def make_response(request: HttpRequest, response: WebResponse) -> HttpResponseBa
     body = response.body
     headers = dict(response.headers)
     is_http_1 = getattr(request, "scope", {}).get("http_version", "").startswith("1")
-    if response.status == 404 and is_http_1:  # under ASGI
+    has_store = response.status == 404 and get_views().runs.has_store
+    if response.status == 404 and is_http_1 and not has_store:  # under ASGI
         # The run may be in another process, which a kept connection cannot reach.
         headers["Connection"] = "close"
     if not isinstance(body, RunEventStream):

@@ -10,11 +10,15 @@ from flask import Blueprint, Flask, request
 
 from ...cancel import Cancellable, CancelToken
 from ...exceptions import ConfigurationError
+from ...stores import MakeAgent as MakeStoredAgent
+from ...stores import RunStore
 from ..web.disconnect import cancel_on_disconnect as cancel_with_environ
+from ..web.followed import FollowedRun
 from ..web.operator import is_operator
 from ..web.runs import Authorize, Runs
+from ..web.settings import find_store
+from ..web.stored_runs import StoredRuns
 from ..web.views import MakeAgent, OwnerOf, Views
-from ..web.web_run import WebRun
 from .commands import commands
 from .routes import make_blueprint
 from .settings import NAME, ExtensionState, FlaskSettings, find_state
@@ -31,27 +35,35 @@ class SyncAgent:
     :param app: the application to initialise at once, see :meth:`init_app`.
     :param make_agent: returns the agent for a request. It is called during the request,
         with the request and a :class:`~syncagent.integrations.web.bodies.StartRequest`.
+        With *store* it is called without a request, in any process, with a
+        :class:`~syncagent.stores.StoredRun`.
     :param owner_of: returns the owner of the run a request starts, or None to refuse
         it. Without it no run can be started.
     :param authorize: called with a request and a run; returns True if the client may
         see, answer and cancel the run. Without it every request is refused.
     :param csrf_token: returns the token that the page sends with every POST, for
         applications with CSRF protection; Flask-WTF's is ``generate_csrf``.
+    :param store: the URL of a store, such as ``sqlite:///runs.db``, or a
+        :class:`~syncagent.stores.RunStore`, which has a ``make_agent`` of its own. Then
+        every process of the server has the same runs. ``SYNCAGENT_STORE`` in
+        ``app.config`` does the same.
     """
 
     def __init__(
         self,
         app: Flask | None = None,
         *,
-        make_agent: MakeAgent | None = None,
+        make_agent: MakeAgent | MakeStoredAgent | None = None,
         owner_of: OwnerOf | None = None,
         authorize: Authorize | None = None,
         csrf_token: Callable[[], str] | None = None,
+        store: str | RunStore | None = None,
     ) -> None:
         self._make_agent = make_agent
         self._owner_of = owner_of
         self._authorize = authorize
         self._csrf_token = csrf_token
+        self._store = store
         if app is not None:
             self.init_app(app)
 
@@ -64,14 +76,23 @@ class SyncAgent:
         if NAME in app.extensions:
             raise ConfigurationError("this application already has a SyncAgent")
         settings = FlaskSettings.of(app.config)
+        if self._store is not None and settings.store is not None:
+            raise ConfigurationError(
+                "the store is given both to SyncAgent() and as SYNCAGENT_STORE; keep "
+                "one"
+            )
+        store = find_store(self._store or settings.store, self._make_agent)
+        if store is not None:
+            store.context = app.app_context
         runs = settings.make_runs(
-            _with_operator(self._authorize, settings.operator_token)
+            _with_operator(self._authorize, settings.operator_token), store
         )
         views = None
-        if self._make_agent is not None:
+        if self._make_agent is not None or store is not None:
+            make_agent: Any = None if store is not None else self._make_agent
             views = Views(
                 runs,
-                self._make_agent,
+                make_agent,
                 owner_of=self._owner_of,
                 max_body=settings.max_body,
                 trusted_origins=settings.trusted_origins,
@@ -87,7 +108,7 @@ class SyncAgent:
         :param page: include the page.
         :raises ConfigurationError: there is no ``make_agent``.
         """
-        if self._make_agent is None:
+        if self._make_agent is None and self._store is None:
             raise ConfigurationError(
                 "SyncAgent() needs make_agent=, a function(request, start) that "
                 "returns an Agent"
@@ -95,7 +116,7 @@ class SyncAgent:
         return make_blueprint(name, page=page)
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> Runs | StoredRuns:
         """The runs of the current application."""
         return find_state().runs
 
@@ -121,7 +142,7 @@ def _with_operator(authorize: Authorize | None, token: str | None) -> Authorize 
     if token is None:
         return authorize
 
-    def may_see(request: Any, run: WebRun) -> bool:
+    def may_see(request: Any, run: FollowedRun) -> bool:
         view = (request.endpoint or "").rpartition(".")[2]
         authorization = request.headers.get("Authorization")
         if view in _OPERATOR_VIEWS and is_operator(authorization, token):

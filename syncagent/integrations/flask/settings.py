@@ -12,6 +12,7 @@ from ...exceptions import ConfigurationError
 from ..web.operator import MIN_TOKEN_LENGTH
 from ..web.runs import Runs
 from ..web.settings import PREFIX, WebSettings
+from ..web.stored_runs import StoredRuns
 from ..web.views import Views
 
 __all__ = ["ExtensionState", "FlaskSettings", "NAME", "find_state"]
@@ -60,7 +61,7 @@ class ExtensionState(msgspec.Struct, frozen=True):
     """The state of the extension in one application."""
 
     settings: FlaskSettings
-    runs: Runs
+    runs: Runs | StoredRuns
     views: Views | None
     csrf_token: Callable[[], str] | None
     #: True if the application defines who may see which run.

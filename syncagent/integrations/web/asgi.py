@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio  # noqa: TID251
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from ..._closeable import Closeable
 from ...cancel import clock
 from ...cancel.links import Bell
-from ..gunicorn import post_worker_init
+from .processes import chain_signals, close_runs, open_stores
 from .sse import BEAT, RunEventStream
 
 __all__ = ["App", "AsyncEventStream", "end_runs_with_server"]
 
+#: Seconds after which a stream looks into a store without a hint: hints may be lost.
+_LOOK_AGAIN: Final = 1.0
 #: An ASGI application.
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -76,18 +78,22 @@ class AsyncEventStream(Closeable, AsyncIterator[bytes]):
     async def _next(self) -> bytes:
         stream = self._stream
         # Mostly an event is ready, and no bell is needed.
-        chunk = _step(stream)
+        chunk = await _step(stream)
         if chunk != BEAT:
             return chunk
-        bell = _LoopBell()
-        try:
-            stream.watch.bells[bell] = None  # publish first, then look
-            chunk = _step(stream)
-            if chunk == BEAT:
-                await bell.rung(stream.heartbeat)
-                chunk = _step(stream)
-        finally:
-            stream.watch.bells.pop(bell, None)
+        until = clock.now() + stream.heartbeat
+        look_again = _LOOK_AGAIN if stream.reads_store else stream.heartbeat
+        while chunk == BEAT:
+            bell = _LoopBell()
+            try:
+                stream.watch.bells[bell] = None  # publish first, then look
+                chunk = await _step(stream)
+                left = until - clock.now()
+                if chunk != BEAT or left <= 0:
+                    break
+                await bell.rung(min(left, look_again))
+            finally:
+                stream.watch.bells.pop(bell, None)
         return chunk
 
     def close(self) -> None:
@@ -99,32 +105,84 @@ class AsyncEventStream(Closeable, AsyncIterator[bytes]):
         self.close()
 
 
-def _step(stream: RunEventStream) -> bytes:
-    """Return the next chunk without waiting.
+async def _step(stream: RunEventStream) -> bytes:
+    """Return the next chunk, or ``BEAT`` if none is ready.
 
     :raises StopAsyncIteration: the stream is over. A coroutine cannot raise
         StopIteration.
     """
+    if stream.reads_store:
+        # On a thread: a database may take its time.
+        chunk = await asyncio.to_thread(_step_or_none, stream)
+    else:
+        chunk = _step_or_none(stream)
+    if chunk is None:
+        raise StopAsyncIteration
+    return chunk
+
+
+def _step_or_none(stream: RunEventStream) -> bytes | None:
     try:
         return stream.step(0.0)
     except StopIteration:
-        raise StopAsyncIteration from None
+        return None
 
 
 def end_runs_with_server(app: App) -> App:
-    """Wrap *app* so that the signals that end its server cancel its runs first.
+    """Wrap *app* so that its runs begin and end with its server.
 
     For ``asgi.py``. On its own, uvicorn waits after SIGTERM until all streams have
-    ended. The server's own signal handlers still run, after the runs are cancelled.
+    ended. With this the signals that end the server cancel its runs first, and give
+    those of a store to other processes. The server's own signal handlers still run.
     """
-    installed: list[bool] = []
+    begun: list[bool] = []
+
+    async def begin() -> None:
+        # Not earlier: servers install their signal handlers after loading the app.
+        if not begun:
+            begun.append(True)
+            if threading.current_thread() is threading.main_thread():
+                chain_signals()
+            await asyncio.to_thread(open_stores)
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
-        # Not earlier: servers install their signal handlers after loading the app.
-        if not installed:
-            installed.append(True)
-            if threading.current_thread() is threading.main_thread():
-                post_worker_init(None)
+        if scope["type"] == "lifespan":
+            await _Lifespan(app, begin, receive, send).run(scope)
+            return
+        await begin()
         await app(scope, receive, send)
 
     return application
+
+
+class _Lifespan:
+    """The start and the end of a server, for an application that may ignore them."""
+
+    def __init__(
+        self, app: App, begin: Callable[[], Awaitable[None]], receive: Any, send: Any
+    ) -> None:
+        self._app = app
+        self._begin = begin
+        self._receive = receive
+        self._send = send
+        self._has_received = False
+
+    async def run(self, scope: Any) -> None:
+        try:
+            await self._app(scope, self._next, self._send)
+        except Exception:
+            if self._has_received:
+                raise
+            # It does not know this protocol, as Django does not.
+            for stage in ("startup", "shutdown"):
+                await self._next()
+                await self._send({"type": f"lifespan.{stage}.complete"})
+
+    async def _next(self) -> Any:
+        self._has_received = True
+        message = await self._receive()
+        if message["type"] == "lifespan.startup":
+            await self._begin()
+        else:
+            await asyncio.to_thread(close_runs)
+        return message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -31,6 +32,7 @@ __all__ = [
     "ShownApproval",
     "ShownToolStart",
     "StartRequest",
+    "check_changes",
     "decode_body",
     "encode_body",
     "parse_arguments",
@@ -130,6 +132,23 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.arguments is not None or self.arguments_text is not None
 
 
+def check_changes(
+    answers: Mapping[str, AnswerBody], may_change_arguments: bool
+) -> None:
+    """Refuse answers that change arguments where that is not allowed.
+
+    :raises Refused: one of them does.
+    """
+    if may_change_arguments:
+        return
+    if any(body.changes_arguments for body in answers.values()):
+        raise Refused(
+            403,
+            "arguments_fixed",
+            "Arguments cannot be changed here: allow the call as it is, or deny it.",
+        )
+
+
 class AnswersRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of ``POST /runs/<id>/answers``: answers by interrupt id."""
 
@@ -173,7 +192,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str
     #: The beginning of the prompt.
     prompt: str = ""
-    #: The state of the run's handle.
+    #: The state of the run's handle. A run in a store is also ``queued`` while it waits
+    #: for a worker, and ``running`` while a worker has it: its events say more.
     state: str
     #: The tool that the state refers to, if any.
     tool: str = ""
@@ -192,6 +212,9 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None = None
     turns: int = 0
     error: RunError | None = None
+    #: True if the run is in a store: any process of the server has it, and no one has
+    #: to follow it. There is no timeline of it.
+    is_stored: bool = False
 
 
 class RunView(RunSummary, frozen=True, kw_only=True):
@@ -200,6 +223,11 @@ class RunView(RunSummary, frozen=True, kw_only=True):
     # For finished runs:
     text: str = ""
     tool_outcomes: tuple[ToolOutcome, ...] = ()
+
+    def summary(self) -> RunSummary:
+        """Return the run as lists show it."""
+        fields = RunSummary.__struct_fields__
+        return RunSummary(**{name: getattr(self, name) for name in fields})
 
 
 class RunList(msgspec.Struct, frozen=True):
@@ -220,7 +248,7 @@ class AnswersResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The status of each answer."""
 
     answers: dict[str, AnswerStatus]
-    #: Why changed arguments were refused, by interrupt id.
+    #: Why changed arguments or credentials were refused, by interrupt id.
     messages: dict[str, str] = {}
 
 
@@ -248,13 +276,21 @@ def encode_body(body: msgspec.Struct) -> bytes:
     return _ENCODER.encode(body)
 
 
+#: Made here and not when first needed: two threads that make one at once can crash
+#: msgspec, which fills in the fields of a type only then.
+_DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {
+    kind: msgspec.json.Decoder(kind)
+    for kind in (AnswersRequest, CancelRequest, StartRequest)
+}
+
+
 def decode_body(body: bytes, kind: type[_T]) -> _T:
     """Decode a body.
 
     :raises Refused: the body is not valid; the message says where.
     """
     try:
-        return msgspec.json.decode(body or b"{}", type=kind)
+        return _DECODERS[kind].decode(body or b"{}")
     except msgspec.ValidationError as error:
         # The message names paths and types, never the client's values.
         raise Refused(422, "invalid", f"{error}.") from None

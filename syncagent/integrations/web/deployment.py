@@ -15,8 +15,9 @@ _log = logging.getLogger("syncagent.web")
 #: The remedy is the same wherever it is noticed.
 SEVERAL_PROCESSES: Final = (
     "each worker process has only the runs that it has started, so Stop, answers and "
-    "reloads that reach another one find no run. Use one worker with threads, or route "
-    'each user to the same worker: see "Servers" in docs/web.rst'
+    "reloads that reach another one find no run. Keep the runs in a store, such as "
+    "sqlite:///runs.db, or use one worker with threads: see "
+    '"Servers" in docs/web.rst'
 )
 _ONE_THREAD: Final = (
     "the server handles one request at a time, so Stop is not served while a stream is "
@@ -40,23 +41,28 @@ def count_configured_workers() -> int:
     return int(numbers[-1]) if numbers else 1
 
 
-def warn_about_server(environ: Mapping[str, Any] | None) -> None:
+def warn_about_server(
+    environ: Mapping[str, Any] | None, *, has_store: bool = False
+) -> None:
     """Warn once if the server that runs this process cannot serve Stop reliably.
 
     :param environ: the environ of a request; under ASGI it has no ``wsgi`` keys.
+    :param has_store: every process has the same runs.
     """
     if environ is None:
         return
     if "wsgi.version" not in environ:
-        if count_configured_workers() > 1:
+        if count_configured_workers() > 1 and not has_store:
             _warn(SEVERAL_PROCESSES)
         return
     # Test clients set these keys to anything; only real servers have a name.
     if not environ.get("SERVER_SOFTWARE") and "uwsgi.version" not in environ:
         return
-    if environ.get("wsgi.multiprocess"):
+    has_others = bool(environ.get("wsgi.multiprocess"))
+    if has_others and not has_store:
         _warn(SEVERAL_PROCESSES)
-    if not environ.get("wsgi.multithread"):
+    # With a store another process may serve Stop.
+    if not environ.get("wsgi.multithread") and not (has_others and has_store):
         _warn(_ONE_THREAD)
 
 

@@ -24,7 +24,12 @@ __all__ = [
     "no_such_run_here",
     "not_set_up",
     "public_error",
+    "public_error_of",
+    "shutting_down",
+    "store_unavailable",
     "too_large",
+    "too_many_followers",
+    "too_many_runs",
 ]
 
 
@@ -60,8 +65,8 @@ def no_such_run_here() -> Refused:
     return Refused(
         404,
         "not_here",
-        "There is no such run in this server process. It may be in another one: see "
-        '"Servers" in docs/web.rst.',
+        "There is no such run in this server process. It may be in another one, and "
+        'the server has no store: see "Servers" in docs/web.rst.',
     )
 
 
@@ -72,6 +77,37 @@ def not_set_up() -> Refused:
         "not_set_up",
         "This application shows no runs, because it does not define who may see them: "
         "give Runs() a function authorize(request, run).",
+    )
+
+
+def shutting_down() -> Refused:
+    """Return the error of a server that is shutting down."""
+    return Refused(503, "shutting_down", "The server is shutting down.", 5)
+
+
+def store_unavailable() -> Refused:
+    """Return the error of a server whose store of runs is away."""
+    return Refused(
+        503,
+        "store_unavailable",
+        "The server cannot reach its runs at the moment. Try again.",
+        5,
+    )
+
+
+def too_many_runs() -> Refused:
+    """Return the error for a run that is one too many."""
+    return Refused(429, "too_many_runs", "There are too many runs. Try again later.", 5)
+
+
+def too_many_followers() -> Refused:
+    """Return the error for a stream that is one too many."""
+    return Refused(
+        429,
+        "too_many_followers",
+        "There are too many open streams of this run or of its owner. Close one, or "
+        "try again later.",
+        5,
     )
 
 
@@ -101,7 +137,12 @@ def public_error(error: BaseException) -> tuple[str, str]:
 
     The log has the details.
     """
-    for kind, code, message in _MESSAGES:
-        if isinstance(error, kind):
+    return public_error_of(type(error))
+
+
+def public_error_of(kind: type[BaseException]) -> tuple[str, str]:
+    """Return a code and a message for errors of a class."""
+    for known, code, message in _MESSAGES:
+        if issubclass(kind, known):
             return code, message
     return "failed", "Something went wrong. The server's log has the details."

@@ -132,7 +132,8 @@ class OperatorClient:
         message = details.get("message", "") if isinstance(details, dict) else ""
         if "no such run" in message:
             raise OperatorError(
-                f"{message} A server with several processes has separate runs in each."
+                f"{message} Without a store, a server with several processes has "
+                "separate runs in each."
             )
         if status == 404:
             raise OperatorError(

@@ -10,7 +10,7 @@ from ..._checks import check_number
 from ...background.handle import Handle
 from ...background.runtime import Runtime
 from ...cancel import clock
-from .errors import Refused
+from .errors import shutting_down, too_many_followers, too_many_runs
 from .web_run import WebRun
 
 __all__ = ["RunRegistry"]
@@ -94,9 +94,7 @@ class RunRegistry(Runtime):
             owners = [*live, *self._starting.values()]
             is_full = len(owners) >= self._max_live
             if is_full or owners.count(owner) >= self._max_per_owner:
-                raise Refused(
-                    429, "too_many_runs", "There are too many runs. Try again later.", 5
-                )
+                raise too_many_runs()
             self._starting[place] = owner
         try:
             run = start()
@@ -113,7 +111,7 @@ class RunRegistry(Runtime):
         :raises Refused: the server is shutting down.
         """
         if self._is_closed:
-            raise Refused(503, "shutting_down", "The server is shutting down.", 5)
+            raise shutting_down()
 
     def stop_accepting(self) -> None:
         """Refuse new runs from now on. Takes no lock."""
@@ -130,13 +128,7 @@ class RunRegistry(Runtime):
         of_owner = sum(each.follower_count for each in runs) + (run is None)
         of_run = 1 if run is None else run.follower_count
         if of_run > self._max_followers or of_owner > self._max_followers_per_owner:
-            raise Refused(
-                429,
-                "too_many_followers",
-                "There are too many open streams of this run or of its owner. Close "
-                "one, or try again later.",
-                5,
-            )
+            raise too_many_followers()
 
     def drop_finished(self) -> None:
         """Forget finished runs that are too old or too many.

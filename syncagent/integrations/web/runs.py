@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..._checks import check_number, check_timeout
 from ..._closeable import Closeable
@@ -21,20 +21,36 @@ from ...exceptions import (
     InterruptPending,
     Origin,
 )
-from ...messages import Prompt, Text, UserMessage
-from .bodies import AnswerBody, AnswersResponse, AnswerStatus, CancelRequest
+from ...messages import Prompt, UserMessage
+from .bodies import (
+    AnswerBody,
+    AnswersResponse,
+    AnswerStatus,
+    CancelRequest,
+    check_changes,
+)
 from .errors import Refused, no_such_run, not_set_up, public_error
+from .followed import FollowedRun
+from .presentation import Presentation, beginning_of
 from .recordings import WebRecording
 from .registry import RunRegistry
 from .sse import HEARTBEAT, SLOW, RunEventStream
 from .web_run import OnDisconnect, WebRun
 
-__all__ = ["Authorize", "Runs", "all_runs", "close_all"]
+__all__ = [
+    "Authorize",
+    "EndingRuns",
+    "Runs",
+    "all_runs",
+    "close_all",
+    "may_see",
+    "register",
+]
 
 _log = logging.getLogger("syncagent.web")
 
 #: Returns True if the client that sent a request may see, answer and cancel a run.
-Authorize = Callable[[Any, WebRun], bool]
+Authorize = Callable[[Any, Any], bool]
 
 #: Seconds after which every run is cancelled: no server notices a client that lost
 #: power.
@@ -44,6 +60,18 @@ _GRACE: Final = 5.0
 _SHUTTING_DOWN: Final = "the server is shutting down"
 #: Seconds.
 _SHORTEST_HEARTBEAT: Final = 0.01
+
+
+def may_see(authorize: Authorize | None, request: Any, run: FollowedRun | None) -> bool:
+    """Return whether the client of *request* may see a run; none is never seen.
+
+    :raises Refused: the application does not define it.
+    """
+    if authorize is None:
+        _log.error("refused a request, because Runs() has no authorize=")
+        raise not_set_up()
+    # Only True counts, not any other truthy value.
+    return run is not None and authorize(request, run) is True
 
 
 class Runs(Closeable):
@@ -77,6 +105,9 @@ class Runs(Closeable):
     :param may_change_arguments: accept approvals that change the arguments of a call.
         Hooks and rules see changed arguments as they see those of the model.
     """
+
+    #: Each process has its own runs.
+    has_store: Final = False
 
     def __init__(
         self,
@@ -123,8 +154,7 @@ class Runs(Closeable):
         self._heartbeat = heartbeat
         self._slow_seconds = slow_seconds
         self._recording = recording
-        self._show_tool_errors = show_tool_errors
-        self._may_change_arguments = may_change_arguments
+        self._presentation = Presentation(show_tool_errors, may_change_arguments)
         self._make_registry = partial(
             RunRegistry,
             keep=keep,
@@ -136,8 +166,7 @@ class Runs(Closeable):
             max_followers_per_owner=max_followers_per_owner,
         )
         self._registry = self._make_registry()
-        # A callback in C: one in Python would swallow a signal handler's exception.
-        _all[weakref.ref(self, _all.__delitem__)] = None
+        register(self)
 
     # -- starting ------------------------------------------------------------------
 
@@ -168,7 +197,6 @@ class Runs(Closeable):
         if not isinstance(agent, Agent):
             raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
         message = UserMessage.of(prompt)  # type: ignore[arg-type]
-        texts = [block.text for block in message.content if isinstance(block, Text)]
         settings = {"timeout": self._timeout, "buffer": self._buffer, **settings}
         recording = None
         if self._recording and settings.get("record") is None:
@@ -184,12 +212,11 @@ class Runs(Closeable):
                 owner,
                 agent=agent.name or "",
                 conversation=conversation,
-                prompt=" ".join(texts),
+                prompt=beginning_of(message),
                 recording=recording,
                 on_disconnect=on_disconnect or self._on_disconnect,
                 grace=self._grace,
-                show_tool_errors=self._show_tool_errors,
-                may_change_arguments=self._may_change_arguments,
+                presentation=self._presentation,
             )
 
         registry = self._registry
@@ -213,24 +240,20 @@ class Runs(Closeable):
         self._registry.drop_finished()
         run = self._registry.runs.get(id)
         # Checked even without a run, so that both cases are refused alike.
-        may_see = self._may_see(request, run)
-        if run is None or not may_see:
+        is_seen = may_see(self._authorize, request, run)
+        if run is None or not is_seen:
             raise no_such_run()
         return run
 
-    def list(self, request: Any) -> list[WebRun]:
-        """Return the runs that the client of *request* may see, newest first."""
-        self._registry.drop_finished()
-        self._may_see(request, None)
-        runs = list(self._registry.runs.values())
-        return [run for run in reversed(runs) if self._may_see(request, run)]
+    def list(self, request: Any, *, owner: str | None = None) -> list[WebRun]:
+        """Return the runs that the client of *request* may see, newest first.
 
-    def _may_see(self, request: Any, run: WebRun | None) -> bool:
-        if self._authorize is None:
-            _log.error("refused a request, because Runs() has no authorize=")
-            raise not_set_up()
-        # Only True counts, not any other truthy value.
-        return run is not None and self._authorize(request, run) is True
+        :param owner: not needed here.
+        """
+        self._registry.drop_finished()
+        may_see(self._authorize, request, None)
+        runs = list(self._registry.runs.values())
+        return [run for run in reversed(runs) if may_see(self._authorize, request, run)]
 
     # -- using one -----------------------------------------------------------------
 
@@ -274,32 +297,30 @@ class Runs(Closeable):
         request: CancelRequest | None = None,
         *,
         origin: Origin = "user",
+        by: str = "",
     ) -> Receipt:
         """Cancel a run.
 
         :param request: the reason and the mode.
         :param origin: ``user`` for the owner, ``remote`` for an operator.
+        :param by: the person who cancels; only a store records it.
         :return: true if and only if the run was live.
         """
         request = request or CancelRequest()
         return run.handle.cancel(request.reason, origin, mode=request.mode)
 
-    def answer(self, run: WebRun, answers: Mapping[str, AnswerBody]) -> AnswersResponse:
+    def answer(
+        self, run: WebRun, answers: Mapping[str, AnswerBody], *, by: str = ""
+    ) -> AnswersResponse:
         """Answer questions of a run, and return the status of each answer.
 
         :param answers: by the id of the interrupt or of the tool call.
+        :param by: the person who answers; only a store records it.
         :raises Refused: one of them is not an answer at all, or may not change
             arguments; then none is given.
         """
         values = {id: body.value() for id, body in answers.items()}
-        changed = [id for id, body in answers.items() if body.changes_arguments]
-        if changed and not self._may_change_arguments:
-            raise Refused(
-                403,
-                "arguments_fixed",
-                "Arguments cannot be changed here: allow the call as it is, or deny "
-                "it.",
-            )
+        check_changes(answers, self._presentation.may_change_arguments)
         statuses: dict[str, AnswerStatus] = {}
         messages: dict[str, str] = {}
         for id, value in values.items():
@@ -309,7 +330,7 @@ class Runs(Closeable):
                 statuses[id] = "over"
             except ConfigurationError as error:
                 statuses[id] = "refused" if run.is_live else "over"
-                if id in changed and run.is_live:
+                if answers[id].changes_arguments and run.is_live:
                     messages[id] = str(error)
         return AnswersResponse(statuses, messages)
 
@@ -341,6 +362,9 @@ class Runs(Closeable):
         self.cancel_all(_SHUTTING_DOWN, is_last=True)
         return self._registry.shutdown(0.0, grace=grace)
 
+    def open(self) -> None:
+        """Do nothing: there are no runs before the first request."""
+
     def start_over(self) -> None:
         """Continue without runs, in a forked child: the runs belong to the parent."""
         self._registry = self._make_registry()
@@ -350,19 +374,43 @@ class Runs(Closeable):
         return f"<Runs: {live} live of {len(self._registry.runs)}>"
 
 
-#: Every ``Runs`` of this process. Only whole-dict operations touch it, so that signal
+class EndingRuns(Protocol):
+    """Runs that a server ends or gives away when it shuts down."""
+
+    def cancel_all(self, reason: str = "", *, is_last: bool = False) -> int:
+        """Cancel live runs that no other process can continue. Takes no lock."""
+
+    def shutdown(self, grace: float = ...) -> ShutdownReport:
+        """End with the process."""
+
+    def open(self) -> None:
+        """Begin with the process, after a fork."""
+
+    def start_over(self) -> None:
+        """Continue without runs, in a forked child."""
+
+
+#: All runs of this process. Only whole-dict operations touch it, so that signal
 #: handlers may read it.
-_all: Final[dict[weakref.ref[Runs], None]] = {}
+_all: Final[dict[weakref.ref[EndingRuns], None]] = {}
 
 
-def all_runs() -> list[Runs]:
-    """Return every ``Runs`` of this process."""
+def register(runs: EndingRuns) -> None:
+    """Have *runs* begin and end with their process."""
+    # A callback in C: one in Python would swallow a signal handler's exception.
+    _all[weakref.ref(runs, _all.__delitem__)] = None
+
+
+def all_runs() -> list[EndingRuns]:
+    """Return every ``Runs`` and ``StoredRuns`` of this process."""
     found = [reference() for reference in list(_all)]
     return [runs for runs in found if runs is not None]
 
 
 def close_all(reason: str = "") -> int:
     """Cancel the live runs of every ``Runs``, which then refuse new ones.
+
+    Those of a store are not cancelled: another process continues them.
 
     As safe as :meth:`syncagent.Agent.cancel`, even in a signal handler.
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import msgspec
 
+from ...exceptions import ConfigurationError
+from ...stores import RunStore
 from .page import GREETING, TITLE
 from .recordings import RECORDING
 from .runs import Authorize, Runs
 from .sse import HEARTBEAT, SLOW
+from .stored_runs import StoredRuns
 from .views import MAX_BODY
 from .web_run import OnDisconnect
 
-__all__ = ["PREFIX", "WebSettings"]
+__all__ = ["PREFIX", "WebSettings", "find_store"]
 
 #: The prefix of setting names where they stand among others.
 PREFIX: Final = "SYNCAGENT_"
@@ -25,6 +28,44 @@ _RUNS_ARGUMENTS: Final = (
     *("max_followers_per_owner", "slow_seconds", "buffer", "heartbeat", "recording"),
     *("show_tool_errors", "may_change_arguments"),
 )
+#: Those that are arguments of ``StoredRuns``. A store keeps runs and events by itself.
+_STORED_RUNS_ARGUMENTS: Final = (
+    *("on_disconnect", "grace", "timeout", "max_per_owner", "max_followers"),
+    *("max_followers_per_owner", "slow_seconds", "heartbeat"),
+    *("show_tool_errors", "may_change_arguments"),
+)
+
+
+def find_store(
+    store: Any, make_agent: Callable[..., Any] | None, name: str = "store"
+) -> RunStore | None:
+    """Return the store that an application is given, without opening it.
+
+    :param store: its URL, or a ``RunStore``; ``None`` for none.
+    :param make_agent: returns the agent for a run; a ``RunStore`` has its own.
+    :param name: the name of the setting, for errors.
+    :raises ConfigurationError: it is neither, or there is not exactly one make_agent.
+    """
+    if store is None:
+        return None
+    if isinstance(store, RunStore):
+        if make_agent is not None:
+            raise ConfigurationError(
+                f"{name} is a RunStore, which has a make_agent of its own; do not give "
+                "another one"
+            )
+        return store
+    if not isinstance(store, str):
+        raise ConfigurationError(
+            f"{name} must be a URL, such as sqlite:///runs.db, or a RunStore; got "
+            f"{store!r:.80}"
+        )
+    if make_agent is None:
+        raise ConfigurationError(
+            f"{name} needs a function make_agent(run) that returns an Agent, or must "
+            "be a RunStore that has one"
+        )
+    return RunStore(store, make_agent)
 
 
 class WebSettings(
@@ -32,8 +73,12 @@ class WebSettings(
 ):
     """The settings of every framework."""
 
-    #: Cancel a run when its last follower leaves, or let it continue.
-    on_disconnect: OnDisconnect = "cancel"
+    #: The store of runs: a URL, such as ``sqlite:///runs.db``, or a ``RunStore``. Then
+    #: every process of the server has the same runs.
+    store: Any = None
+    #: Cancel a run when its last follower leaves, or let it continue. By default
+    #: ``cancel``, and ``detach`` with a store.
+    on_disconnect: OnDisconnect | None = None
     #: Seconds to wait for a follower to return before that, as after a reload.
     grace: float = 5.0
     #: Seconds after which every run is cancelled.
@@ -74,8 +119,15 @@ class WebSettings(
     #: A secret that allows its bearer to list and cancel all runs, for the commands.
     operator_token: str | None = None
 
-    def make_runs(self, authorize: Authorize | None) -> Runs:
-        """Create the runs of a process with these settings."""
-        return Runs(
-            authorize, **{name: getattr(self, name) for name in _RUNS_ARGUMENTS}
-        )
+    def make_runs(
+        self, authorize: Authorize | None, store: RunStore | None = None
+    ) -> Runs | StoredRuns:
+        """Create the runs of a process, or those of a store, with these settings."""
+        default = "cancel" if store is None else "detach"
+        on_disconnect = self.on_disconnect or default
+        names = _RUNS_ARGUMENTS if store is None else _STORED_RUNS_ARGUMENTS
+        values = {name: getattr(self, name) for name in names}
+        values["on_disconnect"] = on_disconnect
+        if store is None:
+            return Runs(authorize, **values)
+        return StoredRuns(store, authorize, **values)

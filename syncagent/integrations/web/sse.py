@@ -19,8 +19,8 @@ from ...cancel import Watch, clock
 from ...events import Lagged, StreamEvent, encode_event
 from .bodies import encode_body
 from .disconnect import disconnect_probe
+from .followed import FollowedRun
 from .watcher import StallCheck, Watched
-from .web_run import WebRun
 
 __all__ = [
     "BEAT",
@@ -94,7 +94,7 @@ class RunEventStream(Closeable, Iterator[bytes]):
 
     def __init__(
         self,
-        run: WebRun,
+        run: FollowedRun,
         *,
         after: int = 0,
         environ: Mapping[str, Any] | None = None,
@@ -104,12 +104,14 @@ class RunEventStream(Closeable, Iterator[bytes]):
         check_timeout(heartbeat, "heartbeat")
         self._run = run
         self.heartbeat: Final = heartbeat
-        count = run.handle.event_count
+        count = run.event_count
         # The number of no event of this run: start over.
         begin = after if after <= count else 0
         #: True if the client has seen all events, the end included.
-        self.is_empty: Final = not run.is_live and after == run.handle.event_count + 1
-        self._subscription = run.handle.subscribe(after=begin)
+        self.is_empty: Final = not run.is_live and after == run.event_count + 1
+        self._subscription = run.subscribe(begin)
+        #: True if a step may wait for a database, and :attr:`watch` may miss an event.
+        self.reads_store: Final = run.is_stored
         self._has_started = self.is_empty
         self._has_ended = self.is_empty
         self._is_open = True
@@ -144,7 +146,7 @@ class RunEventStream(Closeable, Iterator[bytes]):
         def has_stalled() -> bool:
             stream = reference()
             if stream is not None and stream.has_stalled():
-                stalled.append((stream._run.handle.run_id, stream._slow_seconds))
+                stalled.append((stream._run.run_id, stream._slow_seconds))
             return bool(stalled)
 
         stall = StallCheck(has_stalled, self._slow_seconds)
@@ -190,10 +192,14 @@ class RunEventStream(Closeable, Iterator[bytes]):
             return self._chunk(event)
         if not self._subscription.is_over:
             return BEAT
-        if not self._is_open:
+        # A stored run that is live goes on in another process, or was forgotten: the
+        # client reconnects.
+        is_closed = not self._is_open  # by another thread, in between
+        if is_closed or (self.reads_store and self._run.is_live):
+            self.close()
             raise StopIteration
         self._has_ended = True
-        number = self._run.handle.event_count + 1
+        number = self._run.event_count + 1
         return format_event("end", encode_body(self._run.view()), number)
 
     def _chunk(self, event: StreamEvent | Lagged | None) -> bytes:
@@ -207,7 +213,7 @@ class RunEventStream(Closeable, Iterator[bytes]):
             except Exception as error:  # a tool may return any object
                 _log.warning(
                     "%s: skipped an event that JSON cannot express: %r",
-                    *(self._run.handle.run_id, error),
+                    *(self._run.run_id, error),
                 )
                 public_event = Lagged(1)
                 data = encode_event(public_event)
@@ -217,7 +223,7 @@ class RunEventStream(Closeable, Iterator[bytes]):
             size += len(encoded)
             if len(events) == _MAX_EVENTS or size >= _MAX_BYTES:
                 break
-            has_more = self._subscription.position < self._run.handle.event_count
+            has_more = self._run.has_event_after(self._subscription)
             event = self._subscription.get(0) if has_more else None
         return b"".join(events)
 

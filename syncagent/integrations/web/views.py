@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec
 
 import msgspec
@@ -37,11 +37,12 @@ from .bodies import (
 from .deployment import warn_about_server
 from .disconnect import disconnect_probe
 from .errors import Refused, no_such_run_here, too_large
+from .followed import FollowedRun, WebRuns
 from .origins import TrustedOrigins
 from .recordings import TIMELINE_HEADERS
 from .runs import Runs
 from .sse import HEADERS, RunEventStream, parse_event_id
-from .web_run import WebRun
+from .stored_runs import StoredRuns
 
 __all__ = [
     "MAX_BODY",
@@ -156,11 +157,24 @@ def _endpoint(
     return endpoint
 
 
+def _start_here(
+    runs: Runs, make_agent: MakeAgent, request: Any, body: StartRequest, owner: str
+) -> FollowedRun:
+    agent = make_agent(request, body)
+    return runs.start(agent, body.prompt, owner=owner, conversation=body.conversation)
+
+
+def _submit(
+    runs: StoredRuns, request: Any, body: StartRequest, owner: str
+) -> FollowedRun:
+    return runs.submit(body, owner=owner)
+
+
 class Views:
     """The endpoints.
 
-    :param runs: the runs.
-    :param make_agent: returns the agent for a request.
+    :param runs: the runs of this process, or those of a store.
+    :param make_agent: returns the agent for a request. A store has its own instead.
     :param owner_of: returns the owner of the run a request starts, or None to refuse
         it. Without it no run can be started.
     :param max_body: the largest request body, in bytes.
@@ -170,8 +184,8 @@ class Views:
 
     def __init__(
         self,
-        runs: Runs,
-        make_agent: MakeAgent,
+        runs: Runs | StoredRuns,
+        make_agent: MakeAgent | None = None,
         *,
         owner_of: OwnerOf | None = None,
         max_body: int = MAX_BODY,
@@ -182,9 +196,20 @@ class Views:
                 raise ConfigurationError(
                     f"{name} must be a function; got {function!r:.80}"
                 )
-        self.runs: Final = runs
+        self.runs: Final[WebRuns] = runs
+        self._start_run: Callable[[Any, StartRequest, str], FollowedRun]
+        if not isinstance(runs, Runs):
+            if make_agent is not None:
+                raise ConfigurationError("a store has a make_agent of its own")
+            self._start_run = partial(_submit, runs)
+        elif make_agent is None:
+            raise ConfigurationError(
+                "Views() needs make_agent, a function(request, start) that returns an "
+                "Agent"
+            )
+        else:
+            self._start_run = partial(_start_here, runs, make_agent)
         self.max_body: Final = max_body
-        self._make_agent = make_agent
         self._owner_of = owner_of
         self._trusted_origins = TrustedOrigins(trusted_origins)
 
@@ -209,26 +234,23 @@ class Views:
         body = decode_body(request.body, StartRequest)
         if not body.prompt.strip():
             raise Refused(422, "invalid", "The prompt is empty.")
-        warn_about_server(request.environ)
+        warn_about_server(request.environ, has_store=self.runs.has_store)
         is_stream = _STREAM in request.accept.lower()
         if is_stream:
             self.runs.check_followers(owner)
-        agent = self._make_agent(request.original, body)
-        run = self.runs.start(
-            agent, body.prompt, owner=owner, conversation=body.conversation
-        )
+        run = self._start_run(request.original, body, owner)
         if is_stream:
             try:
                 return self._stream(run, request, "")
             except Refused as error:  # another stream was opened in between
-                run.handle.cancel(error.message, "limit")
+                self.runs.cancel(run, CancelRequest(error.message), origin="limit")
                 raise
         return _json(202, run.view())
 
     @_endpoint
     def list(self, request: WebRequest) -> WebResponse:
         """Return the runs that this client may see."""
-        runs = self.runs.list(request.original)
+        runs = self.runs.list(request.original, owner=self._person_of(request))
         return _json(200, RunList(tuple(run.summary() for run in runs)))
 
     @_endpoint
@@ -254,8 +276,9 @@ class Views:
             run,
             decode_body(request.body, CancelRequest),
             origin="remote" if request.is_operator else "user",
+            by="operator" if request.is_operator else self._person_of(request) or "",
         )
-        body = CancelResponse(run.id, bool(receipt), str(run.handle.state))
+        body = CancelResponse(run.id, bool(receipt), run.state)
         return _json(202 if receipt else 409, body)
 
     @_endpoint
@@ -268,7 +291,8 @@ class Views:
         self._check_post(request, needs_body=True)
         run = self._find_run(request, id)
         answers = decode_body(request.body, AnswersRequest).answers
-        response = self.runs.answer(run, answers)
+        by = self._person_of(request) or ""
+        response = self.runs.answer(run, answers, by=by)
         status = 200
         if "over" in response.answers.values():
             status = 409
@@ -287,8 +311,14 @@ class Views:
 
     # -- steps of the endpoints ----------------------------------------------------
 
+    def _person_of(self, request: WebRequest) -> str | None:
+        """Return the owner of runs that this client would start, for a store."""
+        if request.is_operator or self._owner_of is None or not self.runs.has_store:
+            return None
+        return self._owner_of(request.original) or None
+
     def _stream(
-        self, run: WebRun, request: WebRequest, last_event_id: str
+        self, run: FollowedRun, request: WebRequest, last_event_id: str
     ) -> WebResponse:
         stream = self.runs.follow(
             run, after=parse_event_id(last_event_id), environ=request.environ
@@ -297,7 +327,7 @@ class Views:
             return WebResponse(204, ())
         return WebResponse(200, (*HEADERS, ("X-Run-Id", run.id)), stream)
 
-    def _find_run(self, request: WebRequest, id: str) -> WebRun:
+    def _find_run(self, request: WebRequest, id: str) -> FollowedRun:
         """Return a run that this client may see.
 
         :raises Refused: this process has no such run, or the client may not see it.
@@ -309,7 +339,7 @@ class Views:
             # ASGI servers do not tell whether they have several processes.
             if environ is None or not environ.get("wsgi.multiprocess", True):
                 raise
-            if error.status != 404:
+            if error.status != 404 or self.runs.has_store:
                 raise
             if environ.get("SERVER_PROTOCOL") in ("HTTP/1.0", "HTTP/1.1"):
                 # A kept connection would lead back here. The server closes this one

@@ -7,48 +7,20 @@ import secrets
 import time
 from typing import Final, Literal
 
-import msgspec
-
 from ...background.handle import Handle
 from ...cancel import CancelToken, Registration, clock
-from ...events import (
-    InterruptRaised,
-    Lagged,
-    RunFinished,
-    StateChanged,
-    StreamEvent,
-    ToolFinished,
-    ToolStarted,
-)
-from ...interrupts import ApprovalRequest, Interrupt
-from ...messages import Text, ToolOutcome
+from ...events import Lagged, StreamEvent
 from ...result import RunResult
-from .bodies import (
-    RunError,
-    RunSummary,
-    RunView,
-    ShownApproval,
-    ShownToolStart,
-    write_arguments,
-)
+from .bodies import RunError, RunSummary, RunView
 from .disconnect import CLIENT_LEFT
 from .errors import public_error
+from .followed import FollowedEvents
+from .presentation import Presentation
 from .recordings import WebRecording
 
 __all__ = ["OnDisconnect", "WebRun"]
 
 _log = logging.getLogger("syncagent.web")
-
-#: Characters of the prompt that a list shows.
-_LONGEST_PROMPT: Final = 300
-#: Replaces the message of an exception that a tool raised, which may contain host names
-#: and paths.
-_TOOL_FAILED: Final = "The tool failed."
-
-#: The events that clients see in another form; the many others pass unchanged.
-_CHANGED_EVENTS: Final = frozenset(
-    (InterruptRaised, RunFinished, StateChanged, ToolFinished, ToolStarted)
-)
 
 #: Cancel a run when its last follower leaves, or let it continue.
 OnDisconnect = Literal["cancel", "detach"]
@@ -66,9 +38,11 @@ class WebRun:
     :param on_disconnect: ``cancel`` ends the run when its last follower leaves;
         ``detach`` lets it continue.
     :param grace: seconds to wait for a follower to return before that.
-    :param show_tool_errors: show clients the messages of exceptions raised by tools.
-    :param may_change_arguments: tell clients that an approval may change arguments.
+    :param presentation: what clients may see of it.
     """
+
+    #: Only this process has the run.
+    is_stored: Final = False
 
     def __init__(
         self,
@@ -81,8 +55,7 @@ class WebRun:
         recording: WebRecording | None = None,
         on_disconnect: OnDisconnect = "cancel",
         grace: float = 0.0,
-        show_tool_errors: bool = False,
-        may_change_arguments: bool = True,
+        presentation: Presentation | None = None,
     ) -> None:
         #: The public id: 192 random bits, while the run's own id appears in logs. In
         #: hexadecimal, so that no id looks like an option of a command.
@@ -91,7 +64,7 @@ class WebRun:
         self.handle: Final = handle
         self.agent: Final = agent
         self.conversation: Final = conversation
-        self.prompt: Final = prompt[:_LONGEST_PROMPT]
+        self.prompt: Final = prompt
         self.recording: Final = recording
         self.started_at: Final = time.time()
         self.ended_at: float | None = None
@@ -99,8 +72,7 @@ class WebRun:
         self.ended_clock: float | None = None
         self._on_disconnect = on_disconnect
         self._grace = grace
-        self._show_tool_errors = show_tool_errors
-        self._may_change_arguments = may_change_arguments
+        self._presentation = presentation or Presentation()
         self._followers: dict[object, None] = {}
         #: Set while there are no followers and one may still return.
         self._grace_timer: tuple[CancelToken, Registration] | None = None
@@ -109,6 +81,21 @@ class WebRun:
     def is_live(self) -> bool:
         """True until the run has ended."""
         return not self.handle.done()
+
+    @property
+    def run_id(self) -> str:
+        """The id in logs."""
+        return self.handle.run_id
+
+    @property
+    def state(self) -> str:
+        """The state of the handle."""
+        return str(self.handle.state)
+
+    @property
+    def event_count(self) -> int:
+        """The number of events so far."""
+        return self.handle.event_count
 
     @property
     def outcome(self) -> RunResult | BaseException | None:
@@ -121,6 +108,14 @@ class WebRun:
             return error
 
     # -- followers -----------------------------------------------------------------
+
+    def subscribe(self, after: int) -> FollowedEvents:
+        """Return the events after a number."""
+        return self.handle.subscribe(after=after)
+
+    def has_event_after(self, events: FollowedEvents) -> bool:
+        """Return whether the next event is ready."""
+        return events.position < self.handle.event_count
 
     @property
     def follower_count(self) -> int:
@@ -156,63 +151,8 @@ class WebRun:
     # -- what clients may see ------------------------------------------------------
 
     def public_event(self, event: StreamEvent | Lagged) -> StreamEvent | Lagged:
-        """Return the form of *event* that clients may see.
-
-        The last event would repeat the whole conversation, error messages may contain
-        private details, and browsers would round numbers in arguments.
-        """
-        if type(event) not in _CHANGED_EVENTS:
-            return event
-        if isinstance(event, RunFinished):
-            return RunFinished(
-                msgspec.structs.replace(
-                    event.result,
-                    messages=(),
-                    start=0,
-                    tool_outcomes=self._public_outcomes(event.result),
-                )
-            )
-        if isinstance(event, StateChanged) and event.message:
-            error = self.error
-            message = "" if error is None else error.message
-            return msgspec.structs.replace(event, message=message)
-        if isinstance(event, ToolFinished) and event.outcome == "failed":
-            if self._show_tool_errors:
-                return event
-            result = msgspec.structs.replace(
-                event.result, content=(Text(_TOOL_FAILED),)
-            )
-            return msgspec.structs.replace(event, result=result)
-        if isinstance(event, ToolStarted):
-            names = (event.call_id, event.name, event.arguments)
-            return ShownToolStart(*names, write_arguments(event.arguments))
-        if isinstance(event, InterruptRaised):
-            return InterruptRaised(self._public_interrupts(event.interrupts))
-        return event
-
-    def _public_interrupts(
-        self, interrupts: tuple[Interrupt, ...]
-    ) -> tuple[Interrupt, ...]:
-        return tuple(
-            ShownApproval(
-                *(each.id, each.call_id, each.tool),
-                each.arguments,
-                each.reason,
-                write_arguments(each.arguments),
-                self._may_change_arguments,
-            )
-            if isinstance(each, ApprovalRequest)
-            else each
-            for each in interrupts
-        )
-
-    def _public_outcomes(self, result: RunResult) -> tuple[ToolOutcome, ...]:
-        if self._show_tool_errors:
-            return result.tool_outcomes
-        return tuple(
-            msgspec.structs.replace(each, error=_TOOL_FAILED) if each.error else each
-            for each in result.tool_outcomes
-        )
+        """Return the form of *event* that clients may see."""
+        return self._presentation.event(event, self.error)
 
     @property
     def error(self) -> RunError | None:
@@ -240,22 +180,14 @@ class WebRun:
             events=self.handle.event_count,
             interrupts=()
             if outcome is not None
-            else self._public_interrupts(self.handle.interrupts),
-            text="" if result is None else result.text,
-            stop_reason=None if result is None else result.stop_reason,
-            cancellation=None if result is None else result.cancellation,
-            usage=None if result is None else result.usage,
-            cost=None if result is None else result.cost,
-            turns=0 if result is None else result.turns,
-            tool_outcomes=() if result is None else self._public_outcomes(result),
+            else self._presentation.interrupts(self.handle.interrupts),
             error=None if outcome is None else self.error,
+            **self._presentation.result(result),
         )
 
     def summary(self) -> RunSummary:
         """Return the run as lists show it to its owner."""
-        view = self.view()
-        fields = RunSummary.__struct_fields__
-        return RunSummary(**{name: getattr(view, name) for name in fields})
+        return self.view().summary()
 
     def note_end(self, handle: Handle) -> None:
         """Note the time of the end, and log the error if the run raised one."""

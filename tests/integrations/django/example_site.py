@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -17,11 +18,11 @@ MANAGE = Path(__file__).parents[3] / "examples" / "django_app" / "manage.py"
 TOKEN = "the-token-of-the-example"
 
 
-def manage(*arguments, **more):
+def manage(*arguments, store="sqlite:///not-used.db", **more):
     """Start a command of the example, and return its process."""
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(MANAGE), *arguments],
-        env={**script_environment(), "OPERATOR_TOKEN": TOKEN},
+        env={**script_environment(), "OPERATOR_TOKEN": TOKEN, "STORE": store},
         stdin=subprocess.DEVNULL,
         **more,
     )
@@ -34,10 +35,12 @@ class Example:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/agent/"
+        self._folder = tempfile.TemporaryDirectory()
         self.process = manage(
             *("runserver", "--noreload", str(self.port)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            store=f"sqlite:///{self._folder.name}/runs.db",
         )
         assert any(self._is_there() for _ in moments())
         return self
@@ -50,6 +53,7 @@ class Example:
     def __exit__(self, *raised):
         self.process.terminate()
         self.process.wait(LONG)
+        self._folder.cleanup()
 
 
 class Visitor:

@@ -46,6 +46,14 @@ def make_agent(request, start=None):
     )
 
 
+def make_stored_agent(run):
+    """Use the database, as an application does that keeps its prompts there."""
+    add_one()
+    return Agent(
+        model(run.labels["provider"]), tools=[work, launch, count], name="tester"
+    )
+
+
 def owner_of(request):
     return request.headers.get("X-User")
 
@@ -67,6 +75,9 @@ SYNCAGENT = {
     "OPERATOR_TOKEN": TOKEN,
     "GRACE": 0.0,
 }
+
+if "STORE" in os.environ:
+    SYNCAGENT |= {"STORE": os.environ["STORE"], "AGENT": make_stored_agent}
 
 if not settings.configured:
     settings.configure(

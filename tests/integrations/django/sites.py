@@ -63,10 +63,10 @@ __all__ = ["CSRF", "SITES", "Site", "reply_to"]
 class Site(Server):
     """One server process with the site, whose database is in *folder*."""
 
-    def __init__(self, name, folder, **settings):
+    def __init__(self, name, folder, *more, **settings):
         before = [str(HERE), str(TESTS)]
         super().__init__(
-            name,
+            *(name, *more),
             DATABASE=str(folder / "notes.sqlite"),
             PYTHONPATH=os.pathsep.join([*before, str(TESTS.parent)]),
             **settings,

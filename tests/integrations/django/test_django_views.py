@@ -63,6 +63,15 @@ def test_begin_show_list_cancel(browser):
     assert post(browser, f"/runs/{id}/cancel", {}).status_code == 409
 
 
+def test_the_timeline_may_be_in_a_frame(browser):
+    """Issue 8: a finished run has its timeline, in a frame that Django lets be."""
+    id = start(browser, "hello")
+    assert any(not browser.get(f"/runs/{id}").json()["is_live"] for _ in moments())
+    response = browser.get(f"/runs/{id}/timeline")
+    assert response.status_code == 200
+    assert response["X-Frame-Options"] == "SAMEORIGIN"
+
+
 def test_answer(browser):
     """An approval over HTTP lets the tool run."""
     id = start(browser, "approval")

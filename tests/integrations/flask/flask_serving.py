@@ -1,4 +1,4 @@
-"""The example, served in a process of its own, and visitors of it."""
+"""Sites that are served in processes of their own, and visitors of them."""
 
 import json
 import os
@@ -12,8 +12,13 @@ from pathlib import Path
 
 import requests
 from flask_site import LONG, wait_until
+from support.web.servers import descendants
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "flask_app"
+#: Like the example, but without a store.
+IN_PROCESS = Path(__file__).parent / "in_process"
+#: Like the example, with a short lease.
+STORED = Path(__file__).parent / "stored"
 #: Its model calls tools with the arguments in the prompt.
 TELLING = Path(__file__).parent / "telling"
 _WERKZEUG = (
@@ -24,11 +29,13 @@ _GUNICORN = [
     *(sys.executable, "-m", "gunicorn", "--log-level", "warning"),
     *("-b", "fd://{fd}", "app:app"),
 ]
+_HOOKS = str(Path(__file__).parents[2] / "support" / "web" / "hooks.conf.py")
 _THREADS = ["-k", "gthread", "--threads", "16"]
 COMMANDS = {
     "werkzeug": [sys.executable, "-c", _WERKZEUG],
     "gunicorn": [*_GUNICORN, *_THREADS],
     "gunicorn -w 2": [*_GUNICORN, *_THREADS, "-w", "2"],
+    "gunicorn -w 3": [*_GUNICORN, *_THREADS, "-w", "3", "-c", _HOOKS],
     # Its default: one worker without threads.
     "gunicorn sync": _GUNICORN,
     "gunicorn sync -w 2": [*_GUNICORN, "-w", "2"],
@@ -38,11 +45,11 @@ COMMANDS = {
 class Served:
     """An application, on a socket that listens already.
 
-    :param folder: that of the application; by default the example.
+    :param folder: that of the application; by default one without a store.
     :param settings: of the application, such as ``grace``.
     """
 
-    def __init__(self, name="werkzeug", folder=EXAMPLE, **settings):
+    def __init__(self, name="werkzeug", folder=IN_PROCESS, **settings):
         self._name = name
         self._folder = folder
         self._settings = {
@@ -77,6 +84,11 @@ class Served:
             self._process.kill()
             self._process.wait(LONG)
         self._log.close()
+
+    @property
+    def workers(self):
+        """The process ids of the workers of gunicorn."""
+        return descendants(self._process.pid)[1:]
 
     def kill(self):
         """End it without a word."""

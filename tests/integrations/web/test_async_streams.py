@@ -196,8 +196,38 @@ def test_an_application_is_called_as_it_is():
         heard.append((scope, receive, send))
 
     on_loop_of_a_thread = threading.Thread(
-        target=lambda: on_loop(end_runs_with_server(app)(1, 2, 3))
+        target=lambda: on_loop(end_runs_with_server(app)({"type": "http"}, 2, 3))
     )
     on_loop_of_a_thread.start()
     on_loop_of_a_thread.join(LONG)
-    assert heard == [(1, 2, 3)]
+    assert heard == [({"type": "http"}, 2, 3)]
+
+
+@pytest.mark.parametrize("knows_it", [True, False])
+def test_runs_end_when_the_server_says_so(runs, knows_it):
+    """The lifespan of a server ends runs, also if the application does not know it."""
+    run = silent(runs)
+    stages = ["startup", "shutdown"]
+    said = []
+
+    async def receive():
+        return {"type": f"lifespan.{stages.pop(0)}"}
+
+    async def send(message):
+        said.append(message["type"])
+
+    async def app(scope, receive, send):
+        if not knows_it:
+            raise ValueError("only HTTP")
+        for _ in range(2):
+            message = await receive()
+            await send({"type": message["type"] + ".complete"})
+
+    def serve():
+        on_loop(end_runs_with_server(app)({"type": "lifespan"}, receive, send))
+
+    server = threading.Thread(target=serve)
+    server.start()
+    server.join(LONG)
+    assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert how_it_ended(run)[1] == "shutdown"

@@ -150,7 +150,7 @@ class Server:
 
     def processes(self):
         """Return the ids of its processes, its first one first."""
-        return _descendants(self.process.pid)
+        return descendants(self.process.pid)
 
     def stacks(self):
         """Return its log, with where each of its threads is."""
@@ -223,11 +223,11 @@ class Server:
         return self.wait(lambda s: not s["live"] and not s["ours"], "rest")
 
 
-def _descendants(pid):
+def descendants(pid):
     """Return the child processes, as far as they can be found."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     found = [int(child) for child in path.read_text().split()] if path.exists() else []
-    return [pid, *(more for child in found for more in _descendants(child))]
+    return [pid, *(more for child in found for more in descendants(child))]
 
 
 def moments(limit=LONG):

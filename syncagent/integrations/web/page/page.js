@@ -31,8 +31,8 @@
   }
   const errorOf = async (response) => (await errorIn(response)).message || `The server responded with ${response.status}.`;
 
-  // A run lives in one process of the server. A process that does not have it closes the
-  // connection, so that the next try may reach another one.
+  // Without a store a run lives in one process of the server. A process that does not have it
+  // closes the connection, so that the next try may reach another one.
   async function untilFound(ask) {
     for (let tries = 1; ; tries++) {
       const response = await ask();
@@ -97,7 +97,7 @@
   // -- labels ------------------------------------------------------------------------
 
   const STATES = {
-    idle: "Idle", processing: "The model is working", waiting_for_approval: "Waiting for your approval",
+    idle: "Idle", queued: "Waiting for a free worker", running: "Working", processing: "The model is working", waiting_for_approval: "Waiting for your approval",
     waiting_for_auth: "Waiting for credentials", waiting_for_input: "Waiting for your answer",
     executing_tool: "Running", waiting_for_agent: "Waiting for another agent", done: "Done", failed: "Failed",
   };
@@ -178,7 +178,7 @@
     constructor(data) {
       this.known = 0;
       this.open = new Set();
-      this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, lagged: false, end: null, state: "", tool: "", stopping: false, ...data };
+      this.data = { prompt: "", id: "", last: 0, live: true, parts: [], turn: 0, kept: { parts: 0, length: 0 }, lagged: false, end: null, state: "", tool: "", stopping: false, ...data };
       this.views = new Map(); // part -> its view
       this.root = element("article", "turn");
       this.root.setAttribute("aria-label", "You asked: " + this.data.prompt.slice(0, 80));
@@ -210,6 +210,23 @@
       if (!last || last.kind !== kind) last = this.add({ kind, text: "" });
       last.text += text;
       this.draw(last);
+    }
+
+    // Remember what stays if another worker takes over the run.
+    keep() { this.data.kept = { parts: this.data.parts.length, length: this.data.parts.at(-1)?.text?.length }; }
+
+    // Drop what came after that: the model is asked again.
+    drop() {
+      const { parts, kept } = this.data;
+      for (const part of parts.splice(kept.parts)) { this.views.get(part)?.root.remove(); this.views.delete(part); }
+      const last = parts.at(-1);
+      if (last && kept.length < last.text?.length) {
+        last.text = last.text.slice(0, kept.length);
+        this.views.get(last).restart?.();
+        this.draw(last);
+      }
+      this.data.turn = parts.length;
+      this.data.lagged = false;
     }
 
     tool(call_id, name) {
@@ -285,7 +302,7 @@
       if (end.tokens) facts.push(`${end.tokens} tokens`);
       if (end.cost) facts.push(`$${end.cost.toFixed(4)}`);
       const line = element("p", "note", ...(facts.length ? [facts.join(" · ")] : []));
-      if (id) line.append(button("Timeline", "quiet small", () => showTimeline(id, this.data.prompt)));
+      if (id && !this.data.isStored) line.append(button("Timeline", "quiet small", () => showTimeline(id, this.data.prompt)));
       this.foot.append(line);
     }
 
@@ -319,7 +336,9 @@
     run(turn, view) {
       turn.data.id = view.id;
       turn.data.startedAt = view.started_at;
-      turn.data.state = view.state; turn.data.tool = view.tool;
+      turn.data.isStored = view.is_stored;
+      // Of a run in a store only its events say more than "running".
+      if (view.state !== "running" || !turn.data.last) { turn.data.state = view.state; turn.data.tool = view.tool; }
       // The current state. The events that follow are older, up to this number.
       turn.known = view.events;
       turn.open = new Set(view.interrupts.map((interrupt) => interrupt.id));
@@ -340,12 +359,13 @@
       tool.args = data.call.arguments || "{}";
       turn.draw(tool);
     },
-    interrupt_raised(turn, data) { for (const interrupt of data.interrupts) turn.ask(interrupt); },
+    interrupt_raised(turn, data) { for (const interrupt of data.interrupts) turn.ask(interrupt); turn.keep(); },
     tool_started(turn, data) {
       turn.answered((part) => part.call_id === data.call_id);
       const tool = turn.tool(data.call_id, data.name);
       tool.args = data.arguments_text || tool.args; tool.how = "running";
       turn.draw(tool);
+      turn.keep();
     },
     tool_progress(turn, data) {
       const tool = turn.tool(data.call_id, data.name);
@@ -357,7 +377,9 @@
       const tool = turn.tool(data.call_id, data.name);
       tool.how = data.outcome; tool.note = ""; tool.result = textOf(data.result.content);
       turn.draw(tool);
+      turn.keep();
     },
+    resumed(turn) { turn.drop(); announce("Another worker of the server has taken over."); },
     lagged(turn) { turn.data.lagged = true; },
     turn_finished(turn, data) {
       if (!turn.data.lagged) return;
@@ -618,7 +640,11 @@
         }
         if (response.status === 404) { fail(turn, `${await errorOf(response)} How the run ended is not known.`); return; }
         if (response.status === 204) { turn.finish(await (await untilFound(() => request(pathOf(turn.data.id)))).json()); break; }
-        if (!response.ok) { problem = await errorOf(response); throw new Error(problem); }
+        if (!response.ok) {
+          problem = await errorOf(response);
+          if (response.status === 503) tries = Math.min(tries, RECONNECT_DELAYS.length - 2); // it says "later"
+          throw new Error(problem);
+        }
         turn.data.id = response.headers.get("X-Run-Id") || turn.data.id;
         turn.note = "";
         save(); // a reload can now resume it
@@ -659,6 +685,17 @@
     }
     if (turn.isStopSent) return;
     turn.isStopSent = true;
+    if (turn.data.isStored) { // any process of the server can stop it, and only a Stop does
+      let problem = "";
+      for (const until = Date.now() + END_TIME; turn.data.live && (problem = await stopRun(turn.data.id)) && Date.now() < until;) await pause(500);
+      if (!problem || !turn.data.live) return;
+      turn.data.stopping = turn.isStopSent = false;
+      announce(`${problem} The run was not stopped.`);
+      turn.drawState();
+      refresh();
+      save();
+      return;
+    }
     // A server with a single thread responds to it only after the stream is closed.
     const error = await Promise.race([stopRun(turn.data.id), pause(STOP_TIME).then(() => "The server does not respond.")]);
     if (error && turn.data.live) await leave(turn, error);
@@ -754,6 +791,7 @@
         ? button("Stop", "stop small", async () => { row.button.disabled = true; const own = turns.find((t) => t.data.id === run.id); if (own) await stop(own); else { const error = await stopRun(run.id); if (error) announce(error); } listRuns(); })
         : button("Timeline", "quiet small", () => showTimeline(run.id, title));
       row.button.setAttribute("aria-label", `${run.is_live ? "Stop" : "Timeline of"}: ${title}`);
+      row.button.hidden = !run.is_live && run.is_stored; // a store keeps no recording
       row.root.append(row.button);
     }
     const seconds = Math.max(0, (run.ended_at || Date.now() / 1000) - run.started_at);
