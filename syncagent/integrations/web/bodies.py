@@ -289,8 +289,9 @@ def decode_body(body: bytes, kind: type[_T]) -> _T:
 
     :raises Refused: the body is not valid; the message says where.
     """
+    decoder: msgspec.json.Decoder[_T] = _DECODERS[kind]
     try:
-        return _DECODERS[kind].decode(body or b"{}")
+        return decoder.decode(body or b"{}")
     except msgspec.ValidationError as error:
         # The message names paths and types, never the client's values.
         raise Refused(422, "invalid", f"{error}.") from None
