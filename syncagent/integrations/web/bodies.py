@@ -280,7 +280,7 @@ def encode_body(body: msgspec.Struct) -> bytes:
 #: msgspec, which fills in the fields of a type only then.
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {
     kind: msgspec.json.Decoder(kind)
-    for kind in (AnswersRequest, CancelRequest, StartRequest)
+    for kind in (AnswerBody, AnswersRequest, CancelRequest, StartRequest)
 }
 
 
