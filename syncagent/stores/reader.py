@@ -20,9 +20,13 @@ _BATCHES: Final = 200
 class SQLReader(ABC):
     """A database with runs.
 
-    In statements, ``?`` is a parameter, ``{now}`` the time, ``{lock}`` locks the row
-    that was read until the end of the transaction, and ``{hint}``, at the end of
-    RETURNING, tells other processes about the run *r*.
+    In statements, ``?`` is a parameter and ``{now}`` the time when the statement began.
+    ``{lock}`` locks the rows that were read until the end of the transaction;
+    ``{lock_free}`` does so with the rows that no one has locked, and skips the others.
+    ``{hint}``, at the end of RETURNING, tells other processes about the run *r*.
+
+    Locks of several runs are taken in one order everywhere, so that no two transactions
+    wait for each other: live runs before those that have ended, then by run id.
     """
 
     @abstractmethod
@@ -38,8 +42,22 @@ class SQLReader(ABC):
         """Tell other processes that something about these runs is new."""
 
     @abstractmethod
-    def lock_owner(self, do: Statements, owner: str) -> None:
-        """Let no one else add a run of *owner* until the transaction ends."""
+    def lock_owner(
+        self, do: Statements, owner: str, *, is_shared: bool = False
+    ) -> None:
+        """Let no one else add a run of *owner* until the transaction ends.
+
+        :param is_shared: only keep others from locking the owner for themselves alone.
+        """
+
+    @abstractmethod
+    def lock_run(self, do: Statements, id: str) -> None:
+        """Let no one else write a run until the transaction ends.
+
+        This has to be a statement of its own. One that waits for a lock sees the new
+        row afterwards, but all other tables, the leases of workers too, as they were
+        before the wait.
+        """
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:
         rows = self.single(

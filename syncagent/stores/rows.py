@@ -62,14 +62,17 @@ class Statements(Protocol):
     def rows(self, sql: str, *params: Any) -> Rows:
         """Execute a statement, and return its rows."""
 
+    def many(self, sql: str, params: Sequence[Sequence[Any]]) -> None:
+        """Execute a statement without rows once for each list of parameters."""
 
-def get_messages(do: Statements, key: str) -> list[StoredMessage]:
+
+def get_messages(do: Statements, key: str, total: int) -> list[StoredMessage]:
     return [
         StoredMessage(body.encode(), calls.encode())
         for body, calls in do.rows(
             "SELECT body, calls FROM syncagent_message "
-            "WHERE conversation_key = ? ORDER BY n",
-            key,
+            "WHERE conversation_key = ? AND n < ? ORDER BY n",
+            *(key, total),
         )
     ]
 
@@ -90,17 +93,24 @@ def put_messages(do: Statements, key: str, delta: Delta) -> None:
             "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
             *(key, delta.first),
         )
-    for n, message in enumerate(delta.messages, delta.first):
-        do.rows(
-            "INSERT INTO syncagent_message (conversation_key, n, body, calls) "
-            "VALUES (?, ?, ?, ?) ON CONFLICT (conversation_key, n) DO UPDATE "
-            "SET body = excluded.body, calls = excluded.calls",
-            *(key, n, message.body.decode(), message.calls.decode()),
-        )
+    do.many(
+        "INSERT INTO syncagent_message (conversation_key, n, body, calls) "
+        "VALUES (?, ?, ?, ?) ON CONFLICT (conversation_key, n) DO UPDATE "
+        "SET body = excluded.body, calls = excluded.calls",
+        [
+            (key, n, message.body.decode(), message.calls.decode())
+            for n, message in enumerate(delta.messages, delta.first)
+        ],
+    )
 
 
 def put_events(do: Statements, batch: EventBatch | None) -> None:
     if batch is not None and batch.lines:
+        # The reply to an earlier batch with the same events may have been lost.
+        do.rows(
+            "DELETE FROM syncagent_event WHERE run_id = ? AND n >= ?",
+            *(batch.run_id, batch.first),
+        )
         do.rows(
             "INSERT INTO syncagent_event (run_id, n, count, attempt, body) "
             "VALUES (?, ?, ?, ?, ?)",
@@ -111,15 +121,15 @@ def put_events(do: Statements, batch: EventBatch | None) -> None:
 
 def delete_runs(do: Statements, runs: Rows) -> None:
     """Delete runs, with the messages that no other run shares."""
-    for id, run_id, key in runs:
-        do.rows("DELETE FROM syncagent_event WHERE run_id = ?", run_id)
-        do.rows("DELETE FROM syncagent_answer WHERE run_id = ?", run_id)
-        do.rows("DELETE FROM syncagent_run WHERE id = ?", id)
-        do.rows(
-            "DELETE FROM syncagent_message WHERE conversation_key = ? AND NOT "
-            "EXISTS (SELECT 1 FROM syncagent_run WHERE conversation_key = ?)",
-            *(key, key),
-        )
+    run_ids = [(run_id,) for _, run_id, _ in runs]
+    do.many("DELETE FROM syncagent_event WHERE run_id = ?", run_ids)
+    do.many("DELETE FROM syncagent_answer WHERE run_id = ?", run_ids)
+    do.many("DELETE FROM syncagent_run WHERE run_id = ?", run_ids)
+    do.many(
+        "DELETE FROM syncagent_message WHERE conversation_key = ? AND NOT "
+        "EXISTS (SELECT 1 FROM syncagent_run WHERE conversation_key = ?)",
+        [(key, key) for key in dict.fromkeys(key for _, _, key in runs)],
+    )
 
 
 def to_json(value: Any) -> str:

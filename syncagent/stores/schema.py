@@ -64,6 +64,8 @@ _FIRST: Final = (
     """,
     "CREATE INDEX syncagent_run_owner ON syncagent_run (owner, created_at)",
     "CREATE INDEX syncagent_run_ended ON syncagent_run (ended_at)",
+    "CREATE INDEX syncagent_run_log ON syncagent_run (ended_at) WHERE has_log = 1",
+    "CREATE INDEX syncagent_run_worker ON syncagent_run (worker)",
     """
     CREATE TABLE syncagent_message (
         conversation_key text NOT NULL,

@@ -9,14 +9,13 @@ the next tool, between a cancel and the end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 from ..conversation.state import Delta
 from ..exceptions import NoSuchRun
 from .backend import SWEEP, Added
-from .reader import SQLReader
 from .records import (
     Answered,
     Beat,
@@ -25,7 +24,6 @@ from .records import (
     EventBatch,
     Lease,
     NewRun,
-    Recovered,
     StoredEnd,
     Struck,
     Verdict,
@@ -35,7 +33,6 @@ from .rows import (
     IS_MINE,
     RUN,
     Rows,
-    delete_runs,
     get_answers,
     get_messages,
     put_events,
@@ -44,28 +41,27 @@ from .rows import (
     to_json,
     to_run,
 )
+from .sweeper import SQLSweeper
 from .unheld import (
     REDELIVERY,
+    UNHELD,
     end_unheld,
-    recover_crashed,
-    recover_waiting,
     resume_if_answered,
+    strike_locked,
+    to_unheld,
 )
 
 __all__ = ["SQLBackend"]
 
-_MODES: Final = {"after_turn": 0, "after_tools": 1, "now": 2}
 
-
-class SQLBackend(SQLReader):
+class SQLBackend(SQLSweeper):
     """The operations that write."""
 
     # -- adding and claiming -------------------------------------------------------
 
     def add(self, run: NewRun, max_live: int | None) -> Added:
         with self.transaction() as do:
-            if max_live is not None:
-                self.lock_owner(do, run.owner)
+            self.lock_owner(do, run.owner, is_shared=max_live is None)
             if do.rows("SELECT 1 FROM syncagent_run WHERE id = ?", run.id):
                 return "known"
             if max_live is not None:
@@ -88,27 +84,34 @@ class SQLBackend(SQLReader):
             )
             if added:
                 return "added"
-            state = do.rows(
-                "SELECT state FROM syncagent_run WHERE conversation_key = ? "
-                "AND ended_at IS NULL",
-                run.key,
+            others = do.rows(
+                "SELECT id, state FROM syncagent_run WHERE id = ? "
+                "OR (conversation_key = ? AND ended_at IS NULL)",
+                *(run.id, run.key),
             )
-            return "waiting" if state == [("waiting",)] else "busy"
+            if any(id == run.id for id, _ in others):
+                return "known"  # the same call, at the same time
+            return "waiting" if ("waiting" in dict(others).values()) else "busy"
 
     def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
         with self.transaction() as do:
+            self.lock_run(do, id)
             found = do.rows(
-                f"SELECT {RUN}, r.tail, r.conversation_key, r.seconds_left, r.nonce, "
-                f"{IS_HELD} FROM syncagent_run r WHERE r.id = ? {{lock}}",
+                f"SELECT {UNHELD}, r.seconds_left, r.nonce, {IS_HELD} "
+                "FROM syncagent_run r WHERE r.id = ?",
                 id,
             )
             if not found:
                 raise _no_such_run(id)
-            *row, tail, key, seconds_left, last_nonce, is_held = found[0]
-            run = to_run(row)
+            *row, seconds_left, last_nonce, is_held = found[0]
+            unheld = to_unheld(row)
+            run = unheld.run
             is_repeated = run.state == "running" and last_nonce == nonce
             is_free = run.state == "queued" or (run.state == "running" and not is_held)
             if not run.is_live or not (is_free or is_repeated):
+                return None
+            if run.cancel is not None and not is_repeated:
+                end_unheld(do, unheld, run.cancel)
                 return None
             attempt = run.attempt
             if not is_repeated:
@@ -118,20 +121,22 @@ class SQLBackend(SQLReader):
                     "worker = ?, nonce = ?, crashes = crashes + ? WHERE id = ?",
                     *(attempt, worker, nonce, int(run.state == "running"), id),
                 )
-            last_tail = ""
-            if not tail:
+            last_tail, total = "", unheld.messages
+            if not unheld.tail:
+                # The lock keeps its messages from being pruned before the commit.
                 last = do.rows(
-                    "SELECT tail FROM syncagent_run WHERE conversation_key = ? "
-                    "AND ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT 1",
-                    key,
+                    "SELECT tail, messages FROM syncagent_run "
+                    "WHERE conversation_key = ? AND ended_at IS NOT NULL "
+                    "AND tail <> '' ORDER BY ended_at DESC LIMIT 1 {lock}",
+                    unheld.key,
                 )
-                last_tail = last[0][0] if last else ""
+                last_tail, total = last[0] if last else ("", 0)
             return Claim(
                 msgspec.structs.replace(run, state="running", attempt=attempt),
                 attempt,
-                tail.encode(),
+                unheld.tail.encode(),
                 last_tail.encode(),
-                get_messages(do, key),
+                get_messages(do, unheld.key, total),
                 get_answers(do, run),
                 seconds_left,
             )
@@ -149,7 +154,7 @@ class SQLBackend(SQLReader):
                 "ON CONFLICT (id) DO UPDATE SET until = excluded.until",
                 *(lease.worker, lease.host, lease.pid, lease.version, lease.seconds),
             )
-        return Beat(bool(known), {})
+        return Beat(bool(known), self.struck(lease.worker))
 
     # -- writes of a worker --------------------------------------------------------
 
@@ -232,28 +237,38 @@ class SQLBackend(SQLReader):
             else:
                 again = do.rows(
                     "SELECT 1 FROM syncagent_run WHERE id = ? AND attempt = ? "
-                    "AND state = 'waiting'",
-                    *(id, attempt),
+                    "AND state IN ('waiting', 'queued') AND questions = ?",
+                    *(id, attempt, questions.decode()),
                 )
-                if again:  # the reply to the first time was lost
+                # The reply to the first time was lost; it may have its answers by now.
+                if again:
                     return Verdict(True)
         return self._verdict(rows, id, attempt)
 
     def release(self, id: str, attempt: int, *, is_urgent: bool) -> bool:
-        rows = self.single(
-            "UPDATE syncagent_run AS r SET state = 'queued', worker = NULL, "
-            f"due_at = {{now}} + ? WHERE {IS_MINE} RETURNING run_id{{hint}}",
-            *(0.0 if is_urgent else REDELIVERY, id, attempt),
-        )
-        if not rows:
-            rows = self.single(
-                "SELECT run_id FROM syncagent_run WHERE id = ? AND attempt = ? "
-                "AND state = 'queued'",
+        with self.transaction() as do:
+            self.lock_run(do, id)
+            found = do.rows(
+                f"SELECT {UNHELD} FROM syncagent_run r WHERE r.id = ? "
+                "AND r.attempt = ?",
                 *(id, attempt),
             )
-        if rows and is_urgent:
+            if not found:
+                return False
+            unheld = to_unheld(found[0])
+            if unheld.run.state != "running":  # the reply may have been lost
+                return unheld.run.state == "queued"
+            if unheld.run.cancel is not None:  # its canceller was promised this end
+                end_unheld(do, unheld, unheld.run.cancel)
+                return True
+            do.rows(
+                "UPDATE syncagent_run AS r SET state = 'queued', worker = NULL, "
+                "due_at = {now} + ? WHERE r.id = ? RETURNING run_id{hint}",
+                *(0.0 if is_urgent else REDELIVERY, id),
+            )
+        if is_urgent:
             self.hint([SWEEP])
-        return bool(rows)
+        return True
 
     def finish(
         self,
@@ -304,16 +319,18 @@ class SQLBackend(SQLReader):
             for batch in sorted(batches):
                 rows = do.rows(
                     "UPDATE syncagent_run AS r SET events = ? WHERE r.run_id = ? "
-                    "AND r.attempt = ? AND r.state = 'running' AND r.events = ? "
-                    "RETURNING run_id{hint}",
-                    *(batch.last, batch.run_id, batch.attempt, batch.first - 1),
+                    "AND r.attempt = ? AND r.state = 'running' "
+                    # More than before the batch if the reply to a part of it was lost.
+                    "AND r.events >= ? AND r.events < ? RETURNING run_id{hint}",
+                    *(batch.last, batch.run_id, batch.attempt),
+                    *(batch.first - 1, batch.last),
                 )
                 if rows:
                     put_events(do, batch)
                 elif not do.rows(
-                    "SELECT 1 FROM syncagent_event WHERE run_id = ? AND n = ? "
-                    "AND count = ? AND attempt = ?",
-                    *(batch.run_id, batch.first, len(batch.lines), batch.attempt),
+                    "SELECT 1 FROM syncagent_event WHERE run_id = ? AND attempt = ? "
+                    "AND n <= ? AND n + count > ?",
+                    *(batch.run_id, batch.attempt, batch.last, batch.last),
                 ):
                     refused.append(batch.run_id)
         return refused
@@ -333,43 +350,24 @@ class SQLBackend(SQLReader):
             begun = tuple(msgspec.json.decode(rows[0][0]))
             return Struck(True, True, cancel, rows[0][1], "running", begun)
         with self.transaction() as do:
+            self.lock_run(do, id)
             found = do.rows(
-                f"SELECT {RUN}, r.begun, r.tail, r.conversation_key, {IS_HELD} "
-                "FROM syncagent_run r WHERE r.id = ? {lock}",
+                f"SELECT {UNHELD}, r.begun, {IS_HELD} FROM syncagent_run r "
+                "WHERE r.id = ?",
                 id,
             )
             if not found:
                 raise _no_such_run(id)
-            *row, begun_text, tail, key, is_held = found[0]
-            run, begun = to_run(row), tuple(msgspec.json.decode(begun_text))
-            is_ours = run.cancel is not None and run.cancel.nonce == cancel.nonce
-            standing = cancel if run.cancel is None else run.cancel
-            if not run.is_live:
-                names = (standing, run.run_id, run.state)
-                return Struck(is_ours, is_ours, *names, has_ended=True)
-            if run.state == "running" and is_held:
-                if _MODES[cancel.mode] > _MODES[standing.mode] or run.cancel is None:
-                    do.rows(
-                        "UPDATE syncagent_run AS r SET cancel = coalesce(cancel, ?), "
-                        "cancel_mode = ?, cancel_at = coalesce(cancel_at, {now}) "
-                        "WHERE r.id = ? RETURNING run_id{hint}",
-                        *(body, cancel.mode, id),
-                    )
-                is_first = is_ours or run.cancel is None
-                return Struck(True, is_first, standing, run.run_id, run.state, begun)
-            end_unheld(do, run, standing, tail, key)
-            is_first = is_ours or run.cancel is None
-            return Struck(
-                True, is_first, standing, run.run_id, run.state, begun, has_ended=True
-            )
+            *row, begun_text, is_held = found[0]
+            begun = tuple(msgspec.json.decode(begun_text))
+            return strike_locked(do, to_unheld(row), begun, is_held, cancel)
 
     def answer(
         self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
     ) -> Answered:
         with self.transaction() as do:
-            found = do.rows(
-                f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ? {{lock}}", id
-            )
+            self.lock_run(do, id)
+            found = do.rows(f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ?", id)
             if not found:
                 raise _no_such_run(id)
             run = to_run(found[0])
@@ -392,83 +390,13 @@ class SQLBackend(SQLReader):
                 )
                 is_over = bool(before) or not run.is_live
                 statuses[interrupt] = "over" if is_over else "refused"
-                if taken or before == [(nonce,)]:
+                if taken or (nonce and before == [(nonce,)]):
                     statuses[interrupt] = "taken"
             is_ready = resume_if_answered(do, run)
             is_repeated = run.state == "queued" and "taken" in statuses.values()
             return Answered(statuses, is_ready or is_repeated)
 
-    # -- sweeping ------------------------------------------------------------------
-
-    def recover(self, limit: int, max_crashes: int) -> Recovered:
-        rows = self.single(
-            "SELECT * FROM (SELECT r.id, r.state, 0.0 FROM syncagent_run r "
-            "WHERE r.ended_at IS NULL AND ("
-            f"(r.state = 'running' AND NOT {IS_HELD}) "
-            "OR (r.state = 'queued' AND r.due_at <= {now}) "
-            "OR (r.state = 'waiting' AND r.answer_by <= {now}) "
-            "OR (r.followed_until <= {now} AND r.cancel_at IS NULL)) "
-            "ORDER BY r.created_at LIMIT ?) AS due "
-            "UNION ALL SELECT '', '', min(w.until) - {now} FROM syncagent_worker w "
-            "WHERE w.until > {now} AND EXISTS (SELECT 1 FROM syncagent_run r "
-            "WHERE r.worker = w.id AND r.ended_at IS NULL)",
-            limit,
-        )
-        ready = [id for id, _, _ in rows if id and self._recover(id, max_crashes)]
-        return Recovered(ready, next(left for id, _, left in rows if not id))
-
-    def _recover(self, id: str, max_crashes: int) -> bool:
-        """Recover one run, if that is still necessary; true to hand it to a worker."""
-        with self.transaction() as do:
-            found = do.rows(
-                f"SELECT {RUN}, {IS_HELD}, r.due_at <= {{now}}, "
-                "r.answer_by <= {now}, r.followed_until <= {now}, r.tail, "
-                "r.conversation_key FROM syncagent_run r WHERE r.id = ? {lock}",
-                id,
-            )
-            if not found:
-                return False
-            *row, is_held, is_due, is_late, is_left, tail, key = found[0]
-            run = to_run(row)
-            if not run.is_live:
-                return False
-            if run.state == "running" and not is_held:
-                return recover_crashed(do, run, max_crashes, tail, key)
-            if not is_left:
-                return recover_waiting(do, run, max_crashes, is_due, is_late)
-        self.strike(id, CancelRecord("no one follows the run any more", "disconnect"))
-        return False
-
-    def prune(self, events_seconds: float, runs_seconds: float, limit: int) -> int:
-        with self.transaction() as do:
-            logs = do.rows(
-                "SELECT r.id, r.run_id FROM syncagent_run r WHERE "
-                "r.ended_at < {now} - ? AND r.has_log = 1 LIMIT ? {lock}",
-                *(events_seconds, limit),
-            )
-            for id, run_id in logs:
-                do.rows("DELETE FROM syncagent_event WHERE run_id = ?", run_id)
-                do.rows("UPDATE syncagent_run SET has_log = 0 WHERE id = ?", id)
-        with self.transaction() as do:
-            runs = do.rows(
-                "SELECT r.id, r.run_id, r.conversation_key FROM syncagent_run r "
-                "WHERE r.ended_at < {now} - ? LIMIT ? {lock}",
-                *(runs_seconds, limit),
-            )
-            delete_runs(do, runs)
-        self.single("DELETE FROM syncagent_worker WHERE until < {now} - 86400")
-        return max(len(logs), len(runs))
-
-    def forget(self, owner: str) -> int:
-        with self.transaction() as do:
-            runs = do.rows(
-                "SELECT r.id, r.run_id, r.conversation_key FROM syncagent_run r "
-                "WHERE r.owner = ? {lock}",
-                owner,
-            )
-            delete_runs(do, runs)
-        self.hint(run_id for _, run_id, _ in runs)
-        return len(runs)
+    # -- presence ------------------------------------------------------------------
 
     def follow(self, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:

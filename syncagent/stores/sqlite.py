@@ -184,7 +184,12 @@ class SQLite(SQLBackend):
         with self._used() as connection:
             return _SQLiteStatements(connection, self._changed).rows(sql, *params)
 
-    def lock_owner(self, do: Statements, owner: str) -> None:
+    def lock_owner(
+        self, do: Statements, owner: str, *, is_shared: bool = False
+    ) -> None:
+        """Do nothing: a transaction locks the whole file."""
+
+    def lock_run(self, do: Statements, id: str) -> None:
         """Do nothing: a transaction locks the whole file."""
 
     # -- hints ---------------------------------------------------------------------
@@ -264,11 +269,15 @@ class _SQLiteStatements:
             rows = [row[:-1] for row in rows]
         return rows
 
+    def many(self, sql: str, params: Sequence[Sequence[Any]]) -> None:
+        self._connection.executemany(_statement(sql)[0], params)
+
 
 @cache
 def _statement(sql: str) -> tuple[str, bool]:
     """Return a statement in SQLite's own form, and whether it asks for hints."""
-    text = sql.replace("{now}", "syncagent_now()").replace("{lock}", "")
+    text = sql.replace("{now}", "syncagent_now()")
+    text = text.replace("{lock}", "").replace("{lock_free}", "")
     return text.replace("{hint}", ", run_id"), "{hint}" in sql
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from ..conversation.restored import unfinished_result
 from ..events import RunFinished, StateChanged, encode_event
+from ..exceptions import StateInvalid
 from ..interrupts import TIMED_OUT
 from ..result import Cancellation
 from .records import (
@@ -14,15 +16,28 @@ from .records import (
     StoredAnswer,
     StoredError,
     StoredRun,
+    Struck,
 )
-from .rows import Statements, get_answers, get_messages, put_events, to_json
+from .rows import (
+    RUN,
+    Statements,
+    get_answers,
+    get_messages,
+    put_events,
+    to_json,
+    to_run,
+)
 
 __all__ = [
     "REDELIVERY",
+    "UNHELD",
+    "Unheld",
     "end_unheld",
     "recover_crashed",
     "recover_waiting",
     "resume_if_answered",
+    "strike_locked",
+    "to_unheld",
 ]
 
 #: Seconds until a queued run that no worker has begun is handed out again: doubled each
@@ -31,13 +46,71 @@ REDELIVERY: Final = 30.0
 _MAX_DOUBLINGS: Final = 7
 
 
-def end_unheld(
-    do: Statements, run: StoredRun, cancel: CancelRecord, tail: str, key: str
-) -> None:
+#: The columns of a run and its state, in the order of :func:`to_unheld`.
+UNHELD: Final = f"{RUN}, r.tail, r.messages, r.conversation_key"
+_MODES: Final = {"after_turn": 0, "after_tools": 1, "now": 2}
+
+
+class Unheld(NamedTuple):
+    """A run that no worker has, and its state."""
+
+    run: StoredRun
+    #: The state without its messages; empty for a run that has not begun.
+    tail: str
+    #: How many messages its conversation has.
+    messages: int
+    #: Names these messages.
+    key: str
+
+
+def to_unheld(row: Sequence[Any]) -> Unheld:
+    *run, tail, messages, key = row
+    return Unheld(to_run(run), tail, messages, key)
+
+
+def strike_locked(
+    do: Statements,
+    unheld: Unheld,
+    begun: tuple[str, ...],
+    is_held: object,
+    cancel: CancelRecord,
+) -> Struck:
+    """Cancel a run that the transaction has locked.
+
+    :param begun: the calls that have begun and not ended.
+    :param is_held: true if a living worker has it.
+    """
+    run = unheld.run
+    standing = cancel if run.cancel is None else run.cancel
+    is_ours = standing is not cancel and cancel.nonce == standing.nonce != ""
+    if not run.is_live:
+        names = (standing, run.run_id, run.state)
+        return Struck(is_ours, is_ours, *names, has_ended=True)
+    is_first = is_ours or run.cancel is None
+    if run.state != "running" or not is_held:
+        end_unheld(do, unheld, standing)
+        return Struck(
+            True, is_first, standing, run.run_id, run.state, begun, has_ended=True
+        )
+    if run.cancel is None or _MODES[cancel.mode] > _MODES[standing.mode]:
+        do.rows(
+            "UPDATE syncagent_run AS r SET cancel = coalesce(cancel, ?), "
+            "cancel_mode = ?, cancel_at = coalesce(cancel_at, {now}) "
+            "WHERE r.id = ? RETURNING run_id{hint}",
+            *(to_json(cancel), cancel.mode, run.id),
+        )
+    return Struck(True, is_first, standing, run.run_id, run.state, begun)
+
+
+def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:
     """End a run that no worker has."""
+    run, tail, total, key = unheld
     cancellation = Cancellation(cancel.reason, cancel.origin, run.state, 0.0)
-    messages = get_messages(do, key) if tail else []
-    result = unfinished_result(run.run_id, tail.encode(), messages, cancellation)
+    messages = get_messages(do, key, total) if tail else []
+    try:
+        result = unfinished_result(run.run_id, tail.encode(), messages, cancellation)
+    except StateInvalid:  # from a newer worker: it has to end all the same
+        result = unfinished_result(run.run_id, b"", [], cancellation)
     events = (RunFinished(result), StateChanged("done"))
     batch = EventBatch(
         *(run.run_id, run.attempt, run.events + 1),
@@ -68,11 +141,10 @@ def resume_if_answered(do: Statements, run: StoredRun) -> bool:
     return True
 
 
-def recover_crashed(
-    do: Statements, run: StoredRun, max_crashes: int, tail: str, key: str
-) -> bool:
-    if run.cancel is not None:  # its canceller was promised that it ends so
-        end_unheld(do, run, run.cancel, tail, key)
+def recover_crashed(do: Statements, unheld: Unheld, max_crashes: int) -> bool:
+    run = unheld.run
+    if run.cancel is not None:  # its canceller was promised this end
+        end_unheld(do, unheld, run.cancel)
         return False
     if run.crashes + 1 >= max_crashes:
         _give_up(do, run, run.crashes + 1)

@@ -1,0 +1,110 @@
+"""Find the runs that no worker drives, and delete old ones, with SQL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..exceptions import StoreUnavailable
+from .reader import SQLReader
+from .records import CancelRecord, Recovered
+from .rows import IS_HELD, delete_runs
+from .unheld import (
+    UNHELD,
+    recover_crashed,
+    recover_waiting,
+    strike_locked,
+    to_unheld,
+)
+
+__all__ = ["SQLSweeper"]
+
+_UNFOLLOWED: Final = CancelRecord("no one follows the run any more", "disconnect")
+
+
+class SQLSweeper(SQLReader):
+    """The operations that every process does from time to time."""
+
+    def recover(self, limit: int, max_crashes: int) -> Recovered:
+        rows = self.single(
+            "SELECT * FROM (SELECT r.id, r.state, 0.0 FROM syncagent_run r "
+            "WHERE r.ended_at IS NULL AND ("
+            f"(r.state = 'running' AND NOT {IS_HELD}) "
+            "OR (r.state = 'queued' AND r.due_at <= {now}) "
+            "OR (r.state = 'waiting' AND r.answer_by <= {now}) "
+            "OR (r.followed_until <= {now} AND r.cancel_at IS NULL)) "
+            "ORDER BY r.created_at LIMIT ?) AS due "
+            "UNION ALL SELECT '', '', min(w.until) - {now} FROM syncagent_worker w "
+            "WHERE w.until > {now} AND EXISTS (SELECT 1 FROM syncagent_run r "
+            "WHERE r.worker = w.id AND r.ended_at IS NULL)",
+            limit,
+        )
+        next_look = next(left for id, _, left in rows if not id)
+        ready: list[str] = []
+        for id, _, _ in rows:
+            try:
+                if id and self._recover(id, max_crashes):
+                    ready.append(id)
+            except StoreUnavailable:
+                if not ready:
+                    raise
+                break  # no other process gets those that are queued already
+        return Recovered(ready, next_look)
+
+    def _recover(self, id: str, max_crashes: int) -> bool:
+        """Recover one run, if that is still necessary; true to hand it to a worker."""
+        with self.transaction() as do:
+            self.lock_run(do, id)
+            found = do.rows(
+                f"SELECT {UNHELD}, {IS_HELD}, r.due_at <= {{now}}, "
+                "r.answer_by <= {now}, r.followed_until <= {now} "
+                "FROM syncagent_run r WHERE r.id = ?",
+                id,
+            )
+            if not found:
+                return False
+            *row, is_held, is_due, is_late, is_left = found[0]
+            unheld = to_unheld(row)
+            run = unheld.run
+            if not run.is_live:
+                return False
+            if run.state == "running" and not is_held:
+                return recover_crashed(do, unheld, max_crashes)
+            if is_left and run.cancel is None:
+                strike_locked(do, unheld, (), is_held, _UNFOLLOWED)
+                return False
+            return recover_waiting(do, run, max_crashes, is_due, is_late)
+
+    def prune(self, events_seconds: float, runs_seconds: float, limit: int) -> int:
+        with self.transaction() as do:
+            logs = do.rows(
+                "SELECT r.run_id FROM syncagent_run r WHERE "
+                "r.ended_at < {now} - ? AND r.has_log = 1 "
+                "ORDER BY r.ended_at LIMIT ? {lock_free}",
+                *(events_seconds, limit),
+            )
+            do.many("DELETE FROM syncagent_event WHERE run_id = ?", logs)
+            do.many("UPDATE syncagent_run SET has_log = 0 WHERE run_id = ?", logs)
+        with self.transaction() as do:
+            runs = do.rows(
+                "SELECT r.id, r.run_id, r.conversation_key FROM syncagent_run r "
+                "WHERE r.ended_at < {now} - ? AND NOT EXISTS (SELECT 1 "
+                # It continues the conversation, and needs the state of the last run.
+                "FROM syncagent_run l WHERE l.conversation_key = r.conversation_key "
+                "AND l.ended_at IS NULL) ORDER BY r.ended_at LIMIT ? {lock_free}",
+                *(runs_seconds, limit),
+            )
+            delete_runs(do, runs)
+        self.single("DELETE FROM syncagent_worker WHERE until < {now} - 86400")
+        return max(len(logs), len(runs))
+
+    def forget(self, owner: str) -> int:
+        with self.transaction() as do:
+            self.lock_owner(do, owner)
+            runs = do.rows(
+                "SELECT r.id, r.run_id, r.conversation_key FROM syncagent_run r "
+                "WHERE r.owner = ? ORDER BY r.ended_at IS NOT NULL, r.run_id {lock}",
+                owner,
+            )
+            delete_runs(do, runs)
+        self.hint(run_id for _, run_id, _ in runs)
+        return len(runs)
