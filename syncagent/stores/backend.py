@@ -26,6 +26,7 @@ from .records import (
     CancelRecord,
     Claim,
     EventBatch,
+    Held,
     Lease,
     NewRun,
     Recovered,
@@ -174,6 +175,9 @@ class Backend(Protocol):
         self, owner: str | None, is_live: bool | None, limit: int
     ) -> list[StoredRun]:
         """Return runs, newest first."""
+
+    def held(self, worker: str) -> list[Held]:
+        """Return the live runs that a process has."""
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:
         """Return the cancels of the runs that a process has, by run id."""

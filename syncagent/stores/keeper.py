@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from ..cancel import CancelReason, CancelToken, RunClaim, clock
+from ..cancel import CancelReason, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.conversation import Conversation
 from ..conversation.restored import unfinished_result
@@ -46,7 +46,7 @@ from .rows import to_json
 if TYPE_CHECKING:
     from .worker import StoreWorker
 
-__all__ = ["StoreKeeper", "SubAgentKeeper"]
+__all__ = ["TAKEN_AWAY", "StoreKeeper", "SubAgentKeeper"]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
@@ -54,7 +54,8 @@ _T = TypeVar("_T")
 #: Seconds between two attempts to reach a store that is away: the first, and the most.
 _FIRST_RETRY: Final = 0.002
 _LAST_RETRY: Final = 0.25
-_TAKEN_AWAY: Final = "another worker has taken over the run"
+#: Why a run ends here that is another worker's by now.
+TAKEN_AWAY: Final = "another worker has taken over the run"
 _CUT_OFF: Final = "the store could not be reached before the lease ended"
 
 
@@ -75,12 +76,14 @@ class StoreKeeper:
         self._deadline = (
             None if claim.seconds_left is None else clock.now() + claim.seconds_left
         )
-        #: A cancel from this process, and whether it forces.
-        self._cancel: tuple[CancelRecord, bool] | None = None
+        #: The cancels, and whether they force.
+        self._cancels: Final[list[tuple[CancelRecord, bool]]] = []
         #: Why the run is not this worker's any more; empty while it is.
         self.lost_reason = ""
         #: True once this worker gives the run back.
         self.is_releasing = False
+        #: True once nothing more of it belongs into the log.
+        self.has_concluded = False
         #: True once the store knows how it ended here.
         self.is_over = False
 
@@ -88,10 +91,14 @@ class StoreKeeper:
 
     def cancel(self, record: CancelRecord, *, force: bool = False) -> None:
         """Cancel the run in this process, from any thread."""
-        if self._cancel is None:
-            self._cancel = (record, force)  # publish first, then look
+        self._cancels.append((record, force))  # publish first, then look
         if self._run is not None:
-            _cancel(self._run.claim, record, force=force)
+            self._cancel(self._run, record, force=force)
+
+    def _cancel(self, run: Run, record: CancelRecord, *, force: bool) -> None:
+        first, _ = self._cancels[0]  # its reason counts, whichever thread is faster
+        cause = check_cancel(first.reason, first.origin, record.mode)
+        run.claim.cancel_for(cause, record.mode, force=force)
 
     def lose(self, reason: str) -> None:
         """End the run here, because it is another worker's; from any thread."""
@@ -115,8 +122,8 @@ class StoreKeeper:
         self._run = run  # publish first, then look
         run.keeper = self
         run.on_event = (self.observe, *run.on_event)
-        if self._cancel is not None:
-            _cancel(run.claim, self._cancel[0], force=self._cancel[1])
+        for record, force in list(self._cancels):
+            self._cancel(run, record, force=force)
         if self.lost_reason:
             self.lose(self.lost_reason)
         if self.is_releasing:
@@ -131,14 +138,16 @@ class StoreKeeper:
 
     def observe(self, event: Any) -> None:
         """Store a checkpoint around a tool, and put the event into the log."""
-        if self.is_over:
+        if self.has_concluded:
             return
         kind = event.__class__
         if kind is ToolStarted:
             if not self._checkpoint(is_gate=True):
                 return  # it does not begin
         elif kind is ToolFinished:
-            self._checkpoint(is_gate=False)
+            is_stored = self._checkpoint(is_gate=False)
+            if not is_stored and (self.lost_reason or self.is_releasing):
+                return  # the next worker tells how it ended
         self.pending.add(event)
 
     def ask_gate(self) -> bool:
@@ -188,9 +197,9 @@ class StoreKeeper:
         if verdict is None:
             return False
         if verdict.is_lost:
-            self.lose(_TAKEN_AWAY)
-        elif verdict.cancel is not None and self._run is not None:
-            _cancel(self._run.claim, verdict.cancel)
+            self.lose(TAKEN_AWAY)
+        elif verdict.cancel is not None:
+            self.cancel(verdict.cancel)
         return verdict.is_stored
 
     def _write(
@@ -221,8 +230,10 @@ class StoreKeeper:
         """Store how the run ended; return why it is cancelled after all, if it is."""
         assert self._run is not None
         assert self._conversation is not None
+        self.has_concluded = True
         cause = result.cancellation
-        if self.lost_reason or (self.is_releasing and cause is not None):
+        is_released = self.is_releasing and cause and cause.origin == "shutdown"
+        if self.lost_reason or is_released:
             return None  # close() gives it back
         if result.stop_reason == "interrupt":
             return self._park(result)
@@ -238,8 +249,9 @@ class StoreKeeper:
         if cause is not None:
             state = "cancelled"
             record = CancelRecord(cause.reason, cause.origin)
-            if self._cancel is not None and self._cancel[0].reason == cause.reason:
-                record = self._cancel[0]
+            first = self._cancels[0][0] if self._cancels else record
+            if (first.reason, first.origin) == (cause.reason, cause.origin):
+                record = first  # with the nonce by which its canceller knows it
         elif result.stop_reason == "limit":
             state = "limit"
         ending = StoredEnd(state, to_json(short).encode(), cancel=record)
@@ -248,6 +260,7 @@ class StoreKeeper:
 
     def fail(self, error: BaseException) -> CancelReason | None:
         """Store that the run ended with *error*."""
+        self.has_concluded = True
         if self.lost_reason or self.is_releasing or not isinstance(error, Exception):
             return None  # the process is ending: close() gives the run back
         stored = StoredError(type(error).__name__, str(error))
@@ -307,7 +320,7 @@ class StoreKeeper:
             self.is_over = True
             return None
         if verdict is None or verdict.is_lost:
-            self.lost_reason = self.lost_reason or _TAKEN_AWAY
+            self.lost_reason = self.lost_reason or TAKEN_AWAY
             return CancelReason(self.lost_reason, "lost", clock.now())
         assert verdict.cancel is not None
         cancel = verdict.cancel
@@ -361,8 +374,3 @@ class SubAgentKeeper:
     def fail(self, error: BaseException) -> CancelReason | None:
         """Do nothing: the outer call has the error."""
         return None
-
-
-def _cancel(claim: RunClaim, record: CancelRecord, *, force: bool = False) -> None:
-    cause = check_cancel(record.reason, record.origin, record.mode)
-    claim.cancel_for(cause, record.mode, force=force)

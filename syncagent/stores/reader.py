@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from ..conversation.state import StoredMessage
-from .records import CancelRecord, StoredRun
+from .records import CancelRecord, Held, StoredRun
 from .rows import RUN, Rows, Statements, to_cancel, to_run
 
 __all__ = ["SQLReader"]
@@ -58,6 +58,17 @@ class SQLReader(ABC):
         row afterwards, but all other tables, the leases of workers too, as they were
         before the wait.
         """
+
+    def held(self, worker: str) -> list[Held]:
+        rows = self.single(
+            "SELECT run_id, id, attempt, cancel, cancel_mode FROM syncagent_run "
+            "WHERE worker = ? AND ended_at IS NULL",
+            worker,
+        )
+        return [
+            Held(run_id, id, attempt, cancel and to_cancel(cancel, mode))
+            for run_id, id, attempt, cancel, mode in rows
+        ]
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:
         rows = self.single(

@@ -21,6 +21,7 @@ __all__ = [
     "Claim",
     "EndState",
     "EventBatch",
+    "Held",
     "Lease",
     "NewRun",
     "Recovered",
@@ -167,6 +168,15 @@ class Beat(NamedTuple):
     is_known: bool
     #: Cancels of runs that the process has, by run id.
     struck: dict[str, CancelRecord]
+
+
+class Held(NamedTuple):
+    """A run that a process has, as its store says."""
+
+    run_id: str
+    id: str
+    attempt: int
+    cancel: CancelRecord | None
 
 
 class Claim(NamedTuple):

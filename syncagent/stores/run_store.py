@@ -149,26 +149,34 @@ class RunStore(Closeable):
 
         :raises StoreUnavailable: the store is away.
         """
-        worker = self._worker
-        if worker is not None:
-            return worker
+        return self._worker or self._retry(self._begin)
+
+    def _begin(self) -> StoreWorker:
+        """Announce this process, unless it is."""
         with self._lock:
             if self._is_closed:
                 raise ConfigurationError("the store is closed")
             if self._worker is None:
-                threads = RunThreads(self._max_workers, self._work_on_thread)
+                # An engine may be slow to take a run: the thread that renews the lease
+                # does not wait for it.
+                threads = (
+                    RunThreads(self._max_workers, self._work_on_thread, self._has_room)
+                    if self._enqueue is None
+                    else RunThreads(1, self._hand_to_engine, self._has_room)
+                )
+                self._threads = threads  # first: the worker may find runs at once
                 worker = StoreWorker(
                     self.backend,
                     lease=self._lease,
                     timeout=self._timeout,
                     max_crashes=self._max_crashes,
                     keep=self._keep,
-                    deliver=self._deliver,
+                    deliver=self._start,
                     room=lambda: 500 if self._enqueue else threads.room,
                     is_observer=self._make_agent is None,
                 )
                 worker.start()
-                self._threads, self._worker = threads, worker
+                self._worker = worker
             return self._worker
 
     def _call(self, operation: Callable[[Backend], _T]) -> _T:
@@ -176,10 +184,15 @@ class RunStore(Closeable):
 
         :raises StoreUnavailable: it is away for longer than the timeout.
         """
+        return self._retry(
+            lambda: (self._worker or self._begin()).perform(operation, CancelToken())
+        )
+
+    def _retry(self, function: Callable[[], _T]) -> _T:
         until = clock.now() + self._timeout
         while True:
             try:
-                return self.open().perform(operation, CancelToken())
+                return function()
             except StoreUnavailable:
                 if clock.now() >= until:
                     raise
@@ -236,23 +249,39 @@ class RunStore(Closeable):
             )
         if added == "no room":
             raise TooManyRuns(f"the owner already has {max_live} live runs")
-        if added == "added":
-            self._deliver([run.id])
+        self._deliver(run.id)  # also if it is known: the first reply may have been lost
         return run.id
 
-    def _deliver(self, ids: Sequence[str]) -> None:
-        """Hand runs to workers. If that fails, a sweep does it again later."""
-        for id in ids:
-            try:
-                if self._enqueue is None:
-                    assert self._threads is not None
-                    self._threads.start(id)
-                    continue
-                run = self._call(lambda store, id=id: store.read(id))  # type: ignore[misc]
-                if run is not None:
-                    self._enqueue(run)
-            except Exception:
-                _log.exception("a run could not be handed to a worker; it will be")
+    def _deliver(self, id: str) -> None:
+        """Hand a run to a worker. If that fails, a sweep does it again later."""
+        if self._enqueue is None:
+            self._start(id)
+        else:
+            self._hand_to_engine(id)
+
+    def _start(self, id: str) -> None:
+        """Have a thread of this process work on a run, or hand it to the engine."""
+        threads = self._threads
+        try:
+            if threads is not None:
+                threads.start(id)
+        except Exception:
+            _log.exception("no thread for a run could be started; a sweep tries again")
+
+    def _has_room(self) -> None:
+        """Have this process look for runs that it had no room for."""
+        worker = self._worker
+        if worker is not None and worker.has_left_some:
+            worker.sweep_soon()
+
+    def _hand_to_engine(self, id: str) -> None:
+        assert self._enqueue is not None
+        try:
+            run = self._call(lambda store: store.read(id))
+            if run is not None:
+                self._enqueue(run)
+        except Exception:
+            _log.exception("the engine did not take a run; a sweep tries again")
 
     def work(self, id: str) -> RunResult | None:
         """Work on a run until it ends or waits, on this thread.
@@ -269,14 +298,15 @@ class RunStore(Closeable):
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
         worker = self.open()
-        nonce = uuid4().hex
-        claim = self._call(lambda store: store.claim(id, worker.id, nonce))
-        if claim is None:
-            return None
+        with worker.claiming() as nonce:
+            claim = self._call(lambda store: store.claim(id, worker.id, nonce))
+            if claim is None:
+                return None
+            keeper = worker.keep(claim, nonce)
         try:
-            return work_on(worker, claim, self._make_agent)
+            return work_on(keeper, self._make_agent)
         finally:
-            worker.wake_followers([claim.run.run_id])
+            worker.drop(keeper)
 
     def _work_on_thread(self, id: str) -> None:
         try:
@@ -312,10 +342,10 @@ class RunStore(Closeable):
         check_cancel(reason, origin, mode)
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
         worker = self.open()
-        for keeper in list(worker.keepers.values()):
-            if keeper.id == id:
-                keeper.cancel(record, force=force)  # at once, whatever the store does
+        worker.cancel_here(id, record, force=force)  # at once, whatever the store does
         struck = self._call(lambda store: store.strike(id, record))
+        if not struck.has_ended:
+            worker.cancel_here(id, record, force=force)  # if it was just claimed
         worker.wake_followers([struck.run_id])
         return StoreReceipt(struck, lambda: self.events(id, after=_AT_END))
 
@@ -347,7 +377,7 @@ class RunStore(Closeable):
             if self._make_agent is None and self._enqueue is None:
                 self._call(lambda store: store.deliver_now(id))
             else:
-                self._deliver([id])
+                self._deliver(id)
         return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
 
     def _check_with_agent(self, run: StoredRun, answers: Mapping[str, Any]) -> None:

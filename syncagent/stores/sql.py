@@ -177,8 +177,9 @@ class SQLBackend(SQLSweeper):
             )
             return self._verdict(rows, id, attempt)
         update = (
+            # The answers to its last questions are used up.
             "UPDATE syncagent_run AS r SET tail = ?, begun = ?, messages = ?, "
-            f"seconds_left = ? WHERE {IS_MINE}{gate} "
+            f"questions = '[]', seconds_left = ? WHERE {IS_MINE}{gate} "
             "RETURNING cancel, cancel_mode, conversation_key"
         )
         params = (

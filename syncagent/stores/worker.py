@@ -19,8 +19,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 from uuid import uuid4
 
@@ -29,9 +29,9 @@ from ..cancel import CancelToken, Watch, clock
 from ..exceptions import StoreUnavailable
 from .backend import SWEEP, Backend
 from .event_log import RunNews
-from .keeper import StoreKeeper
+from .keeper import TAKEN_AWAY, StoreKeeper
 from .lanes import Lanes
-from .records import Lease
+from .records import CancelRecord, Claim, Held, Lease
 
 __all__ = ["StoreWorker"]
 
@@ -49,6 +49,8 @@ _PRUNE_LIMIT: Final = 500
 #: Seconds between two attempts to listen.
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 1.0
+#: Seconds until the first attempt to do again what the store could not do.
+_SHORTEST: Final = 0.002
 #: Seconds between two looks whether all runs have ended.
 _LOOK: Final = 0.01
 #: How many connections a process has, besides the one that listens.
@@ -60,7 +62,7 @@ class StoreWorker:
 
     :param lease: seconds after which a process that is not heard of is dead.
     :param timeout: seconds that an operation may take.
-    :param deliver: hands runs to workers.
+    :param deliver: hands a run to a worker.
     :param room: returns how many runs could be taken on.
     :param is_observer: true for a process that never works on runs: it has no lease.
     :param keep: seconds that events, and that runs are kept.
@@ -74,7 +76,7 @@ class StoreWorker:
         timeout: float,
         max_crashes: int,
         keep: tuple[float, float],
-        deliver: Callable[[Sequence[str]], object],
+        deliver: Callable[[str], object],
         room: Callable[[], int],
         is_observer: bool = False,
     ) -> None:
@@ -97,6 +99,8 @@ class StoreWorker:
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
+        #: True if there may be runs to take over that this process had no room for.
+        self.has_left_some = False
         #: When the next beat, sweep, write of events and clean-up are due.
         self._beat_at = clock.now() + lease / 3
         self._sweep_at = self._flush_at = 0.0
@@ -104,6 +108,13 @@ class StoreWorker:
         #: When the last renewal that succeeded was sent.
         self._renewed_at = _elapsed()
         self._threads: list[threading.Thread] = []
+        #: The claims whose runs have no keeper yet, by nonce: how often a run may have
+        #: been cancelled when they were sent.
+        self._claims: Final[dict[str, int]] = {}
+        #: How often a run of this process may have been cancelled.
+        self._cancels = 0
+        #: True if the store may say that this process has runs which it has not.
+        self._has_doubts = False
 
     # -- its threads ---------------------------------------------------------------
 
@@ -184,6 +195,7 @@ class StoreWorker:
 
     def _drive(self) -> None:
         """Renew the lease, store events, look for runs: the work of one thread."""
+        pause = _SHORTEST
         while not self._stopping.wait(0.0):
             next_at = min(self._beat_at, self._sweep_at, self._prune_at)
             self._watch.wait(
@@ -195,9 +207,13 @@ class StoreWorker:
                 break
             try:
                 self._do_due_work()
+                pause = _SHORTEST
             except StoreUnavailable as error:
-                _log.warning("the store is away: %s", error)
-                self._stopping.wait(min(1.0, self._lease / 15))
+                longest = min(_LAST_RETRY, self._lease / 15)
+                if pause >= longest:  # else another process is writing just now
+                    _log.warning("the store is away: %s", error)
+                self._stopping.wait(pause)
+                pause = min(2 * pause, longest)
             except Exception:
                 _log.exception("the thread of the store failed; it continues")
                 self._stopping.wait(1.0)
@@ -211,7 +227,7 @@ class StoreWorker:
             self._beat()
             self._beat_at = now + self._lease / 3
             self._sweep_at = min(self._sweep_at, now)
-            self._look_for_cancels()
+            self._compare_runs()
             followed = [id for id, news in list(self._news.items()) if news.counts]
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())
@@ -236,14 +252,80 @@ class StoreWorker:
         self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
         self._renewed_at = sent_at
 
-    def _look_for_cancels(self) -> None:
-        if not self.keepers:
+    # -- its runs ------------------------------------------------------------------
+
+    @contextmanager
+    def claiming(self) -> Iterator[str]:
+        """Yield the nonce for a claim; in the block the run gets its keeper."""
+        nonce = uuid4().hex
+        self._claims[nonce] = self._cancels
+        try:
+            yield nonce
+        except BaseException:
+            self._has_doubts = True  # the claim may have happened
+            raise
+        finally:
+            self._claims.pop(nonce, None)
+
+    def keep(self, claim: Claim, nonce: str) -> StoreKeeper:
+        """Return the keeper of a run that was claimed with *nonce*."""
+        keeper = StoreKeeper(self, claim)
+        self.keepers[keeper.run_id] = keeper  # publish first, then look
+        if self._cancels != self._claims[nonce]:
+            with suppress(StoreUnavailable):  # the next beat looks as well
+                self._compare_runs()
+        return keeper
+
+    def drop(self, keeper: StoreKeeper) -> None:
+        """Forget a run that no thread works on any more."""
+        if keeper.lost_reason:
+            self._has_doubts = True
+        if self.keepers.get(keeper.run_id) is keeper:  # it may have been claimed again
+            del self.keepers[keeper.run_id]
+        self.wake_followers([keeper.run_id])
+
+    def cancel_here(self, id: str, record: CancelRecord, *, force: bool) -> None:
+        """Cancel a run if this process has it; from any thread."""
+        self._cancels += 1  # publish first, then look
+        for keeper in list(self.keepers.values()):
+            if keeper.id == id:
+                keeper.cancel(record, force=force)
+
+    def _compare_runs(self) -> None:
+        """Compare the runs of this process with those that the store says it has.
+
+        Those that are cancelled are cancelled here. Those that another worker has, or
+        that were forgotten, end. Those that no thread works on, because a reply of the
+        store was lost, are given back.
+        """
+        keepers = dict(self.keepers)  # first: the store knows all of them
+        if not keepers and not self._has_doubts:
             return
-        struck = self.perform(lambda store: store.struck(self.id), CancelToken())
-        for run_id, record in struck.items():
-            keeper = self.keepers.get(run_id)
-            if keeper is not None:
-                keeper.cancel(record)
+        self._has_doubts = False
+        try:
+            held = self.perform(lambda store: store.held(self.id), CancelToken())
+            for run in held:
+                keeper = keepers.pop(run.run_id, None) or self.keepers.get(run.run_id)
+                if keeper is not None and keeper.claim.attempt == run.attempt:
+                    if run.cancel is not None:
+                        keeper.cancel(run.cancel)
+                elif self._claims:
+                    self._has_doubts = True  # it may be about to get its keeper
+                else:
+                    self._give_back(run)
+        except StoreUnavailable:
+            self._has_doubts = True
+            raise
+        for keeper in keepers.values():
+            if not keeper.is_over:
+                keeper.lose(TAKEN_AWAY)
+
+    def _give_back(self, run: Held) -> None:
+        _log.warning("run %s is given back: no thread works on it", run.run_id)
+        self.perform(
+            lambda store: store.release(run.id, run.attempt, is_urgent=True),
+            CancelToken(),
+        )
 
     def _flush(self) -> None:
         """Store the events of all runs, in one transaction."""
@@ -268,7 +350,7 @@ class StoreWorker:
                 raise
             for keeper in taken:
                 if keeper.run_id in refused:
-                    keeper.lose("another worker has taken over the run")
+                    keeper.lose(TAKEN_AWAY)
                 elif keeper.run_id in batches:
                     keeper.pending.stored()
         finally:
@@ -278,11 +360,14 @@ class StoreWorker:
 
     def _sweep(self) -> float:
         """Look for runs that need a worker; return when to look again."""
+        room = self._room()
+        self.has_left_some = True  # publish first, then look
         found = self.perform(
-            lambda store: store.recover(self._room(), self._max_crashes), CancelToken()
+            lambda store: store.recover(room, self._max_crashes), CancelToken()
         )
-        if found.ids:
-            self._deliver(found.ids)
+        self.has_left_some = len(found.ids) >= room
+        for id in found.ids:
+            self._deliver(id)
         if found.next_look is None:
             return float("inf")
         return clock.now() + max(0.0, found.next_look) + 0.01
@@ -304,11 +389,12 @@ class StoreWorker:
 
     def _on_hint(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new."""
+        self._cancels += 1  # publish first, then look
         self.wake_followers(run_ids)
         if SWEEP in run_ids:
             self.sweep_soon()
         if not run_ids or any(run_id in self.keepers for run_id in run_ids):
-            self._look_for_cancels()
+            self._compare_runs()
 
     def wake_followers(self, run_ids: Sequence[str]) -> None:
         """Have the followers of runs look; all followers without ids."""

@@ -13,8 +13,7 @@ from ..conversation.restored import join_state
 from ..exceptions import ConfigurationError, StateInvalid
 from ..result import RunResult
 from .keeper import StoreKeeper
-from .records import Claim, StoredRun
-from .worker import StoreWorker
+from .records import StoredRun
 
 __all__ = ["MakeAgent", "prepare", "work_on"]
 
@@ -24,18 +23,13 @@ _log = logging.getLogger("syncagent.store")
 MakeAgent = Callable[[StoredRun], Agent]
 
 
-def work_on(
-    worker: StoreWorker, claim: Claim, make_agent: MakeAgent
-) -> RunResult | None:
+def work_on(keeper: StoreKeeper, make_agent: MakeAgent) -> RunResult | None:
     """Drive a run until it ends or waits, on this thread.
 
     Cancellation: a cancel of the run ends it at once.
 
     :return: the result, if there is one.
     """
-    run_id = claim.run.run_id
-    keeper = StoreKeeper(worker, claim)
-    worker.keepers[run_id] = keeper
     try:
         prepared = prepare(keeper, make_agent)
         if prepared is None:
@@ -46,15 +40,12 @@ def work_on(
                 pass
             return stream.result
     except Exception as error:
-        if not keeper.is_over:
-            raise
-        _log.error("run %s failed", run_id, exc_info=error)
+        _log.error("run %s failed", keeper.run_id, exc_info=error)
+        if not keeper.has_concluded:
+            keeper.fail_unbegun(error)  # it never began, so nothing else has told it
         return None
     finally:
-        try:
-            keeper.close()
-        finally:
-            worker.keepers.pop(run_id, None)
+        keeper.close()
 
 
 def prepare(
