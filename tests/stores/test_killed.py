@@ -62,7 +62,8 @@ def added_runs(url, folder, step):
 def check_all(url, runs):
     """Take over all runs, and check how each of them has ended."""
     with RunStore(url, make_agent, lease=10.0, max_workers=4) as store:
-        finish_all(store, runs)
+        # A frozen process may hold a lock in PostgreSQL, for 10 seconds at most.
+        finish_all(store, runs, 2 * LONG)
         for id, where in runs.items():
             run = check_done(store, id)
             assert run.crashes <= 1, where
@@ -84,7 +85,7 @@ def kill_everywhere(url, folder, step):
 @pytest.mark.slow
 def test_killed_at_writes(url, tmp_path):
     """kill -9 before and after writes: nothing is doubled, lost or made up."""
-    kill_everywhere(url, tmp_path, 3 if url.startswith("sqlite") else 6)
+    kill_everywhere(url, tmp_path, 1 if url.startswith("sqlite") else 3)
 
 
 @pytest.mark.stress
@@ -156,13 +157,13 @@ def check_told(said):
         if name in ("before checkpoint", "before finish", "before park"):
             assert told == "lost", name
         else:
-            assert told in ("lost", "ended"), name
+            assert told in ("lost", "ended", "unavailable"), name
 
 
 @pytest.mark.slow
 def test_frozen_past_the_lease(url, tmp_path):
     """A worker that was frozen is told that its run is another's, and does no more."""
-    check_told(freeze_everywhere(url, tmp_path, 9))
+    check_told(freeze_everywhere(url, tmp_path, 4))
 
 
 @pytest.mark.stress

@@ -163,15 +163,24 @@ def drive(store, id):
 
 def work_until(url, id, number, signal_number, lease, said, operations=OF_THE_RUN):
     """Work on a run in this process, and get a signal at a point."""
-    points = Points(number, lambda: os.kill(os.getpid(), signal_number))
+
+    def act():
+        os.kill(os.getpid(), signal_number)
+        threading.Event().wait(0.05)  # another thread may get it, a moment later
+
+    points = Points(number, act)
     store = watched_store(url, points, operations, lease=lease)
+    told = "ended"
     try:
         result = drive(store, id)
+        if result is not None and result.cancellation is not None:
+            told = result.cancellation.origin
+    except StoreUnavailable:
+        told = "unavailable"
     finally:
         store.close(0.0)
     if said is not None:
-        cancelled = result is not None and result.cancellation
-        said.send(cancelled.origin if cancelled else "ended")
+        said.send(told)
 
 
 def start(function, *args):
