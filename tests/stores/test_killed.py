@@ -3,6 +3,7 @@
 import os
 import signal
 import sqlite3
+from contextlib import suppress
 
 import pytest
 from support.store_work import (
@@ -130,7 +131,8 @@ def freeze_everywhere(url, folder, step):
         check_all(url, runs)
         said = {}
         for process, reading, where in zip(started, ends, runs.values(), strict=True):
-            os.kill(process.pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # it has ended before its point
+                os.kill(process.pid, signal.SIGCONT)
             process.join(LONG)
             assert process.exitcode == 0, where
             said[where] = reading.recv() if reading.poll(0) else "nothing"
