@@ -129,13 +129,13 @@ def freeze_everywhere(url, folder, step):
                 wait_for_stop(started[-4:])
         wait_for_stop(started)
         check_all(url, runs)
-        said = {}
+        said = []
         for process, reading, where in zip(started, ends, runs.values(), strict=True):
             with suppress(ProcessLookupError):  # it has ended before its point
                 os.kill(process.pid, signal.SIGCONT)
             process.join(LONG)
             assert process.exitcode == 0, where
-            said[where] = reading.recv() if reading.poll(0) else "nothing"
+            said.append(reading.recv())
             reading.close()
         check_all(url, runs)
     return said
@@ -155,11 +155,12 @@ def is_stopped(process):
 
 def check_told(said):
     """Check that each worker that came too late was told so."""
-    for (_, name), told in said.items():
-        if name in ("before checkpoint", "before finish", "before park"):
-            assert told == "lost", name
+    for told, *point in said:  # a point that was passed; parallel tools may take turns
+        if point in (["before checkpoint"], ["before finish"], ["before park"]):
+            assert told == "lost", point
         else:
-            assert told in ("lost", "ended", "unavailable"), name
+            assert told in ("lost", "ended", "unavailable"), point
+    assert sum(told == "lost" for told, *_ in said) > len(said) / 2
 
 
 @pytest.mark.slow

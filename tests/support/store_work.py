@@ -182,7 +182,7 @@ def work_until(url, id, number, signal_number, lease, said, operations=OF_THE_RU
     finally:
         store.close(0.0)
     if said is not None:
-        said.send(told)
+        said.send((told, *points.passed[number - 1 : number]))
 
 
 def start(function, *args):
