@@ -124,8 +124,13 @@ class StoreWorker:
         :raises StoreUnavailable: the store is away.
         """
         works = (("beat", self._drive), ("hints", self._listen))
-        if not self._is_observer:
-            self._beat()
+        try:
+            if not self._is_observer:
+                self._beat()
+        except BaseException:
+            if self._lanes is not None:
+                self._lanes.close(0.0)
+            raise
         for name, work in works[1:] if self._is_observer else works:
             thread = threading.Thread(
                 target=work, name=f"syncagent-store-{name}", daemon=True
