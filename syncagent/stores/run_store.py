@@ -312,7 +312,8 @@ class RunStore(Closeable):
         try:
             self.work(id)
         except Exception:
-            _log.exception("the work on a run ended; a sweep delivers it again")
+            if not self._is_closed:
+                _log.exception("the work on a run ended; a sweep delivers it again")
 
     # -- using one -----------------------------------------------------------------
 
