@@ -159,6 +159,9 @@ def drive(store, id):
             return result
         answers = {question.id: True for question in run.interrupts}
         store.answer(id, answers)
+        if store._enqueue is None:  # then a thread of the store works on it
+            until(lambda: store.get(id).state != "queued" or store.work(id))
+            until(lambda: not store.open().keepers)
 
 
 def work_until(url, id, number, signal_number, lease, said, operations=OF_THE_RUN):
