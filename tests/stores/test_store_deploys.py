@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from support.store_work import (
     adder,
+    by_hand,
     check_done,
     drive,
     finish_all,
@@ -185,7 +186,7 @@ def with_clock(url, id, offset, step, said):
         offsets[0] += step
         return make_agent(run)
 
-    with RunStore(url, make, lease=10.0) as store:
+    with by_hand(url, make, lease=10.0) as store:
         drive(store, id)
         said.send(store.get(id).created_at)
 

@@ -145,13 +145,16 @@ class Points:
 
 def watched_store(url, points, operations=OF_THE_RUN, *, sweeps=False, **settings):
     """Return a store that tells *points* about its operations and events."""
-    store = RunStore(url, lambda run: make_agent(run, hooks=[points]), **settings)
+    store = by_hand(url, lambda run: make_agent(run, hooks=[points]), **settings)
     store.backend = Watched(store.backend, points.at, operations, sweeps=sweeps)
     return store
 
 
 def drive(store, id):
-    """Work on a run, and answer its questions with yes, until it has ended here."""
+    """Work on a run, and answer its questions with yes, until it has ended here.
+
+    The store has an engine that does nothing: no other thread works on the run.
+    """
     while True:
         result = store.work(id)
         run = store.get(id)
@@ -159,9 +162,6 @@ def drive(store, id):
             return result
         answers = {question.id: True for question in run.interrupts}
         store.answer(id, answers)
-        if store._enqueue is None:  # then a thread of the store works on it
-            until(lambda: store.get(id).state != "queued" or store.work(id))
-            until(lambda: not store.open().keepers)
 
 
 def work_until(url, id, number, signal_number, lease, said, operations=OF_THE_RUN):
@@ -247,9 +247,14 @@ def submit(store, kind, folder, **more):
     return store.submit("Go.", id=id, labels=labels, **more)
 
 
+def by_hand(url, make_agent=None, **settings):
+    """Return a store that works on a run only if it is told to."""
+    return RunStore(url, make_agent, lambda run: None, **settings)
+
+
 def adder(url, **settings):
     """Return a store that adds runs, and leaves the work on them to others."""
-    return RunStore(url, enqueue=lambda run: None, **settings)
+    return by_hand(url, **settings)
 
 
 def finish_all(store, ids, seconds=LONG):
