@@ -28,6 +28,7 @@ from ..cancel.claim import check_cancel
 from ..conversation.conversation import Conversation
 from ..conversation.restored import unfinished_result
 from ..conversation.saved import save_delta
+from ..conversation.state import Delta
 from ..events import (
     Resumed,
     RunFinished,
@@ -35,7 +36,7 @@ from ..events import (
     ToolFinished,
     ToolStarted,
 )
-from ..exceptions import StoreUnavailable
+from ..exceptions import ConfigurationError, StoreUnavailable
 from ..result import Cancellation, RunResult
 from ..run.run import Run, RunKeeper
 from .backend import Backend
@@ -281,10 +282,7 @@ class StoreKeeper:
         self._end(ending, [RunFinished(result), StateChanged("done")])
 
     def _end(self, ending: StoredEnd, events: list[Any]) -> CancelReason | None:
-        run, conversation = self._run, self._conversation
-        delta = None
-        if run is not None and conversation is not None:
-            delta = save_delta(conversation, run, is_over=True)
+        delta = self._last_delta()
         with self.pending.lock:
             batch = self.pending.take(events)
             verdict = self._write(
@@ -294,6 +292,17 @@ class StoreKeeper:
                 CancelToken(),
             )
             return self._settle(verdict)
+
+    def _last_delta(self) -> Delta | None:
+        """Return the rest of the conversation; ``None`` if it cannot be stored."""
+        run, conversation = self._run, self._conversation
+        if run is None or conversation is None:
+            return None
+        try:
+            return save_delta(conversation, run, is_over=True)
+        except ConfigurationError as error:  # the run has to end all the same
+            _log.error("run %s: its last messages are lost: %s", self.run_id, error)
+            return None
 
     def _park(self, result: RunResult) -> CancelReason | None:
         run, conversation = self._run, self._conversation

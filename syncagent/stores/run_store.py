@@ -43,6 +43,7 @@ from ..exceptions import (
 )
 from ..messages import Message, Prompt
 from ..result import RunResult
+from ..transcript.transcript import Transcript
 from .answers import check_answers
 from .backend import Backend
 from .event_log import StoredEvents
@@ -228,7 +229,7 @@ class RunStore(Closeable):
         :param run_id: the id in logs and idempotency keys.
         :param max_live: how many live runs the owner may have.
         :param unfollowed_seconds: cancel it once no one has followed its events for so
-            long.
+            long; at least the lease.
         :return: the id of the run.
         :raises AgentBusy: the conversation has a live run.
         :raises InterruptPending: that run waits for answers.
@@ -241,6 +242,9 @@ class RunStore(Closeable):
             *(prompt, labels, timeout, id, run_id, unfollowed_seconds),
             *(owner, agent, conversation),
         )
+        if run.unfollowed_seconds is not None:  # followers are heard of that often
+            longer = max(run.unfollowed_seconds, self._lease)
+            run = msgspec.structs.replace(run, unfollowed_seconds=longer)
         added = self._call(lambda store: store.add(run, max_live))
         if added in ("busy", "waiting"):
             raise (AgentBusy if added == "busy" else InterruptPending)(
@@ -437,8 +441,11 @@ class RunStore(Closeable):
         if run is None or run.result is None:
             return run
         rows = self._call(lambda store: store.messages(id))
-        messages = tuple(msgspec.json.decode(row.body, type=Message) for row in rows)
-        result = msgspec.structs.replace(run.result, messages=messages)
+        transcript = Transcript(
+            msgspec.json.decode(row.body, type=Message) for row in rows
+        )
+        transcript.repair()  # it may have ended while no worker had it
+        result = msgspec.structs.replace(run.result, messages=tuple(transcript))
         return msgspec.structs.replace(run, result=result)
 
     def list(

@@ -103,8 +103,10 @@ class StoreWorker:
         self.has_left_some = False
         #: When the next beat, sweep, write of events and clean-up are due.
         self._beat_at = clock.now() + lease / 3
-        self._sweep_at = self._flush_at = 0.0
-        self._prune_at = clock.now() + _PRUNE
+        never = float("inf")
+        self._flush_at = 0.0
+        self._sweep_at = never if is_observer else 0.0
+        self._prune_at = never if is_observer else clock.now() + _PRUNE
         #: When the last renewal that succeeded was sent.
         self._renewed_at = _elapsed()
         self._threads: list[threading.Thread] = []
@@ -131,7 +133,7 @@ class StoreWorker:
             if self._lanes is not None:
                 self._lanes.close(0.0)
             raise
-        for name, work in works[1:] if self._is_observer else works:
+        for name, work in works:
             thread = threading.Thread(
                 target=work, name=f"syncagent-store-{name}", daemon=True
             )
@@ -195,8 +197,9 @@ class StoreWorker:
 
     def sweep_soon(self) -> None:
         """Look for runs that need a worker."""
-        self._must_sweep = True
-        self._watch.wake()
+        if not self._is_observer:
+            self._must_sweep = True
+            self._watch.wake()
 
     def _drive(self) -> None:
         """Renew the lease, store events, look for runs: the work of one thread."""
@@ -229,10 +232,11 @@ class StoreWorker:
     def _do_due_work(self) -> None:
         now = clock.now()
         if now >= self._beat_at:
-            self._beat()
+            if not self._is_observer:
+                self._beat()
+                self._sweep_at = min(self._sweep_at, now)
+                self._compare_runs()
             self._beat_at = now + self._lease / 3
-            self._sweep_at = min(self._sweep_at, now)
-            self._compare_runs()
             followed = [id for id, news in list(self._news.items()) if news.counts]
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())

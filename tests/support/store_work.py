@@ -240,11 +240,11 @@ def until(is_so, seconds=LONG):
         pause.wait(0.01)
 
 
-def submit(store, kind, folder, **more):
+def submit(store, kind, folder, prompt="Go."):
     """Add a run of a kind, whose effects are written down in a folder."""
     id = f"{kind}-{os.urandom(8).hex()}"
     labels = {"kind": kind, "effects": os.path.join(folder, id)}
-    return store.submit("Go.", id=id, labels=labels, **more)
+    return store.submit(prompt, id=id, labels=labels)
 
 
 def by_hand(url, make_agent=None, **settings):
