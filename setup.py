@@ -18,7 +18,7 @@ EXTRAS = {
     "flask": ["flask>=3.1.3"],
     # Without libpq: add "psycopg[binary]", or the libpq of the system, which its
     # security updates reach.
-    "postgres": ["psycopg>=3.2"],
+    "postgres": ["psycopg>=3.2.1"],
     "test": [
         "aws-bedrock-token-generator>=1.1",
         "azure-identity>=1.19",
@@ -30,7 +30,7 @@ EXTRAS = {
         "hypothesis>=6.100",
         "llmock==0.2.2",  # a fake provider written by others
         "prompt-toolkit>=3.0.43",
-        "psycopg[binary]>=3.2",
+        "psycopg[binary]>=3.2.1",
         "pyte>=0.8.2",  # a terminal whose screen a test can read
         "pytest>=8",
         "pytest-timeout>=2.3,!=2.5.0",
@@ -54,7 +54,7 @@ EXTRAS = {
         "flask>=3.1.3",
         "mypy>=2.4,<3",
         "prompt-toolkit>=3.0.43",
-        "psycopg>=3.2",
+        "psycopg>=3.2.1",
         "rich>=13",
     ],
     "docs": ["django>=5.2.17", "flask>=3.1.3", "furo>=2024.8", "sphinx>=8"],

@@ -45,7 +45,7 @@ nitpick_ignore_regex = [
     (
         "py:.*",
         r"syncagent\.(_closeable|asking|background|conversation|functions|run|schemas"
-        r"|tools\.raw|tools\.context|integrations\.web)\..*",
+        r"|stores|tools\.raw|tools\.context|integrations\.web)\..*",
     ),
     ("py:.*", r"syncagent\.(cancel\.\w+|logs\.\w+|transport\.\w+)\..*"),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),

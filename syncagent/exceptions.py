@@ -12,6 +12,7 @@
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
+    ├─ RunFailed()                       a stored run ended with an error
     ├─ StoreUnavailable(OSError)         a store of runs cannot be reached now
     ├─ TooManyRuns(RuntimeError)         an owner has as many runs as allowed
     ├─ RunStopped()                      a run was stopped before its end
@@ -75,6 +76,7 @@ __all__ = [
     "RequestTimeout",
     "ResponseTooLarge",
     "RunCancelled",
+    "RunFailed",
     "RunStopped",
     "SendTimeout",
     "StallTimeout",
@@ -156,6 +158,10 @@ class InterruptPending(SyncAgentError, RuntimeError):
     def __init__(self, message: str = "", *, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class RunFailed(SyncAgentError):
+    """A run of a store ended with an error, in this process or another."""
 
 
 class StoreUnavailable(SyncAgentError, OSError):

@@ -69,6 +69,8 @@ class Attendance(NamedTuple):
     inbox: Inbox
     #: True for a driver: it also offers the moment after each tool round.
     is_driver: bool = False
+    #: True for a store: only sub-agents wait here, and the run itself pauses.
+    is_for_parts: bool = False
 
 
 class Handlers(msgspec.Struct, frozen=True):
@@ -146,11 +148,19 @@ class Answering:
     def open_questions(self) -> OpenQuestions | None:
         """Where other threads can answer, if a user looks there."""
         is_attended = self._waits_for is None or self._waits_for.background_requested
-        if is_attended and self._attendance is not None:
-            return self._attendance.questions
-        outer = self._outer
+        attendance, outer = self._attendance, self._outer
+        if is_attended and attendance is not None and not attendance.is_for_parts:
+            return attendance.questions
         # A driver of the outer run is inside next(): it cannot answer now.
-        return None if outer is None or outer._is_driven else outer.open_questions
+        return None if outer is None or outer._is_driven else outer._questions_of_parts
+
+    @property
+    def _questions_of_parts(self) -> OpenQuestions | None:
+        """Where sub-agents open their questions."""
+        attendance = self._attendance
+        if attendance is not None and attendance.is_for_parts:
+            return attendance.questions
+        return self.open_questions
 
     @property
     def _is_driven(self) -> bool:

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from ..events import (
     InterruptRaised,
+    Lagged,
+    Resumed,
     RunFinished,
     StreamEvent,
     TextDelta,
@@ -27,7 +29,7 @@ __all__ = ["EventDisplay", "JsonDisplay", "TextDisplay"]
 class EventDisplay(Protocol):
     """A hook that shows events."""
 
-    def on_event(self, event: StreamEvent) -> None:
+    def on_event(self, event: StreamEvent | Lagged) -> None:
         """Show *event*."""
 
     def finish(self, event: RunFinished) -> None:
@@ -43,7 +45,7 @@ class JsonDisplay:
     def __init__(self, output: OutputStream) -> None:
         self._output = output
 
-    def on_event(self, event: StreamEvent) -> None:
+    def on_event(self, event: StreamEvent | Lagged) -> None:
         """Write *event*."""
         self._output.write(encode_event(event).decode() + "\n")
 
@@ -56,16 +58,23 @@ class JsonDisplay:
 
 
 class TextDisplay:
-    """The model's text on one stream, notes about tools on the other."""
+    """The model's text on one stream, notes about tools on the other.
 
-    def __init__(self, output: OutputStream, notes: Notes) -> None:
+    :param is_live: false if events may be shown long after they happened, so that
+        nothing is known about durations.
+    """
+
+    def __init__(
+        self, output: OutputStream, notes: Notes, *, is_live: bool = True
+    ) -> None:
         self._output = output
         self._notes = notes
+        self._is_live = is_live
         #: True until the text of another turn has to begin on a new line.
         self._is_same_turn = True
         self._started: dict[str, float] = {}
 
-    def on_event(self, event: StreamEvent) -> None:
+    def on_event(self, event: StreamEvent | Lagged) -> None:
         """Show *event*."""
         if isinstance(event, TextDelta):
             if not self._is_same_turn:
@@ -74,7 +83,8 @@ class TextDisplay:
             self._output.write(event.text)
         elif isinstance(event, ToolStarted):
             self._is_same_turn = False
-            self._started[event.call_id] = time.monotonic()
+            if self._is_live:
+                self._started[event.call_id] = time.monotonic()
             self._notes.tell(f"tool {short_call_text(event.name, event.arguments)}")
         elif isinstance(event, ToolProgress):
             value = event.value if isinstance(event.value, str) else repr(event.value)
@@ -91,7 +101,7 @@ class TextDisplay:
                 reason = f": {on_one_line(' '.join(texts), 200)}"
             outcome = outcome_text(event.outcome)
             show(f"tool {event.name} {outcome}{took}{reason}")
-        elif isinstance(event, InterruptRaised):
+        elif isinstance(event, (InterruptRaised, Resumed)):
             self._is_same_turn = False
 
     def finish(self, event: RunFinished) -> None:

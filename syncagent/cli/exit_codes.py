@@ -5,15 +5,30 @@ from __future__ import annotations
 import signal
 from typing import Final
 
+from ..exceptions import NoSuchRun, StoreUnavailable
+
 __all__ = [
     "EXIT_CANCELLED",
     "EXIT_DEADLINE",
     "EXIT_FAILED",
+    "EXIT_NOT_YET",
+    "EXIT_NO_SUCH_RUN",
+    "EXIT_STORE_AWAY",
     "EXIT_TERMINATED",
+    "EXIT_TOO_LATE",
     "exit_code_of",
+    "exit_code_of_error",
 ]
 
 EXIT_FAILED: Final = 1
+#: The run had ended, or the question was answered.
+EXIT_TOO_LATE: Final = 3
+#: A cancel was recorded, and the end of the run was not, within the time to wait.
+EXIT_NOT_YET: Final = 4
+#: The store of runs cannot be reached.
+EXIT_STORE_AWAY: Final = 5
+#: There is no such run or question in the store, or there are several.
+EXIT_NO_SUCH_RUN: Final = 6
 #: The code of timeout(1).
 EXIT_DEADLINE: Final = 124
 #: The codes that a shell shows for a program ended by SIGINT or SIGTERM.
@@ -26,3 +41,10 @@ def exit_code_of(reason: str, origin: str) -> int:
     if origin == "deadline":
         return EXIT_DEADLINE
     return EXIT_TERMINATED if reason == "SIGTERM" else EXIT_CANCELLED
+
+
+def exit_code_of_error(error: Exception) -> int:
+    """Return the exit code for an error that ended a command."""
+    if isinstance(error, StoreUnavailable):
+        return EXIT_STORE_AWAY
+    return EXIT_NO_SUCH_RUN if isinstance(error, NoSuchRun) else EXIT_FAILED

@@ -19,6 +19,7 @@ __all__ = [
     "end_text",
     "error_text",
     "outcome_text",
+    "run_text",
     "seconds_text",
     "short_call_text",
     "usage_text",
@@ -83,6 +84,17 @@ def usage_text(usage: Usage, cost: float | None) -> str:
     if not cost:  # the local model is free
         return text
     return f"{text}, ${cost:.4f}" if cost < 1 else f"{text}, ${cost:.2f}"
+
+
+def run_text(result: RunResult, seconds: float) -> str:
+    """Return the turns, the tokens, the cost and the duration of a run."""
+    usage = result.usage
+    about = "about " if usage.estimated else ""
+    cost = f", ${result.cost:.4f}" if result.cost else ""
+    return (
+        f"{result.turns} turn{'s' * (result.turns != 1)}, {about}{usage.input_tokens} "
+        f"tokens in, {usage.output_tokens} out{cost}, {seconds:.1f} s"
+    )
 
 
 def error_text(error: BaseException) -> str:

@@ -9,35 +9,57 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from .. import __version__
 from ..cancel import CancelToken, cancel_on_signals
 from ..exceptions import Cancelled, SyncAgentError
-from .exit_codes import EXIT_CANCELLED, EXIT_FAILED, exit_code_of
+from .exit_codes import (
+    EXIT_CANCELLED,
+    EXIT_FAILED,
+    exit_code_of,
+    exit_code_of_error,
+)
 from .plain_text import on_one_line
 from .streams import OutputStream, mend_standard_streams
 
-__all__ = ["COMMANDS", "main"]
+if TYPE_CHECKING:
+    from ..stores import RunStore
 
+__all__ = ["COMMANDS", "STORE_COMMANDS", "main"]
+
+#: The commands for stores of runs.
+STORE_COMMANDS: Final = ("runs", "cancel", "answer", "follow", "store")
 #: Each is a module or package here with a ``SUMMARY``, ``run(options, token)``, which
 #: returns the exit code, and optionally ``add_arguments(parser)``.
-COMMANDS: Final = ("chat", "run", "demo", "doctor", "models", "timeline")
+COMMANDS: Final = (
+    *("chat", "run", "demo", "doctor", "models", "timeline"),
+    *STORE_COMMANDS,
+)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    store: RunStore | str | None = None,
+    prog: str = "syncagent",
+) -> int:
     """Run the command named by *arguments*, by default those of the command line.
 
     Every error ends here with a documented code, also when standard error is gone:
     Python would exit with 120, its own code for a stream that it could not flush.
 
+    :param store: the store of an application, whose own command this is; then there
+        are only the commands for stores.
+    :param prog: the name of that command.
     :return: the exit code: 0 done; 1 failed, or stopped by a limit or a refusal; 2
-        wrong usage; 124 timeout; 130 cancelled, mostly by Ctrl+C; 143 SIGTERM.
+        wrong usage; 3 to 6 of the commands for stores; 124 timeout; 130 cancelled,
+        mostly by Ctrl+C; 143 SIGTERM.
     """
     mend_standard_streams()
     try:
         argv = sys.argv[1:] if arguments is None else list(arguments)
-        options = _parser(argv).parse_args(argv)
+        options = _parser(argv, store, prog).parse_args(argv)
         with cancel_on_signals() as token:
             return _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count
@@ -69,7 +91,8 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
         _drop(sys.stdout)
         return EXIT_FAILED
     except SyncAgentError as error:  # its message says what to do
-        return _report(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
+        code = exit_code_of_error(error)
+        return _report(f"syncagent: {on_one_line(str(error))}", code, token)
     except OSError as error:  # a full disk, a missing file
         _drop(sys.stdout)
         return _report(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
@@ -104,18 +127,22 @@ class _Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
 
-def _parser(argv: list[str]) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="syncagent", description="A synchronous agent SDK whose runs stop at once."
-    )
+def _parser(
+    argv: list[str], store: RunStore | str | None, prog: str
+) -> argparse.ArgumentParser:
+    description = "A synchronous agent SDK whose runs stop at once."
+    parser = _Parser(prog=prog, description=description)
     parser.add_argument("--version", action="version", version=__version__)
+    known = COMMANDS if store is None else STORE_COMMANDS
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     # Import only the command that is called: the others would slow down its start.
-    for name in argv[:1] if argv[:1] and argv[0] in COMMANDS else COMMANDS:
+    for name in argv[:1] if argv[:1] and argv[0] in known else known:
         module = import_module(f".{name}", __package__)
         summary = module.SUMMARY
         command = commands.add_parser(name, help=summary, description=summary)
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)
         command.set_defaults(run=module.run, parser=command)
+        if store is not None:
+            command.set_defaults(store=store)
     return parser

@@ -17,10 +17,11 @@ from ..cancel import CancelToken
 from ..events import RunFinished
 from ..policies import Limits
 from ..result import RunResult
+from .arguments import count
 from .choices import TOOL_DEFAULTS, add_choices, choose_model, choose_tools, seconds
 from .display import EventDisplay, JsonDisplay, TextDisplay
 from .exit_codes import EXIT_FAILED, exit_code_of
-from .formatting import end_text
+from .formatting import end_text, run_text
 from .handlers import ApprovalMode, TerminalHandlers, has_terminal
 from .notes import Notes
 from .plain_text import on_one_line
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout", metavar="SECONDS", type=seconds, help="stop after SECONDS"
     )
     parser.add_argument(
-        "--max-turns", metavar="N", type=_count, help="stop after N model calls"
+        "--max-turns", metavar="N", type=count, help="stop after N model calls"
     )
     parser.add_argument(
         "--approve",
@@ -169,24 +170,12 @@ def _decode(argument: str) -> str:
     return os.fsencode(argument).decode(errors="replace")
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"must be a positive integer; got {text!r}")
-    return int(text)
-
-
 # -- the end -----------------------------------------------------------------------
 
 
 def _report(result: RunResult, notes: Notes, took: float) -> int:
     """Tell how the run ended; return the exit code."""
-    usage = result.usage
-    about = "about " if usage.estimated else ""
-    cost = f", ${result.cost:.4f}" if result.cost else ""
-    notes.tell(
-        f"{result.turns} turn{'s' * (result.turns != 1)}, {about}{usage.input_tokens} "
-        f"tokens in, {usage.output_tokens} out{cost}, {took:.1f} s"
-    )
+    notes.tell(run_text(result, took))
     cancellation = result.cancellation
     if cancellation is not None:
         how = f"cancelled by {on_one_line(cancellation.reason)}"

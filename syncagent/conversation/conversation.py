@@ -204,7 +204,7 @@ class Conversation:
         run = Run(
             *(self.setup, self.transcript, claim, answering),
             *(self.rules, self.credentials, progress),
-            accepts_input=request.attendance is not None,
+            accepts_input=request.accepts_input,
         )
         if pause is not None:
             self.pause = None

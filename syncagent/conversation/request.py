@@ -70,6 +70,11 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         """True if there is a prompt to send or a run to resume."""
         return self.prompt is not None or self.resumes is not None
 
+    @property
+    def accepts_input(self) -> bool:
+        """True if input may be sent to the run between two turns."""
+        return self.attendance is not None and not self.attendance.is_for_parts
+
     @classmethod
     def new(
         cls,

@@ -57,8 +57,7 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
     transcript = conversation.transcript
     pairs = enumerate(zip(saved.messages, transcript, strict=False))
     same = (number for number, (before, now) in pairs if before is not now)
-    transcript.mark_stored(next(same, min(len(saved.messages), len(transcript))))
-    transcript.was_changed = transcript.stored < len(saved.messages)
+    transcript.stored = next(same, min(len(saved.messages), len(transcript)))
 
 
 def _decode(state: str | bytes) -> SavedAgent:

@@ -143,10 +143,10 @@ def _saved_call(call: Invocation, is_open: bool) -> SavedCall:
 
 
 def save_delta(conversation: Conversation, run: Run, *, is_over: bool = False) -> Delta:
-    """Return what has changed since the last ``transcript.mark_stored()``.
+    """Return what has changed since ``transcript.stored`` was set.
 
     Its cost does not depend on the length of the conversation. Call it on the thread of
-    the run; call ``transcript.mark_stored(delta.total)`` once it is stored.
+    the run; set ``transcript.stored`` to ``delta.total`` once it is stored.
 
     :param is_over: true if the run has ended: the tail is that of an idle agent.
     :raises ConfigurationError: something in it is not JSON.
@@ -176,7 +176,7 @@ def save_delta(conversation: Conversation, run: Run, *, is_over: bool = False) -
             messages, _calls_of(progress, transcript, first), strict=True
         )
     )
-    return Delta(first, stored, transcript.was_changed, _encode(tail))
+    return Delta(first, stored, _encode(tail))
 
 
 def _calls_of(

@@ -113,8 +113,6 @@ class Delta(NamedTuple):
     #: The number of the first message; messages from there on are replaced.
     first: int
     messages: tuple[StoredMessage, ...]
-    #: True if the store has other messages from there on.
-    replaces: bool
     #: The state without its messages, and without the calls of complete rounds.
     tail: bytes
 

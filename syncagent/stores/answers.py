@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..agent import Agent
+from ..conversation.restored import join_state
+from ..conversation.state import StoredMessage
 from ..exceptions import ConfigurationError
 from ..interrupts import (
     AfterToolResult,
@@ -16,7 +19,7 @@ from ..interrupts import (
 )
 from .records import StoredAnswer, StoredRun
 
-__all__ = ["check_answers"]
+__all__ = ["check_answers", "check_with_agent"]
 
 
 def check_answers(
@@ -47,6 +50,23 @@ def check_answers(
     if changed:
         check_arguments(run, changed)
     return stored
+
+
+def check_with_agent(
+    agent: Agent,
+    tail: bytes,
+    messages: Sequence[StoredMessage],
+    answers: Mapping[str, Any],
+) -> None:
+    """Check approvals that change arguments, as the tools of *agent* do.
+
+    :raises ConfigurationError: the arguments do not fit.
+    """
+    agent.restore(join_state(tail, messages))
+    pause = agent._conversation.pause
+    if pause is not None:
+        others = {question.id: False for question in pause.interrupts}
+        pause.check({**others, **answers})
 
 
 def _find(run: StoredRun, given: str) -> Interrupt | None:

@@ -1,6 +1,6 @@
 """The interface of a back end: twelve operations, and a few to look and tidy up.
 
-Guarantees that every back end gives, and ``tests/stores/test_contract.py`` checks:
+Guarantees that every back end gives, and ``tests/stores/test_contract_*.py`` check:
 
 - Each operation is one transaction. It happens as a whole, or not at all.
 - Each is safe to repeat: a caller whose reply was lost does the same again, and gets
@@ -22,14 +22,14 @@ from typing import Final, Literal, Protocol
 from ..conversation.state import Delta, StoredMessage
 from .records import (
     Answered,
-    Beat,
     CancelRecord,
+    Census,
     Claim,
     EventBatch,
-    Held,
     Lease,
     NewRun,
     Recovered,
+    StoredAnswer,
     StoredEnd,
     StoredRun,
     Struck,
@@ -42,7 +42,8 @@ __all__ = ["Added", "Backend", "SWEEP"]
 SWEEP: Final = "sweep"
 #: ``known``: the id was added before; ``busy``: the conversation has a live run;
 #: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
-Added = Literal["added", "known", "busy", "waiting", "no room"]
+#: ``taken``: it is the id of another owner's run.
+Added = Literal["added", "known", "busy", "waiting", "no room", "taken"]
 
 
 class Backend(Protocol):
@@ -67,8 +68,11 @@ class Backend(Protocol):
         :raises NoSuchRun: there is no such run.
         """
 
-    def beat(self, lease: Lease) -> Beat:
-        """Renew the lease of a process, and tell it which of its runs are cancelled."""
+    def beat(self, lease: Lease) -> bool:
+        """Renew the lease of a process.
+
+        :return: false if it had ended, or is the first: others may have its runs.
+        """
 
     def checkpoint(
         self,
@@ -76,6 +80,7 @@ class Backend(Protocol):
         attempt: int,
         delta: Delta | None,
         *,
+        step: int = 0,
         begun: Sequence[str] = (),
         seconds_left: float | None = None,
         is_gate: bool = False,
@@ -83,6 +88,8 @@ class Backend(Protocol):
         """Store how far a run is.
 
         :param delta: ``None`` to ask only whether the run may continue.
+        :param step: grows with each checkpoint of an attempt. An earlier one, which was
+            delayed on its way, is refused.
         :param begun: the calls that have begun and not ended.
         :param is_gate: true to refuse it if the run is cancelled.
         """
@@ -135,13 +142,19 @@ class Backend(Protocol):
         :raises NoSuchRun: there is no such run.
         """
 
+    def ask(self, id: str, attempt: int, questions: bytes) -> bool:
+        """Note the questions that sub-agents of a run wait for.
+
+        :return: false if it was not this worker's any more.
+        """
+
     def append(self, batches: Iterable[EventBatch]) -> list[str]:
         """Store events of many runs.
 
         :return: the run ids whose events were refused: the runs are lost.
         """
 
-    def recover(self, limit: int, max_crashes: int) -> Recovered:
+    def recover(self, limit: int, max_crashes: int, worker: str = "") -> Recovered:
         """Queue the runs of dead workers, and find those that no one has begun.
 
         It also answers questions whose time is over, and cancels runs that no one
@@ -149,6 +162,7 @@ class Backend(Protocol):
 
         :param limit: return so many runs at most.
         :param max_crashes: a run that so many workers died with has failed.
+        :param worker: the process that asks; it learns which runs it has.
         """
 
     def prune(self, events_seconds: float, runs_seconds: float, limit: int) -> int:
@@ -176,11 +190,20 @@ class Backend(Protocol):
     ) -> list[StoredRun]:
         """Return runs, newest first."""
 
-    def held(self, worker: str) -> list[Held]:
-        """Return the live runs that a process has."""
+    def find_ids(self, beginning: str, limit: int) -> list[str]:
+        """Return the ids that begin with *beginning*.
+
+        For operators only: an id is a secret, and this helps to guess it.
+        """
+
+    def census(self) -> Census:
+        """Count the live runs and the workers."""
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:
         """Return the cancels of the runs that a process has, by run id."""
+
+    def answers(self, worker: str) -> dict[str, dict[str, StoredAnswer]]:
+        """Return the answers for sub-agents in the runs that a process has."""
 
     # -- the rest ------------------------------------------------------------------
 

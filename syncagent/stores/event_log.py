@@ -77,13 +77,14 @@ class PendingEvents:
                 return
             self._events += self._held  # a handler has answered: the run continues
             self._held = None
-        if event.__class__ is InterruptRaised:
-            self._held = [event]
-            return
         self._events.append(event)  # publish first, then look
         if not self._is_armed:
             self._is_armed = True
             self._wake()
+
+    def hold(self, event: InterruptRaised) -> None:
+        """Add questions, which are held back until the run waits in the store."""
+        self._held = [*(self._held or ()), event]
 
     def take(self, last: Iterable[Any] | None = None) -> EventBatch | None:
         """Return the events to store next; the same ones until :meth:`stored`.
@@ -242,6 +243,24 @@ class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
         """Wait for news since there were *seen*."""
         news = self._news
         news.watch.wait(lambda: self.is_over or news.count != seen, self._token, until)
+
+    def wait_for_rest(self, timeout: float | None) -> StoredRun | None:
+        """Wait until the run has ended or waits for answers, and return it.
+
+        Cancellation: ends at once.
+
+        :return: ``None`` if it is still going on after *timeout* seconds.
+        """
+        until = None if timeout is None else clock.now() + timeout
+        while self.run.is_live and self.run.state != "waiting":
+            left = None if until is None else until - clock.now()
+            if left is not None and left <= 0:
+                return None
+            if self.get(left) is not None:
+                self.run = self._look() or self.run
+            elif self.is_over:
+                break
+        return self.run
 
     @property
     def watch(self) -> Watch:

@@ -18,11 +18,14 @@ Guarantees:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from ..asking.answering import Attendance
+from ..asking.inbox import Inbox
+from ..asking.questions import OpenQuestions
 from ..cancel import CancelReason, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.conversation import Conversation
@@ -30,24 +33,34 @@ from ..conversation.restored import unfinished_result
 from ..conversation.saved import save_delta
 from ..conversation.state import Delta
 from ..events import (
+    InterruptRaised,
     Resumed,
     RunFinished,
     StateChanged,
     ToolFinished,
     ToolStarted,
+    TurnFinished,
 )
 from ..exceptions import ConfigurationError, StoreUnavailable
 from ..result import Cancellation, RunResult
 from ..run.run import Run, RunKeeper
 from .backend import Backend
 from .event_log import PendingEvents
-from .records import CancelRecord, Claim, EndState, StoredEnd, StoredError, Verdict
+from .records import (
+    CancelRecord,
+    Claim,
+    EndState,
+    StoredAnswer,
+    StoredEnd,
+    StoredError,
+    Verdict,
+)
 from .rows import to_json
 
 if TYPE_CHECKING:
     from .worker import StoreWorker
 
-__all__ = ["TAKEN_AWAY", "StoreKeeper", "SubAgentKeeper"]
+__all__ = ["StoreKeeper", "SubAgentKeeper"]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
@@ -55,8 +68,10 @@ _T = TypeVar("_T")
 #: Seconds between two attempts to reach a store that is away: the first, and the most.
 _FIRST_RETRY: Final = 0.002
 _LAST_RETRY: Final = 0.25
-#: Why a run ends here that is another worker's by now.
-TAKEN_AWAY: Final = "another worker has taken over the run"
+#: Between these, a run can be given back without loss.
+_ROUNDS: Final = frozenset((TurnFinished, ToolFinished))
+_SHUTTING_DOWN: Final = "the worker is shutting down; another one resumes the run"
+_TAKEN_AWAY: Final = "another worker has taken over the run"
 _CUT_OFF: Final = "the store could not be reached before the lease ended"
 
 
@@ -70,6 +85,10 @@ class StoreKeeper:
         self.pending: Final = PendingEvents(
             self.run_id, claim.attempt, claim.run.events, worker.wake_soon
         )
+        #: Those of sub-agents, which wait while the run goes on.
+        self.questions: Final = OpenQuestions()
+        #: For the run: its own questions park it.
+        self.attendance: Final = Attendance(self.questions, Inbox(), is_for_parts=True)
         self._worker: Final = worker
         self._run: Run | None = None
         self._conversation: Conversation | None = None
@@ -79,6 +98,8 @@ class StoreKeeper:
         )
         #: The cancels, and whether they force.
         self._cancels: Final[list[tuple[CancelRecord, bool]]] = []
+        #: The number of checkpoints so far.
+        self._step = 0
         #: Why the run is not this worker's any more; empty while it is.
         self.lost_reason = ""
         #: True once this worker gives the run back.
@@ -109,11 +130,9 @@ class StoreKeeper:
 
     def release(self, *, now: bool = False) -> None:
         """Give the run back at its next checkpoint, or now; from any thread."""
-        self.is_releasing = True
-        if self._run is not None:
-            mode = "now" if now else "after_turn"
-            reason = "the worker is shutting down; another one resumes the run"
-            self._run.claim.cancel(reason, "shutdown", mode=mode)  # type: ignore[arg-type]
+        self.is_releasing = True  # publish first, then look
+        if self._run is not None and now:
+            self._run.claim.cancel(_SHUTTING_DOWN, "shutdown")
 
     # -- the run -------------------------------------------------------------------
 
@@ -128,7 +147,7 @@ class StoreKeeper:
         if self.lost_reason:
             self.lose(self.lost_reason)
         if self.is_releasing:
-            self.release()
+            self.release(now=True)
         if self.claim.attempt > 1 and not self.claim.answers:
             self.pending.add(Resumed(self.claim.attempt))
         self.pending.add(StateChanged("processing"))
@@ -149,7 +168,48 @@ class StoreKeeper:
             is_stored = self._checkpoint(is_gate=False)
             if not is_stored and (self.lost_reason or self.is_releasing):
                 return  # the next worker tells how it ended
+        elif kind is InterruptRaised:
+            self._show(event)
+            return
         self.pending.add(event)
+        if self.is_releasing and kind in _ROUNDS:
+            self._release_here()
+
+    def _show(self, event: InterruptRaised) -> None:
+        """Put questions into the log, once they can be answered."""
+        assert self._run is not None
+        round = self._run.open_round
+        if round is not None and round.is_waiting:
+            self.pending.hold(event)  # until the run waits in the store
+            return
+        self._store_questions(self._run.token)
+        self.pending.add(event)
+
+    def _store_questions(self, token: CancelToken) -> None:
+        """Store the questions that sub-agents wait for; on any thread."""
+        body = to_json(self.questions.open).encode()
+        self._write(lambda store: store.ask(self.id, self.claim.attempt, body), token)
+
+    def take_answers(self, answers: Mapping[str, StoredAnswer]) -> None:
+        """Pass answers to sub-agents that wait for them, from any thread."""
+        open_ids = {question.id for question in self.questions.open}
+        taken = open_ids & answers.keys()
+        for id in taken:
+            try:
+                self.questions.answer(id, answers[id].value)
+            except ConfigurationError as error:
+                _log.warning("run %s: an answer was not taken: %s", self.run_id, error)
+        if taken and self._run is not None:
+            self._store_questions(self._run.token)
+
+    def _release_here(self) -> None:
+        """Stop between a turn and its tools, or after them, to be resumed there."""
+        assert self._run is not None
+        round = self._run.open_round
+        calls = () if round is None else round.invocations
+        if calls and not any(call.is_open and call.began is not None for call in calls):
+            self._checkpoint(is_gate=False)
+            self.release(now=True)
 
     def ask_gate(self) -> bool:
         """Return whether a tool of a sub-agent may begin; on any thread."""
@@ -168,6 +228,8 @@ class StoreKeeper:
         assert run is not None
         assert conversation is not None
         delta = save_delta(conversation, run)
+        self._step += 1
+        step = self._step
         round = run.open_round
         calls = () if round is None else round.invocations
         begun = [
@@ -178,6 +240,7 @@ class StoreKeeper:
         verdict = self._write(
             lambda store: store.checkpoint(
                 *(self.id, self.claim.attempt, delta),
+                step=step,
                 begun=begun,
                 seconds_left=self._seconds_left,
                 is_gate=is_gate,
@@ -185,7 +248,7 @@ class StoreKeeper:
             run.token,
         )
         if verdict is not None and verdict.is_stored:
-            run.transcript.mark_stored(delta.total)
+            run.transcript.stored = delta.total
         return self._judge(verdict)
 
     @property
@@ -198,7 +261,7 @@ class StoreKeeper:
         if verdict is None:
             return False
         if verdict.is_lost:
-            self.lose(TAKEN_AWAY)
+            self.lose(_TAKEN_AWAY)
         elif verdict.cancel is not None:
             self.cancel(verdict.cancel)
         return verdict.is_stored
@@ -233,8 +296,11 @@ class StoreKeeper:
         assert self._conversation is not None
         self.has_concluded = True
         cause = result.cancellation
-        is_released = self.is_releasing and cause and cause.origin == "shutdown"
-        if self.lost_reason or is_released:
+        is_released = cause is not None and cause.origin == "shutdown"
+        if is_released and not self._cancels:
+            # A signal handler, say: the process ends, and not the run.
+            self.is_releasing = self._worker.is_leaving = True
+        if self.lost_reason or (self.is_releasing and is_released):
             return None  # close() gives it back
         if result.stop_reason == "interrupt":
             return self._park(result)
@@ -329,7 +395,7 @@ class StoreKeeper:
             self.is_over = True
             return None
         if verdict is None or verdict.is_lost:
-            self.lost_reason = self.lost_reason or TAKEN_AWAY
+            self.lost_reason = self.lost_reason or _TAKEN_AWAY
             return CancelReason(self.lost_reason, "lost", clock.now())
         assert verdict.cancel is not None
         cancel = verdict.cancel

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from ..conversation.state import StoredMessage
-from .records import CancelRecord, Held, StoredRun
-from .rows import RUN, Rows, Statements, to_cancel, to_run
+from .records import CancelRecord, Census, StoredAnswer, StoredRun
+from .rows import IS_HELD, RUN, Rows, Statements, to_cancel, to_run
 
 __all__ = ["SQLReader"]
 
@@ -59,17 +59,6 @@ class SQLReader(ABC):
         before the wait.
         """
 
-    def held(self, worker: str) -> list[Held]:
-        rows = self.single(
-            "SELECT run_id, id, attempt, cancel, cancel_mode FROM syncagent_run "
-            "WHERE worker = ? AND ended_at IS NULL",
-            worker,
-        )
-        return [
-            Held(run_id, id, attempt, cancel and to_cancel(cancel, mode))
-            for run_id, id, attempt, cancel, mode in rows
-        ]
-
     def struck(self, worker: str) -> dict[str, CancelRecord]:
         rows = self.single(
             "SELECT run_id, cancel, cancel_mode FROM syncagent_run WHERE worker = ? "
@@ -77,6 +66,18 @@ class SQLReader(ABC):
             worker,
         )
         return {run_id: to_cancel(cancel, mode) for run_id, cancel, mode in rows}
+
+    def answers(self, worker: str) -> dict[str, dict[str, StoredAnswer]]:
+        rows = self.single(
+            "SELECT a.run_id, a.interrupt, a.body FROM syncagent_answer a "
+            "JOIN syncagent_run r ON r.run_id = a.run_id WHERE r.worker = ? "
+            "AND r.state = 'running' AND r.live_questions <> '[]'",
+            worker,
+        )
+        found: dict[str, dict[str, StoredAnswer]] = {}
+        for run_id, interrupt, body in rows:
+            found.setdefault(run_id, {})[interrupt] = StoredAnswer.decode(body)
+        return found
 
     def read(self, id: str) -> StoredRun | None:
         rows = self.single(f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ?", id)
@@ -97,6 +98,32 @@ class SQLReader(ABC):
             *(*params, limit),
         )
         return [to_run(row) for row in rows]
+
+    def find_ids(self, beginning: str, limit: int) -> list[str]:
+        # Not LIKE, which has wildcards, nor a range, which depends on the collation.
+        rows = self.single(
+            "SELECT id FROM syncagent_run WHERE substr(id, 1, ?) = ? LIMIT ?",
+            *(len(beginning), beginning, limit),
+        )
+        return [id for (id,) in rows]
+
+    def census(self) -> Census:
+        rows = self.single(
+            "SELECT r.state, count(*), max({now} - r.created_at), "
+            "max({now} - r.due_at), "
+            f"sum(CASE WHEN r.state = 'running' AND NOT {IS_HELD} THEN 1 ELSE 0 END) "
+            "FROM syncagent_run r WHERE r.ended_at IS NULL GROUP BY r.state"
+        )
+        ages = {state: (age, overdue) for state, _, age, overdue, _ in rows}
+        ((workers,),) = self.single(
+            "SELECT count(*) FROM syncagent_worker WHERE until > {now}"
+        )
+        return Census(
+            {state: count for state, count, *_ in rows},
+            *ages.get("queued", (0.0, 0.0)),
+            unheld=int(sum(row[-1] for row in rows)),
+            workers=workers,
+        )
 
     def messages(self, id: str) -> list[StoredMessage]:
         rows = self.single(

@@ -52,20 +52,15 @@ class StoreReceipt(Receipt):
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the end of the run is stored, at most *timeout* seconds.
 
-        Cancellation: it waits for the end of a run, so no other cancel ends it.
+        Cancellation: only the ``cancel`` of the store ends it, at once.
 
         :return: whether the end is stored; true if the run had ended before.
         """
         if not self or self._struck.has_ended:
             return True
-        until = None if timeout is None else clock.now() + timeout
         with self._follow() as events:
-            while events.run.is_live and not events.is_over:
-                left = None if until is None else until - clock.now()
-                if left is not None and left <= 0:
-                    return False
-                events.get(left)
-        return True
+            run = events.wait_for_rest(timeout)
+            return run is not None and not run.is_live
 
     def __repr__(self) -> str:
         if not self:

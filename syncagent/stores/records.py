@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -16,12 +17,11 @@ from ..result import RunResult
 
 __all__ = [
     "Answered",
-    "Beat",
     "CancelRecord",
+    "Census",
     "Claim",
     "EndState",
     "EventBatch",
-    "Held",
     "Lease",
     "NewRun",
     "Recovered",
@@ -62,6 +62,9 @@ class StoredError(msgspec.Struct, frozen=True):
     type: str
     #: Its text, which may contain private details.
     message: str
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}"
 
 
 class StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -111,6 +114,8 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     #: How many of them died with it.
     crashes: int = 0
+    #: True if it is cancelled when no one follows it any more.
+    needs_followers: bool = False
     #: The worker that has it, as ``host:process id``.
     worker: str = ""
     cancel: CancelRecord | None = None
@@ -159,24 +164,6 @@ class Lease(NamedTuple):
     pid: int
     version: str
     seconds: float
-
-
-class Beat(NamedTuple):
-    """The reply to a renewal."""
-
-    #: False if the lease had ended: others may have taken the runs.
-    is_known: bool
-    #: Cancels of runs that the process has, by run id.
-    struck: dict[str, CancelRecord]
-
-
-class Held(NamedTuple):
-    """A run that a process has, as its store says."""
-
-    run_id: str
-    id: str
-    attempt: int
-    cancel: CancelRecord | None
 
 
 class Claim(NamedTuple):
@@ -259,13 +246,30 @@ class Answered(NamedTuple):
     is_ready: bool = False
 
 
+class Census(NamedTuple):
+    """The live runs and the workers of a store, in numbers."""
+
+    #: How many runs are in each state; only states that have some.
+    states: dict[str, int]
+    #: Seconds since the oldest queued run was submitted.
+    oldest_queued: float
+    #: Seconds by which the latest queued run should have been handed to a worker.
+    overdue: float
+    #: How many runs have lost their worker.
+    unheld: int
+    #: How many processes can work on runs.
+    workers: int
+
+
 class Recovered(NamedTuple):
     """The reply to a look for runs that no worker drives."""
 
     #: The ids of runs to hand to a worker; other processes do not get them.
     ids: list[str]
-    #: Seconds until the next lease ends, if one of a worker with runs is ending.
+    #: Seconds until the next lease of a worker with runs ends.
     next_look: float | None = None
+    #: The runs that the store counts as this worker's: run ids with id and attempt.
+    held: Mapping[str, tuple[str, int]] = {}
 
 
 def conversation_key(owner: str, conversation: str, id: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -32,6 +32,7 @@ __all__ = [
     "put_messages",
     "to_cancel",
     "to_json",
+    "to_questions",
     "to_run",
 ]
 
@@ -43,8 +44,10 @@ _QUESTIONS: Final = msgspec.json.Decoder(tuple[Interrupt, ...])
 #: The columns of a run, in the order in which :func:`to_run` takes them.
 RUN: Final = (
     "r.id, r.run_id, r.owner, r.agent, r.conversation, r.labels, r.prompt, r.state, "
-    "r.attempt, r.crashes, r.cancel, r.cancel_mode, r.questions, r.events, "
-    "r.created_at, r.ended_at, r.result, r.error, "
+    "r.attempt, r.crashes, r.cancel, r.cancel_mode, "
+    "CASE r.state WHEN 'waiting' THEN r.questions WHEN 'running' "
+    "THEN r.live_questions ELSE '[]' END, r.events, "
+    "r.created_at, r.ended_at, r.result, r.error, r.unfollowed_seconds IS NOT NULL, "
     "(SELECT w.host || ':' || w.pid FROM syncagent_worker w WHERE w.id = r.worker)"
 )
 #: True if a living worker has the run *r*.
@@ -77,8 +80,10 @@ def get_messages(do: Statements, key: str, total: int) -> list[StoredMessage]:
     ]
 
 
-def get_answers(do: Statements, run: StoredRun) -> dict[str, StoredAnswer]:
-    ids = {question.id for question in run.interrupts}
+def get_answers(
+    do: Statements, run: StoredRun, questions: Iterable[Interrupt]
+) -> dict[str, StoredAnswer]:
+    ids = {question.id for question in questions}
     if not ids:
         return {}
     rows = do.rows(
@@ -88,12 +93,9 @@ def get_answers(do: Statements, run: StoredRun) -> dict[str, StoredAnswer]:
 
 
 def put_messages(do: Statements, key: str, delta: Delta) -> None:
-    if delta.replaces:
-        do.rows(
-            "DELETE FROM syncagent_message WHERE conversation_key = ? AND n >= ?",
-            *(key, delta.first),
-        )
     do.many(
+        # There may be others: a conversation can lose its last messages again, and the
+        # run knows how many count.
         "INSERT INTO syncagent_message (conversation_key, n, body, calls) "
         "VALUES (?, ?, ?, ?) ON CONFLICT (conversation_key, n) DO UPDATE "
         "SET body = excluded.body, calls = excluded.calls",
@@ -106,14 +108,11 @@ def put_messages(do: Statements, key: str, delta: Delta) -> None:
 
 def put_events(do: Statements, batch: EventBatch | None) -> None:
     if batch is not None and batch.lines:
-        # The reply to an earlier batch with the same events may have been lost.
         do.rows(
-            "DELETE FROM syncagent_event WHERE run_id = ? AND n >= ?",
-            *(batch.run_id, batch.first),
-        )
-        do.rows(
+            # The reply to an earlier batch, the beginning of this one, may be lost.
             "INSERT INTO syncagent_event (run_id, n, count, attempt, body) "
-            "VALUES (?, ?, ?, ?, ?)",
+            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (run_id, n) DO UPDATE "
+            "SET count = excluded.count, body = excluded.body",
             *(batch.run_id, batch.first, len(batch.lines), batch.attempt),
             b"\n".join(batch.lines).decode(),
         )
@@ -142,11 +141,15 @@ def to_cancel(body: str, mode: str | None) -> CancelRecord:
     return msgspec.structs.replace(record, mode=mode or "now")
 
 
+def to_questions(body: str) -> tuple[Interrupt, ...]:
+    return _QUESTIONS.decode(body)
+
+
 def to_run(row: Sequence[Any]) -> StoredRun:
     names, (attempt, crashes), rest = row[:8], row[8:10], row[10:]
     id, run_id, owner, agent, conversation, labels, prompt, state = names
     cancel, cancel_mode, questions, events, *rest = rest
-    created_at, ended_at, result, error, worker = rest
+    created_at, ended_at, result, error, needs_followers, worker = rest
     return StoredRun(
         id=id,
         run_id=run_id,
@@ -158,9 +161,10 @@ def to_run(row: Sequence[Any]) -> StoredRun:
         state=state,
         attempt=attempt,
         crashes=crashes,
+        needs_followers=bool(needs_followers),
         worker=worker or "",
         cancel=None if cancel is None else to_cancel(cancel, cancel_mode),
-        interrupts=_QUESTIONS.decode(questions),
+        interrupts=to_questions(questions),
         events=events,
         created_at=created_at,
         ended_at=ended_at,

@@ -14,13 +14,9 @@ A run goes through these states; each arrow is one transaction::
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
@@ -31,22 +27,23 @@ from .._closeable import Closeable
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
-from ..conversation.restored import join_state
 from ..exceptions import (
     AgentBusy,
     ConfigurationError,
     InterruptPending,
     NoSuchRun,
     Origin,
+    RunFailed,
     StoreUnavailable,
     TooManyRuns,
 )
 from ..messages import Message, Prompt
 from ..result import RunResult
 from ..transcript.transcript import Transcript
-from .answers import check_answers
+from .answers import check_answers, check_with_agent
 from .backend import Backend
 from .event_log import StoredEvents
+from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
 from .submission import new_run
@@ -55,18 +52,10 @@ from .urls import open_backend
 from .worker import StoreWorker
 from .working import MakeAgent, work_on
 
-__all__ = [
-    "Enqueue",
-    "MakeAgent",
-    "RunStore",
-    "before_fork",
-    "close_all",
-    "start_over_in_child",
-]
+__all__ = ["Enqueue", "MakeAgent", "RunStore"]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
-
 #: Hands a run to an engine, which then calls ``store.work(run.id)`` somewhere.
 Enqueue = Callable[[StoredRun], object]
 
@@ -96,6 +85,7 @@ class RunStore(Closeable):
     :param keep_events: seconds that the events of a run are kept after its end.
     :param keep_runs: seconds that runs are kept after their end.
     :param timeout: seconds that a call waits for a store that is away.
+    :param cancel: a token that ends the waits of all calls, and no run.
     :raises ConfigurationError: an argument cannot work.
     """
 
@@ -111,6 +101,7 @@ class RunStore(Closeable):
         keep_events: float = _DAY,
         keep_runs: float = 7 * _DAY,
         timeout: float = 10.0,
+        cancel: CancelToken | None = None,
     ) -> None:
         for name, function in (("make_agent", make_agent), ("enqueue", enqueue)):
             if function is not None and not callable(function):
@@ -125,6 +116,8 @@ class RunStore(Closeable):
         check_number("timeout", timeout, is_positive=True, unit="seconds")
         #: The back end, for tools of operators.
         self.backend: Final[Backend] = open_backend(url)
+        self._url = url
+        self._cancel = cancel
         self._make_agent = make_agent
         self._enqueue = enqueue
         self._max_workers = max_workers
@@ -137,7 +130,13 @@ class RunStore(Closeable):
         self._threads: RunThreads | None = None
         self._lock = threading.Lock()
         self._is_closed = False
-        _stores.add(self)
+        OPEN_STORES.add(self)
+
+    def observer(self, cancel: CancelToken | None = None) -> RunStore:
+        """Return the same store for a program that only looks, cancels and answers."""
+        return RunStore(
+            self._url, enqueue=self._enqueue, timeout=self._timeout, cancel=cancel
+        )
 
     # -- this process --------------------------------------------------------------
 
@@ -183,21 +182,22 @@ class RunStore(Closeable):
     def _call(self, operation: Callable[[Backend], _T]) -> _T:
         """Do an operation, and repeat it while the store is away.
 
-        :raises StoreUnavailable: it is away for longer than the timeout.
+        :raises StoreUnavailable: it is away for too long, or a cancel ended the wait.
         """
+        token = self._cancel or CancelToken()
         return self._retry(
-            lambda: (self._worker or self._begin()).perform(operation, CancelToken())
+            lambda: (self._worker or self._begin()).perform(operation, token)
         )
 
     def _retry(self, function: Callable[[], _T]) -> _T:
+        token = self._cancel or CancelToken()
         until = clock.now() + self._timeout
         while True:
             try:
                 return function()
             except StoreUnavailable:
-                if clock.now() >= until:
+                if token.wait(_RETRY) or clock.now() >= until:
                     raise
-            CancelToken().wait(_RETRY)
 
     # -- beginning -----------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class RunStore(Closeable):
         :param run_id: the id in logs and idempotency keys.
         :param max_live: how many live runs the owner may have.
         :param unfollowed_seconds: cancel it once no one has followed its events for so
-            long; at least the lease.
+            long.
         :return: the id of the run.
         :raises AgentBusy: the conversation has a live run.
         :raises InterruptPending: that run waits for answers.
@@ -238,13 +238,15 @@ class RunStore(Closeable):
         """
         if self._make_agent is None and self._enqueue is None:
             raise ConfigurationError("submit() needs make_agent= or enqueue=")
+        if unfollowed_seconds is not None and unfollowed_seconds < self._lease:
+            raise ConfigurationError(
+                f"unfollowed_seconds must be {self._lease:g} or more, the lease; got "
+                f"{unfollowed_seconds!r:.80}"
+            )
         run = new_run(
             *(prompt, labels, timeout, id, run_id, unfollowed_seconds),
             *(owner, agent, conversation),
         )
-        if run.unfollowed_seconds is not None:  # followers are heard of that often
-            longer = max(run.unfollowed_seconds, self._lease)
-            run = msgspec.structs.replace(run, unfollowed_seconds=longer)
         added = self._call(lambda store: store.add(run, max_live))
         if added in ("busy", "waiting"):
             raise (AgentBusy if added == "busy" else InterruptPending)(
@@ -253,6 +255,8 @@ class RunStore(Closeable):
             )
         if added == "no room":
             raise TooManyRuns(f"the owner already has {max_live} live runs")
+        if added == "taken":
+            raise ConfigurationError("the id is that of another owner's run")
         self._deliver(run.id)  # also if it is known: the first reply may have been lost
         return run.id
 
@@ -302,11 +306,11 @@ class RunStore(Closeable):
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
         worker = self.open()
-        with worker.claiming() as nonce:
-            claim = self._call(lambda store: store.claim(id, worker.id, nonce))
-            if claim is None:
-                return None
-            keeper = worker.keep(claim, nonce)
+        nonce, cancels = uuid4().hex, worker.cancels
+        claim = self._call(lambda store: store.claim(id, worker.id, nonce))
+        if claim is None:
+            return None
+        keeper = worker.keep(claim, cancels)
         try:
             return work_on(keeper, self._make_agent)
         finally:
@@ -316,7 +320,7 @@ class RunStore(Closeable):
         try:
             self.work(id)
         except Exception:
-            if not self._is_closed:
+            if not self._is_closed:  # else another process finds it
                 _log.exception("the work on a run ended; a sweep delivers it again")
 
     # -- using one -----------------------------------------------------------------
@@ -373,7 +377,7 @@ class RunStore(Closeable):
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
-        stored = check_answers(run, answers, self._check_with_agent)
+        stored = check_answers(run, answers, self._check_arguments)
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
         answered = self._call(lambda store: store.answer(id, bodies, by, nonce))
@@ -385,19 +389,14 @@ class RunStore(Closeable):
                 self._deliver(id)
         return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
 
-    def _check_with_agent(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
+    def _check_arguments(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
         """Check changed arguments as the tool of the agent does."""
-        if self._make_agent is None:
+        if run.state != "waiting" or self._make_agent is None:
             raise ConfigurationError(
-                "changed arguments can be checked only where make_agent= is given"
+                "arguments can be changed where make_agent= is given, not of sub-agents"
             )
-        agent = self._make_agent(run)
         tail, messages = self._call(lambda s: (s.tail(run.id), s.messages(run.id)))
-        agent.restore(join_state(tail, messages))
-        pause = agent._conversation.pause
-        if pause is not None:
-            others = {each.id: False for each in pause.interrupts}
-            pause.check({**others, **answers})
+        check_with_agent(self._make_agent(run), tail, messages, answers)
 
     def events(
         self, id: str, after: int = 0, *, cancel: Cancel | None = None
@@ -413,12 +412,14 @@ class RunStore(Closeable):
         :raises NoSuchRun: there is no such run.
         """
         check_number("after", after, is_integer=True, unit="events")
-        token, registration = run_token(None, None, cancel)
+        token, registration = run_token(None, None, cancel, self._cancel)
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
         worker, run_id = self.open(), run.run_id
-        news = worker.follow(run_id, counts=True)
+        if run.needs_followers:
+            self._call(lambda store: store.follow([run_id]))
+        news = worker.follow(run_id, counts=run.needs_followers)
         return StoredEvents(
             run,
             min(after, run.events),
@@ -448,6 +449,29 @@ class RunStore(Closeable):
         result = msgspec.structs.replace(run.result, messages=tuple(transcript))
         return msgspec.structs.replace(run, result=result)
 
+    def result(self, id: str, timeout: float | None = None) -> RunResult:
+        """Wait until a run has ended or waits for answers, and return its result.
+
+        Cancellation: a cancel of the run ends the wait.
+
+        :raises TimeoutError: it is still going on after *timeout* seconds.
+        :raises InterruptPending: it waits for answers; ``get(id)`` has the questions.
+        :raises RunFailed: it failed.
+        :raises NoSuchRun: there is no such run.
+        """
+        check_timeout(timeout)
+        with self.events(id, after=_AT_END) as events:
+            run = events.wait_for_rest(timeout)
+        if run is None:
+            raise TimeoutError(f"the run is still going on after {timeout} s")
+        if run.is_live:
+            raise InterruptPending("the run waits for answers")
+        run = self.get(id)
+        if run is None or run.result is None:
+            error = None if run is None else run.error
+            raise RunFailed("the run failed" if error is None else str(error))
+        return run.result
+
     def list(
         self, *, owner: str | None = None, live: bool | None = None, limit: int = 100
     ) -> Sequence[StoredRun]:
@@ -460,7 +484,7 @@ class RunStore(Closeable):
         return self._call(lambda store: store.find(owner, live, limit))
 
     def forget(self, owner: str) -> int:
-        """Delete all runs of an owner; live ones end.
+        """Delete all runs of an owner; live ones are cancelled at once.
 
         :return: how many there were.
         """
@@ -508,31 +532,3 @@ class RunStore(Closeable):
 
 #: After the last event of any run.
 _AT_END: Final = 2**62
-
-
-#: Every store of this process.
-_stores: Final[weakref.WeakSet[RunStore]] = weakref.WeakSet()
-
-
-def close_all() -> None:
-    """Close every store of this process, as far as that can be done."""
-    for store in list(_stores):
-        with suppress(Exception):
-            store.close(0.0)
-
-
-def before_fork() -> None:
-    """Let go of what a forked child must not have."""
-    for store in list(_stores):
-        store.backend.before_fork()
-
-
-def start_over_in_child() -> None:
-    """Continue as a new process."""
-    for store in list(_stores):
-        store.start_over()
-
-
-atexit.register(close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=before_fork, after_in_child=start_over_in_child)

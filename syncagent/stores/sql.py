@@ -18,7 +18,6 @@ from ..exceptions import NoSuchRun
 from .backend import SWEEP, Added
 from .records import (
     Answered,
-    Beat,
     CancelRecord,
     Claim,
     EventBatch,
@@ -39,6 +38,7 @@ from .rows import (
     put_messages,
     to_cancel,
     to_json,
+    to_questions,
     to_run,
 )
 from .sweeper import SQLSweeper
@@ -62,8 +62,9 @@ class SQLBackend(SQLSweeper):
     def add(self, run: NewRun, max_live: int | None) -> Added:
         with self.transaction() as do:
             self.lock_owner(do, run.owner, is_shared=max_live is None)
-            if do.rows("SELECT 1 FROM syncagent_run WHERE id = ?", run.id):
-                return "known"
+            known = do.rows("SELECT owner FROM syncagent_run WHERE id = ?", run.id)
+            if known:
+                return "known" if known == [(run.owner,)] else "taken"
             if max_live is not None:
                 ((live,),) = do.rows(
                     "SELECT count(*) FROM syncagent_run WHERE owner = ? "
@@ -97,13 +98,13 @@ class SQLBackend(SQLSweeper):
         with self.transaction() as do:
             self.lock_run(do, id)
             found = do.rows(
-                f"SELECT {UNHELD}, r.seconds_left, r.nonce, {IS_HELD} "
+                f"SELECT {UNHELD}, r.questions, r.seconds_left, r.nonce, {IS_HELD} "
                 "FROM syncagent_run r WHERE r.id = ?",
                 id,
             )
             if not found:
                 raise _no_such_run(id)
-            *row, seconds_left, last_nonce, is_held = found[0]
+            *row, questions, seconds_left, last_nonce, is_held = found[0]
             unheld = to_unheld(row)
             run = unheld.run
             is_repeated = run.state == "running" and last_nonce == nonce
@@ -118,7 +119,9 @@ class SQLBackend(SQLSweeper):
                 attempt += 1
                 do.rows(
                     "UPDATE syncagent_run SET state = 'running', attempt = ?, "
-                    "worker = ?, nonce = ?, crashes = crashes + ? WHERE id = ?",
+                    "worker = ?, nonce = ?, step = 0, live_questions = '[]', "
+                    "crashes = crashes + ? "
+                    "WHERE id = ?",
                     *(attempt, worker, nonce, int(run.state == "running"), id),
                 )
             last_tail, total = "", unheld.messages
@@ -137,11 +140,11 @@ class SQLBackend(SQLSweeper):
                 unheld.tail.encode(),
                 last_tail.encode(),
                 get_messages(do, unheld.key, total),
-                get_answers(do, run),
+                get_answers(do, run, to_questions(questions)),
                 seconds_left,
             )
 
-    def beat(self, lease: Lease) -> Beat:
+    def beat(self, lease: Lease) -> bool:
         known = self.single(
             "UPDATE syncagent_worker SET until = {now} + ? WHERE id = ? "
             "AND until > {now} RETURNING 1",
@@ -154,7 +157,7 @@ class SQLBackend(SQLSweeper):
                 "ON CONFLICT (id) DO UPDATE SET until = excluded.until",
                 *(lease.worker, lease.host, lease.pid, lease.version, lease.seconds),
             )
-        return Beat(bool(known), self.struck(lease.worker))
+        return bool(known)
 
     # -- writes of a worker --------------------------------------------------------
 
@@ -164,6 +167,7 @@ class SQLBackend(SQLSweeper):
         attempt: int,
         delta: Delta | None,
         *,
+        step: int = 0,
         begun: Sequence[str] = (),
         seconds_left: float | None = None,
         is_gate: bool = False,
@@ -177,14 +181,13 @@ class SQLBackend(SQLSweeper):
             )
             return self._verdict(rows, id, attempt)
         update = (
-            # The answers to its last questions are used up.
             "UPDATE syncagent_run AS r SET tail = ?, begun = ?, messages = ?, "
-            f"questions = '[]', seconds_left = ? WHERE {IS_MINE}{gate} "
+            f"seconds_left = ?, step = ? WHERE {IS_MINE}{gate} AND r.step <= ? "
             "RETURNING cancel, cancel_mode, conversation_key"
         )
         params = (
             *(delta.tail.decode(), to_json(begun), delta.total, seconds_left),
-            *(id, attempt),
+            *(step, id, attempt, step),
         )
         if not delta.messages:
             return self._verdict(self.single(update, *params), id, attempt)
@@ -373,8 +376,7 @@ class SQLBackend(SQLSweeper):
                 raise _no_such_run(id)
             run = to_run(found[0])
             statuses: dict[str, Literal["taken", "over", "refused"]] = {}
-            is_waiting = run.state == "waiting"
-            known = {question.id for question in run.interrupts if is_waiting}
+            known = {question.id for question in run.interrupts}
             for interrupt, body in answers.items():
                 taken: Rows = []
                 if interrupt in known:
@@ -395,7 +397,17 @@ class SQLBackend(SQLSweeper):
                     statuses[interrupt] = "taken"
             is_ready = resume_if_answered(do, run)
             is_repeated = run.state == "queued" and "taken" in statuses.values()
-            return Answered(statuses, is_ready or is_repeated)
+        if run.state == "running" and "taken" in statuses.values():
+            self.hint([run.run_id])  # a sub-agent waits for it
+        return Answered(statuses, is_ready or is_repeated)
+
+    def ask(self, id: str, attempt: int, questions: bytes) -> bool:
+        rows = self.single(
+            f"UPDATE syncagent_run AS r SET live_questions = ? WHERE {IS_MINE} "
+            "RETURNING run_id{hint}",
+            *(questions.decode(), id, attempt),
+        )
+        return bool(rows)
 
     # -- presence ------------------------------------------------------------------
 
@@ -413,6 +425,7 @@ class SQLBackend(SQLSweeper):
             "UPDATE syncagent_run SET due_at = {now} WHERE id = ? AND state = 'queued'",
             id,
         )
+        self.hint([SWEEP])
 
     def leave(self, worker: str) -> None:
         self.single("DELETE FROM syncagent_worker WHERE id = ?", worker)

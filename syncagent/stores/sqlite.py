@@ -208,9 +208,13 @@ class SQLite(SQLBackend):
     def migrate(self) -> tuple[int, int]:
         before = 0
         if os.path.exists(self.path):
-            with sqlite3.connect(self.path, timeout=5) as connection:
+            connection = sqlite3.connect(self.path, timeout=5)
+            try:
                 before = _version(connection)
-            connection.close()
+            except sqlite3.Error as error:
+                raise self._error(error) from error
+            finally:
+                connection.close()
         with self._used():
             return before, VERSION
 

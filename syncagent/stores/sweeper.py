@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..exceptions import StoreUnavailable
+from .backend import SWEEP
 from .reader import SQLReader
 from .records import CancelRecord, Recovered
 from .rows import IS_HELD, delete_runs
@@ -24,31 +25,38 @@ _UNFOLLOWED: Final = CancelRecord("no one follows the run any more", "disconnect
 class SQLSweeper(SQLReader):
     """The operations that every process does from time to time."""
 
-    def recover(self, limit: int, max_crashes: int) -> Recovered:
+    def recover(self, limit: int, max_crashes: int, worker: str = "") -> Recovered:
         rows = self.single(
-            "SELECT * FROM (SELECT r.id, r.state, 0.0 FROM syncagent_run r "
+            "SELECT * FROM (SELECT 'due', r.id, '', 0.0 FROM syncagent_run r "
             "WHERE r.ended_at IS NULL AND ("
             f"(r.state = 'running' AND NOT {IS_HELD}) "
             "OR (r.state = 'queued' AND r.due_at <= {now}) "
             "OR (r.state = 'waiting' AND r.answer_by <= {now}) "
             "OR (r.followed_until <= {now} AND r.cancel_at IS NULL)) "
             "ORDER BY r.created_at LIMIT ?) AS due "
-            "UNION ALL SELECT '', '', min(w.until) - {now} FROM syncagent_worker w "
-            "WHERE w.until > {now} AND EXISTS (SELECT 1 FROM syncagent_run r "
-            "WHERE r.worker = w.id AND r.ended_at IS NULL)",
-            limit,
+            "UNION ALL SELECT 'next', '', '', min(w.until) - {now} "
+            "FROM syncagent_worker w WHERE w.until > {now} AND EXISTS (SELECT 1 "
+            "FROM syncagent_run r WHERE r.worker = w.id AND r.ended_at IS NULL) "
+            "UNION ALL SELECT 'held', r.id, r.run_id, r.attempt FROM syncagent_run r "
+            "WHERE r.worker = ? AND r.ended_at IS NULL",
+            *(limit, worker),
         )
-        next_look = next(left for id, _, left in rows if not id)
+        next_look = next(left for kind, _, _, left in rows if kind == "next")
+        held = {
+            run_id: (id, int(attempt))
+            for kind, id, run_id, attempt in rows
+            if kind == "held"
+        }
         ready: list[str] = []
-        for id, _, _ in rows:
+        for kind, id, _, _ in rows:
             try:
-                if id and self._recover(id, max_crashes):
+                if kind == "due" and self._recover(id, max_crashes):
                     ready.append(id)
             except StoreUnavailable:
                 if not ready:
                     raise
                 break  # no other process gets those that are queued already
-        return Recovered(ready, next_look)
+        return Recovered(ready, next_look, held)
 
     def _recover(self, id: str, max_crashes: int) -> bool:
         """Recover one run, if that is still necessary; true to hand it to a worker."""
@@ -106,5 +114,5 @@ class SQLSweeper(SQLReader):
                 owner,
             )
             delete_runs(do, runs)
-        self.hint(run_id for _, run_id, _ in runs)
+        self.hint([SWEEP, *(run_id for _, run_id, _ in runs)])
         return len(runs)

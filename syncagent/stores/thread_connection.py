@@ -23,7 +23,7 @@ except ImportError as error:
         f'"psycopg[binary]" where libpq is not installed ({error})'
     ) from error
 
-__all__ = ["CHANNEL", "ThreadConnection", "SilentConnection"]
+__all__ = ["CHANNEL", "SilentConnection", "ThreadConnection"]
 
 #: The channel of the hints. Each database has its own; two schemas in one share it.
 CHANNEL: Final = b"syncagent"
@@ -69,7 +69,9 @@ class ThreadConnection:
         return [row[:-1] for row in rows] if is_hint else rows
 
     def many(self, sql: str, params: Sequence[Sequence[Any]]) -> None:
-        if params:
+        if len(params) == 1:  # a pipeline costs more
+            self.rows(sql, *params[0])
+        elif params:
             self.cursor.executemany(_statement(sql)[0], params)
 
     def roll_back(self) -> bool:

@@ -130,7 +130,7 @@ def resume_if_answered(do: Statements, run: StoredRun) -> bool:
     """Queue a waiting run that has all its answers."""
     if run.state != "waiting":
         return False
-    if len(get_answers(do, run)) < len(run.interrupts):
+    if len(get_answers(do, run, run.interrupts)) < len(run.interrupts):
         return False
     do.rows(
         "UPDATE syncagent_run AS r SET state = 'queued', answer_by = NULL, "

@@ -8,6 +8,8 @@ Guarantees:
 
 - Elapsed time is measured from before a renewal was sent. So this process ends its runs
   before the store counts its lease as over, however long the reply took.
+- A process whose lease has ended is another worker from then on, with another id. So
+  the runs that it had are free, and no one can mistake it for their worker.
 - A hint is never believed: it makes this process look. All is looked at after each
   (re)connection, and with each beat.
 """
@@ -19,19 +21,19 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 from uuid import uuid4
 
 from ..__version__ import __version__
 from ..cancel import CancelToken, Watch, clock
-from ..exceptions import StoreUnavailable
+from ..exceptions import ConfigurationError, StoreUnavailable
 from .backend import SWEEP, Backend
 from .event_log import RunNews
-from .keeper import TAKEN_AWAY, StoreKeeper
+from .keeper import StoreKeeper
 from .lanes import Lanes
-from .records import CancelRecord, Claim, Held, Lease
+from .records import CancelRecord, Claim, Lease
 
 __all__ = ["StoreWorker"]
 
@@ -51,6 +53,8 @@ _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 1.0
 #: Seconds until the first attempt to do again what the store could not do.
 _SHORTEST: Final = 0.002
+#: Seconds: another process may have SQLite's lock for a moment.
+_MOMENT: Final = 1.0
 #: Seconds between two looks whether all runs have ended.
 _LOOK: Final = 0.01
 #: How many connections a process has, besides the one that listens.
@@ -80,7 +84,7 @@ class StoreWorker:
         room: Callable[[], int],
         is_observer: bool = False,
     ) -> None:
-        self.id: Final = uuid4().hex
+        self.id = uuid4().hex
         #: The runs of this process, by run id.
         self.keepers: Final[dict[str, StoreKeeper]] = {}
         self._backend: Final = backend
@@ -101,22 +105,25 @@ class StoreWorker:
         self._must_sweep = False
         #: True if there may be runs to take over that this process had no room for.
         self.has_left_some = False
+        #: How often a run of this process may have been cancelled.
+        self.cancels = 0
+        #: Since when the store is away, if it is.
+        self._away_since: float | None = None
+        #: True once this process ends: it takes on no more runs.
+        self.is_leaving = False
+        #: Runs that the store counts as ours and that we do not have, since when.
+        self._orphans: dict[str, float] = {}
         #: When the next beat, sweep, write of events and clean-up are due.
         self._beat_at = clock.now() + lease / 3
-        never = float("inf")
-        self._flush_at = 0.0
-        self._sweep_at = never if is_observer else 0.0
-        self._prune_at = never if is_observer else clock.now() + _PRUNE
+        self._sweep_at = self._flush_at = 0.0
+        self._prune_at = clock.now() + _PRUNE
+        if is_observer:  # it takes no run, and it may not know how long to keep them
+            self._sweep_at = self._prune_at = float("inf")
         #: When the last renewal that succeeded was sent.
-        self._renewed_at = _elapsed()
+        self._renewed_at = 0.0
+        #: True if the store knows the id of this process.
+        self._is_announced = False
         self._threads: list[threading.Thread] = []
-        #: The claims whose runs have no keeper yet, by nonce: how often a run may have
-        #: been cancelled when they were sent.
-        self._claims: Final[dict[str, int]] = {}
-        #: How often a run of this process may have been cancelled.
-        self._cancels = 0
-        #: True if the store may say that this process has runs which it has not.
-        self._has_doubts = False
 
     # -- its threads ---------------------------------------------------------------
 
@@ -125,7 +132,6 @@ class StoreWorker:
 
         :raises StoreUnavailable: the store is away.
         """
-        works = (("beat", self._drive), ("hints", self._listen))
         try:
             if not self._is_observer:
                 self._beat()
@@ -133,7 +139,7 @@ class StoreWorker:
             if self._lanes is not None:
                 self._lanes.close(0.0)
             raise
-        for name, work in works:
+        for name, work in (("beat", self._drive), ("hints", self._listen)):
             thread = threading.Thread(
                 target=work, name=f"syncagent-store-{name}", daemon=True
             )
@@ -197,9 +203,8 @@ class StoreWorker:
 
     def sweep_soon(self) -> None:
         """Look for runs that need a worker."""
-        if not self._is_observer:
-            self._must_sweep = True
-            self._watch.wake()
+        self._must_sweep = True
+        self._watch.wake()
 
     def _drive(self) -> None:
         """Renew the lease, store events, look for runs: the work of one thread."""
@@ -217,17 +222,25 @@ class StoreWorker:
                 self._do_due_work()
                 pause = _SHORTEST
             except StoreUnavailable as error:
-                longest = min(_LAST_RETRY, self._lease / 15)
-                if pause >= longest:  # else another process is writing just now
-                    _log.warning("the store is away: %s", error)
+                self._note_away(error)
                 self._stopping.wait(pause)
-                pause = min(2 * pause, longest)
+                pause = min(2 * pause, _LAST_RETRY, self._lease / 15)
             except Exception:
                 _log.exception("the thread of the store failed; it continues")
                 self._stopping.wait(1.0)
             if self.keepers and self.is_lease_over:
-                for keeper in list(self.keepers.values()):
-                    keeper.lose("the lease of the worker could not be renewed in time")
+                self._lose_runs()
+
+    def _note_away(self, error: StoreUnavailable) -> None:
+        """Log that the store is away, once it is no mere moment."""
+        now = clock.now()
+        if self._away_since is None:
+            self._away_since = now
+        is_moment = now - self._away_since < _MOMENT
+        _log.log(
+            logging.DEBUG if is_moment else logging.WARNING,
+            *("the store is away: %s", error),
+        )
 
     def _do_due_work(self) -> None:
         now = clock.now()
@@ -235,7 +248,7 @@ class StoreWorker:
             if not self._is_observer:
                 self._beat()
                 self._sweep_at = min(self._sweep_at, now)
-                self._compare_runs()
+                self._look_at_runs()
             self._beat_at = now + self._lease / 3
             followed = [id for id, news in list(self._news.items()) if news.counts]
             if followed:  # they must not end for lack of followers
@@ -245,96 +258,78 @@ class StoreWorker:
             self._flush()
         if now >= self._sweep_at or self._must_sweep:
             self._must_sweep = False
-            self._sweep_at = self._sweep()
-        if now >= self._prune_at:
+            self._sweep_at = float("inf") if self._is_observer else self._sweep()
+        if now >= self._prune_at and not self._is_observer:
             self._prune_at = now + _PRUNE
             self.perform(
                 lambda store: store.prune(*self._keep, _PRUNE_LIMIT), CancelToken()
             )
+        self._away_since = None
 
     def _beat(self) -> None:
+        """Renew the lease; if it has ended, lose the runs and become another worker."""
+        if self._is_announced and self.is_lease_over:
+            self._lose_runs()
         sent_at = _elapsed()
-        lease = Lease(
-            self.id, socket.gethostname(), os.getpid(), __version__, self._lease
-        )
-        timeout = min(self._timeout, self._lease / 3)
-        self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
+        if not self._announce() and self._is_announced:  # it ended unnoticed
+            self._lose_runs()
+            self._announce()
+        self._is_announced = True
         self._renewed_at = sent_at
+
+    def _announce(self) -> bool:
+        """Tell the store that this process lives; return whether it knew."""
+        host, pid = socket.gethostname(), os.getpid()
+        lease = Lease(self.id, host, pid, __version__, self._lease)
+        timeout = min(self._timeout, self._lease / 3)
+        return self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
+
+    def _lose_runs(self) -> None:
+        # First the id: a run that is claimed from now on is not lost.
+        self.id, self._is_announced = uuid4().hex, False
+        for keeper in list(self.keepers.values()):
+            keeper.lose("the lease of the worker could not be renewed in time")
 
     # -- its runs ------------------------------------------------------------------
 
-    @contextmanager
-    def claiming(self) -> Iterator[str]:
-        """Yield the nonce for a claim; in the block the run gets its keeper."""
-        nonce = uuid4().hex
-        self._claims[nonce] = self._cancels
-        try:
-            yield nonce
-        except BaseException:
-            self._has_doubts = True  # the claim may have happened
-            raise
-        finally:
-            self._claims.pop(nonce, None)
+    def keep(self, claim: Claim, cancels: int) -> StoreKeeper:
+        """Return the keeper of a run that was claimed.
 
-    def keep(self, claim: Claim, nonce: str) -> StoreKeeper:
-        """Return the keeper of a run that was claimed with *nonce*."""
+        :param cancels: :attr:`cancels` before the claim was sent.
+        """
         keeper = StoreKeeper(self, claim)
         self.keepers[keeper.run_id] = keeper  # publish first, then look
-        if self._cancels != self._claims[nonce]:
+        if self.cancels != cancels:
             with suppress(StoreUnavailable):  # the next beat looks as well
-                self._compare_runs()
+                self._look_at_runs()
         return keeper
 
     def drop(self, keeper: StoreKeeper) -> None:
         """Forget a run that no thread works on any more."""
-        if keeper.lost_reason:
-            self._has_doubts = True
         if self.keepers.get(keeper.run_id) is keeper:  # it may have been claimed again
             del self.keepers[keeper.run_id]
         self.wake_followers([keeper.run_id])
 
     def cancel_here(self, id: str, record: CancelRecord, *, force: bool) -> None:
         """Cancel a run if this process has it; from any thread."""
-        self._cancels += 1  # publish first, then look
+        self.cancels += 1  # publish first, then look
         for keeper in list(self.keepers.values()):
             if keeper.id == id:
                 keeper.cancel(record, force=force)
 
-    def _compare_runs(self) -> None:
-        """Compare the runs of this process with those that the store says it has.
-
-        Those that are cancelled are cancelled here. Those that another worker has, or
-        that were forgotten, end. Those that no thread works on, because a reply of the
-        store was lost, are given back.
-        """
-        keepers = dict(self.keepers)  # first: the store knows all of them
-        if not keepers and not self._has_doubts:
+    def _look_at_runs(self) -> None:
+        if not self.keepers:
             return
-        self._has_doubts = False
-        try:
-            held = self.perform(lambda store: store.held(self.id), CancelToken())
-            for run in held:
-                keeper = keepers.pop(run.run_id, None) or self.keepers.get(run.run_id)
-                if keeper is not None and keeper.claim.attempt == run.attempt:
-                    if run.cancel is not None:
-                        keeper.cancel(run.cancel)
-                elif self._claims:
-                    self._has_doubts = True  # it may be about to get its keeper
-                else:
-                    self._give_back(run)
-        except StoreUnavailable:
-            self._has_doubts = True
-            raise
-        for keeper in keepers.values():
-            if not keeper.is_over:
-                keeper.lose(TAKEN_AWAY)
-
-    def _give_back(self, run: Held) -> None:
-        _log.warning("run %s is given back: no thread works on it", run.run_id)
-        self.perform(
-            lambda store: store.release(run.id, run.attempt, is_urgent=True),
-            CancelToken(),
-        )
+        struck = self.perform(lambda store: store.struck(self.id), CancelToken())
+        for run_id, record in struck.items():
+            keeper = self.keepers.get(run_id)
+            if keeper is not None:
+                keeper.cancel(record)
+        asking = [each for each in list(self.keepers.values()) if each.questions.open]
+        if asking:
+            answers = self.perform(lambda store: store.answers(self.id), CancelToken())
+            for keeper in asking:
+                keeper.take_answers(answers.get(keeper.run_id, {}))
 
     def _flush(self) -> None:
         """Store the events of all runs, in one transaction."""
@@ -359,7 +354,7 @@ class StoreWorker:
                 raise
             for keeper in taken:
                 if keeper.run_id in refused:
-                    keeper.lose(TAKEN_AWAY)
+                    keeper.lose("another worker has taken over the run")
                 elif keeper.run_id in batches:
                     keeper.pending.stored()
         finally:
@@ -369,17 +364,41 @@ class StoreWorker:
 
     def _sweep(self) -> float:
         """Look for runs that need a worker; return when to look again."""
-        room = self._room()
+        room, worker = 0 if self.is_leaving else self._room(), self.id
+        keepers = dict(self.keepers)  # before the look: later ones are not missed
         self.has_left_some = True  # publish first, then look
         found = self.perform(
-            lambda store: store.recover(room, self._max_crashes), CancelToken()
+            lambda store: store.recover(room, self._max_crashes, worker), CancelToken()
         )
         self.has_left_some = len(found.ids) >= room
+        for run_id in keepers.keys() - found.held.keys():
+            if not keepers[run_id].is_over:
+                keepers[run_id].lose("the store has forgotten the run")
+        self._release_orphans(found.held)
         for id in found.ids:
             self._deliver(id)
         if found.next_look is None:
             return float("inf")
         return clock.now() + max(0.0, found.next_look) + 0.01
+
+    def _release_orphans(self, held: Mapping[str, tuple[str, int]]) -> None:
+        """Give back runs that this process has and does not know of.
+
+        The reply to a claim may have been lost for good. A run that was claimed a
+        moment ago is not known here yet, so it has to stay unknown for a while.
+        """
+        now = clock.now()
+        orphans = held.keys() - self.keepers.keys()
+        self._orphans = {id: self._orphans.get(id, now) for id in orphans}
+        for run_id, since in self._orphans.items():
+            if now - since > self._lease:
+                id, attempt = held[run_id]
+                self.perform(
+                    lambda store, id=id, attempt=attempt: store.release(  # type: ignore[misc]
+                        id, attempt, is_urgent=True
+                    ),
+                    CancelToken(),
+                )
 
     # -- hints ---------------------------------------------------------------------
 
@@ -389,7 +408,7 @@ class StoreWorker:
             try:
                 self._backend.listen(self.id, self._on_hint)
                 pause = _FIRST_RETRY
-            except (StoreUnavailable, OSError) as error:
+            except (StoreUnavailable, ConfigurationError, OSError) as error:
                 _log.warning("hints of the store were cut off: %s", error)
             except Exception:
                 _log.exception("the thread that listens failed; it continues")
@@ -398,12 +417,13 @@ class StoreWorker:
 
     def _on_hint(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new."""
-        self._cancels += 1  # publish first, then look
+        self.cancels += 1  # publish first, then look
         self.wake_followers(run_ids)
-        if SWEEP in run_ids:
-            self.sweep_soon()
-        if not run_ids or any(run_id in self.keepers for run_id in run_ids):
-            self._compare_runs()
+        is_ours = any(run_id in self.keepers for run_id in run_ids)
+        if (SWEEP in run_ids or is_ours) and not self._is_observer:
+            self.sweep_soon()  # it may have been forgotten
+        if not run_ids or is_ours:
+            self._look_at_runs()
 
     def wake_followers(self, run_ids: Sequence[str]) -> None:
         """Have the followers of runs look; all followers without ids."""
@@ -420,9 +440,7 @@ class StoreWorker:
         with self._news_lock:
             news = self._news.setdefault(run_id, RunNews())
             news.followers += 1
-        if counts:
-            news.counts = True
-            self.perform(lambda store: store.follow([run_id]), CancelToken())
+            news.counts = counts
         return news
 
     def leave(self, run_id: str) -> None:

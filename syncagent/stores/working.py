@@ -86,4 +86,9 @@ def prepare(
         _log.exception("run %s failed before it could begin", run.run_id)
         keeper.fail_unbegun(error)
         return None
-    return agent, replace(request, timeout=claim.seconds_left, keeper=keeper)
+    return agent, replace(
+        request,
+        timeout=claim.seconds_left,
+        keeper=keeper,
+        attendance=keeper.attendance,
+    )

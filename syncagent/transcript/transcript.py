@@ -71,10 +71,8 @@ class Transcript(Sequence[Message]):
         self._memos: dict[Hashable, _Memo] = {}
         #: The messages before this number are known to be valid.
         self._valid = 0
-        #: How many of the first messages a store has; and whether it has others after
-        #: those, which have changed since.
+        #: The first messages that a store has, and that have not changed since.
         self.stored = 0
-        self.was_changed = False
 
     def append(self, message: Message) -> None:
         """Add a message.
@@ -88,15 +86,7 @@ class Transcript(Sequence[Message]):
         del self._messages[length:]
         self._memos.clear()
         self._valid = 0
-        self._changed_from(length)
-
-    def mark_stored(self, count: int) -> None:
-        """Note that a store has the first *count* messages, and no others."""
-        self.stored, self.was_changed = count, False
-
-    def _changed_from(self, number: int) -> None:
-        if number < self.stored:
-            self.stored, self.was_changed = number, True
+        self.stored = min(self.stored, length)
 
     def validate(self) -> list[str]:
         """Return the problems that a repair would cure; empty if it is valid."""
@@ -114,7 +104,7 @@ class Transcript(Sequence[Message]):
         if valid != self._messages[begin:]:
             self._messages[begin:] = valid
             self._memos.clear()
-            self._changed_from(begin)
+            self.stored = min(self.stored, begin)
         # Messages after the last assistant message may still change.
         for number in range(len(self._messages) - 1, begin, -1):
             if isinstance(self._messages[number], AssistantMessage):

@@ -13,6 +13,7 @@ from syncagent.events import Lagged, MessageFinished, StreamEvent
 #: The number of Python blocks that are not run, and why.
 NOT_RUN = {
     "logging.rst": 2,  # files in /var/log, and a handler of the reader's own
+    "several-processes.rst": 2,  # a sketch for an engine, and a handler of SIGTERM
     "testing.rst": 1,  # a fixture of pytest
     "web.rst": 2,  # a part of a handler, and a line of a server's settings
 }
@@ -34,6 +35,7 @@ PUBLIC_MODULES = {
     "syncagent.models",
     "syncagent.options",
     "syncagent.result",
+    "syncagent.stores",
     "syncagent.testing",
     "syncagent.timeline",
     "syncagent.tools",

@@ -24,8 +24,9 @@ FLOORS = [
     {"driver", "background"},
     {"agent"},
     {"stores"},
-    {"functions", "integrations", "testing"},
+    {"functions", "testing"},
     {"cli"},
+    {"integrations"},
     {"__main__"},
 ]
 

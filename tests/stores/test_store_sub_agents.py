@@ -61,8 +61,8 @@ class Deaf:
     def listen(self, worker, on_hint):
         threading.Event().wait(0.05)
 
-    def held(self, worker):
-        return []
+    def struck(self, worker):
+        return {}
 
 
 @pytest.mark.slow

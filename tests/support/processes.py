@@ -15,9 +15,7 @@ TESTS = Path(__file__).parents[1]
 def in_child(function):
     """Run *function* in a forked child and return what it returned."""
     readable, writable = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads and fork
-        pid = os.fork()
+    pid = fork()
     if pid == 0:
         try:
             os.write(writable, json.dumps(function()).encode())
@@ -28,6 +26,13 @@ def in_child(function):
         said = pipe.read()
     os.waitpid(pid, 0)
     return json.loads(said) if said else "nothing"
+
+
+def fork():
+    """Fork, without the warning about threads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def run_script(name, *arguments, timeout=LONG):

@@ -42,8 +42,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
 from ..plain_text import harmless
+from ..rows import RowBuffer, clip, wrap
 from .rich_colours import RowColours
-from .rows import RowBuffer, clip, wrap
 from .screen import CommandKey, Controller, LineKind
 from .slash_commands import complete
 from .stdout_capture import capture_stdout

@@ -12,15 +12,13 @@ from ...cancel import CancelToken
 from ..choices import VARIABLE, seconds
 from ..colours import Paint
 from ..exit_codes import EXIT_FAILED
-from ..plain_text import harmless
-from .environment import Finding, check_models, check_packages, check_terminal
+from ..findings import Finding, show_finding
+from .environment import check_models, check_packages, check_terminal
 from .live_checks import check_cancel, check_model, check_processes
 
 __all__ = ["SUMMARY", "add_arguments", "run"]
 
 SUMMARY: Final = "check packages, keys, processes and a model"
-
-_MARKS: Final = {"ok": ("ok", "green"), "off": ("--", "dim"), "problem": ("!!", "red")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,12 +65,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             report[title].append(finding)
             if options.json:
                 continue
-            mark, style = _MARKS[finding.status]
-            line = f"{finding.name:<22} {finding.value}"
-            print(f"  {paint(mark, style)}  {harmless(line)}", flush=True)
-            if finding.advice:
-                advice = paint(harmless(finding.advice), "yellow")
-                print(f"      {'':<22} {advice}", flush=True)
+            show_finding(finding, paint)
     findings = [finding for section in report.values() for finding in section]
     problems = [finding.name for finding in findings if finding.status == "problem"]
     if options.json:

@@ -14,17 +14,15 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-import msgspec
-
 from ... import __version__
 from ...exceptions import ConfigurationError
 from ...models.endpoint import Endpoint
 from ...models.endpoints import ENDPOINTS
 from ...models.local import INSTALL
+from ..findings import Finding
 from ..formatting import address_text
 
 __all__ = [
-    "Finding",
     "check_models",
     "check_packages",
     "check_terminal",
@@ -41,17 +39,6 @@ _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 #: Providers that are always shown; of the others only those that can be used.
 _MAIN: Final = frozenset({"openai", "anthropic", "gemini", "ollama"})
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one check."""
-
-    name: str
-    value: str
-    #: ``off`` means absent and not needed.
-    status: Literal["ok", "off", "problem"] = "ok"
-    #: How to fix it.
-    advice: str = ""
 
 
 def check_packages() -> Iterator[Finding]:

@@ -15,8 +15,8 @@ from ...testing import ScriptedModel, call, say
 from ...tools.tool import tool
 from ..choices import choose_model, has_local_model
 from ..demo.tools import count_for_ever
+from ..findings import Finding
 from ..plain_text import on_one_line
-from .environment import Finding
 
 __all__ = ["check_cancel", "check_model", "check_processes"]
 

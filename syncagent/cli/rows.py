@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from ..plain_text import harmless
+from .plain_text import harmless
 
 __all__ = ["RowBuffer", "clip", "columns", "wrap"]
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncagent.cli.chat.rows import RowBuffer, clip, columns, wrap
+from syncagent.cli.rows import RowBuffer, clip, columns, wrap
 
 
 @given(st.text(alphabet="ab \n漢é\t", max_size=80), st.integers(2, 12), st.data())
