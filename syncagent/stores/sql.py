@@ -181,8 +181,10 @@ class SQLBackend(SQLSweeper):
             )
             return self._verdict(rows, id, attempt)
         update = (
+            # The new tail has no questions: the answers to the last ones are used up.
             "UPDATE syncagent_run AS r SET tail = ?, begun = ?, messages = ?, "
-            f"seconds_left = ?, step = ? WHERE {IS_MINE}{gate} AND r.step <= ? "
+            "questions = '[]', seconds_left = ?, step = ? "
+            f"WHERE {IS_MINE}{gate} AND r.step <= ? "
             "RETURNING cancel, cancel_mode, conversation_key"
         )
         params = (
