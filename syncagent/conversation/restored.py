@@ -34,7 +34,7 @@ from .state import (
     StoredMessage,
 )
 
-__all__ = ["join_state", "restore", "unfinished_result"]
+__all__ = ["join_state", "restore", "unfinished_result", "whole_messages"]
 
 
 def restore(conversation: Conversation, state: str | bytes) -> None:
@@ -234,6 +234,18 @@ def join_state(tail: bytes, messages: Sequence[StoredMessage]) -> bytes:
 
 def _raw_list(parts: Iterable[bytes]) -> msgspec.Raw:
     return msgspec.Raw(b"[" + b",".join(parts) + b"]")
+
+
+def whole_messages(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
+    """Return stored messages as messages, with a result for every call.
+
+    A run that ended while no worker had it may have open calls.
+    """
+    transcript = Transcript(
+        msgspec.json.decode(message.body, type=Message) for message in messages
+    )
+    transcript.repair()
+    return tuple(transcript)
 
 
 def unfinished_result(

@@ -27,6 +27,7 @@ from .._closeable import Closeable
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
+from ..conversation.restored import whole_messages
 from ..exceptions import (
     AgentBusy,
     ConfigurationError,
@@ -37,17 +38,16 @@ from ..exceptions import (
     StoreUnavailable,
     TooManyRuns,
 )
-from ..messages import Message, Prompt
+from ..messages import Prompt
 from ..result import RunResult
-from ..transcript.transcript import Transcript
 from .answers import check_answers, check_with_agent
 from .backend import Backend
+from .deliveries import Deliveries, Enqueue
 from .event_log import StoredEvents
 from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
 from .submission import new_run
-from .threads import RunThreads
 from .urls import open_backend
 from .worker import StoreWorker
 from .working import MakeAgent, work_on
@@ -56,8 +56,6 @@ __all__ = ["Enqueue", "MakeAgent", "RunStore"]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
-#: Hands a run to an engine, which then calls ``store.work(run.id)`` somewhere.
-Enqueue = Callable[[StoredRun], object]
 
 _DAY: Final = 86400.0
 #: Seconds between two attempts of a call while the store is away.
@@ -127,7 +125,7 @@ class RunStore(Closeable):
         self._timeout = timeout
         #: This process in the store; made when it is first needed.
         self._worker: StoreWorker | None = None
-        self._threads: RunThreads | None = None
+        self._deliveries = self._new_deliveries()
         self._lock = threading.Lock()
         self._is_closed = False
         OPEN_STORES.add(self)
@@ -151,28 +149,28 @@ class RunStore(Closeable):
         """
         return self._worker or self._retry(self._begin)
 
+    def _new_deliveries(self) -> Deliveries:
+        return Deliveries(
+            *(self._max_workers, self._work_on_thread, self._enqueue),
+            read=lambda id: self._call(lambda store: store.read(id)),
+            on_free=self._has_room,
+        )
+
     def _begin(self) -> StoreWorker:
         """Announce this process, unless it is."""
         with self._lock:
             if self._is_closed:
                 raise ConfigurationError("the store is closed")
             if self._worker is None:
-                # An engine may be slow to take a run: the thread that renews the lease
-                # does not wait for it.
-                threads = (
-                    RunThreads(self._max_workers, self._work_on_thread, self._has_room)
-                    if self._enqueue is None
-                    else RunThreads(1, self._hand_to_engine, self._has_room)
-                )
-                self._threads = threads  # first: the worker may find runs at once
+                deliveries = self._deliveries
                 worker = StoreWorker(
                     self.backend,
                     lease=self._lease,
                     timeout=self._timeout,
                     max_crashes=self._max_crashes,
                     keep=self._keep,
-                    deliver=self._start,
-                    room=lambda: 500 if self._enqueue else threads.room,
+                    deliver=deliveries.start,
+                    room=lambda: deliveries.room,
                     is_observer=self._make_agent is None,
                 )
                 worker.start()
@@ -257,39 +255,15 @@ class RunStore(Closeable):
             raise TooManyRuns(f"the owner already has {max_live} live runs")
         if added == "taken":
             raise ConfigurationError("the id is that of another owner's run")
-        self._deliver(run.id)  # also if it is known: the first reply may have been lost
+        # Also if it is known: the reply to the first attempt may have been lost.
+        self._deliveries.deliver(run.id)
         return run.id
-
-    def _deliver(self, id: str) -> None:
-        """Hand a run to a worker. If that fails, a sweep does it again later."""
-        if self._enqueue is None:
-            self._start(id)
-        else:
-            self._hand_to_engine(id)
-
-    def _start(self, id: str) -> None:
-        """Have a thread of this process work on a run, or hand it to the engine."""
-        threads = self._threads
-        try:
-            if threads is not None:
-                threads.start(id)
-        except Exception:
-            _log.exception("no thread for a run could be started; a sweep tries again")
 
     def _has_room(self) -> None:
         """Have this process look for runs that it had no room for."""
         worker = self._worker
         if worker is not None and worker.has_left_some:
             worker.sweep_soon()
-
-    def _hand_to_engine(self, id: str) -> None:
-        assert self._enqueue is not None
-        try:
-            run = self._call(lambda store: store.read(id))
-            if run is not None:
-                self._enqueue(run)
-        except Exception:
-            _log.exception("the engine did not take a run; a sweep tries again")
 
     def work(self, id: str) -> RunResult | None:
         """Work on a run until it ends or waits, on this thread.
@@ -386,7 +360,7 @@ class RunStore(Closeable):
             if self._make_agent is None and self._enqueue is None:
                 self._call(lambda store: store.deliver_now(id))
             else:
-                self._deliver(id)
+                self._deliveries.deliver(id)
         return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
 
     def _check_arguments(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
@@ -442,11 +416,7 @@ class RunStore(Closeable):
         if run is None or run.result is None:
             return run
         rows = self._call(lambda store: store.messages(id))
-        transcript = Transcript(
-            msgspec.json.decode(row.body, type=Message) for row in rows
-        )
-        transcript.repair()  # it may have ended while no worker had it
-        result = msgspec.structs.replace(run.result, messages=tuple(transcript))
+        result = msgspec.structs.replace(run.result, messages=whole_messages(rows))
         return msgspec.structs.replace(run, result=result)
 
     def result(self, id: str, timeout: float | None = None) -> RunResult:
@@ -503,25 +473,23 @@ class RunStore(Closeable):
         check_timeout(grace, "grace")
         with self._lock:
             self._is_closed = True
-            worker, threads = self._worker, self._threads
-            self._worker = self._threads = None
+            worker, self._worker = self._worker, None
         if worker is None:
             self.backend.close()
             return
-        assert threads is not None
-        threads.close()
+        self._deliveries.close()
         for now, seconds in ((False, grace), (True, _ENDING)):
             for keeper in list(worker.keepers.values()):
                 keeper.release(now=now)
             worker.wait_for_runs(seconds)
-        threads.join(_ENDING)
+        self._deliveries.join(_ENDING)
         worker.stop(_ENDING)
         self.backend.close()
 
     def start_over(self) -> None:
         """Continue as a new process, in a forked child."""
         self._lock = threading.Lock()
-        self._worker = self._threads = None
+        self._worker, self._deliveries = None, self._new_deliveries()
         self.backend.start_over()
 
     def __repr__(self) -> str:

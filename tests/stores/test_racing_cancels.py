@@ -150,7 +150,7 @@ def race(url, folder, count):
         def all_ended():
             for run in live():
                 if run.state == "queued":
-                    store._deliver(run.id)
+                    store._deliveries.deliver(run.id)
             return not any(run.state != "waiting" for run in live())
 
         until(all_ended)

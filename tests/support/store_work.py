@@ -266,7 +266,7 @@ def finish_all(store, ids, seconds=LONG):
             if run.state == "waiting":
                 store.answer(run.id, {each.id: True for each in run.interrupts})
             elif run.state == "queued":  # as an engine that delivers it again
-                store._deliver(run.id)
+                store._deliveries.deliver(run.id)
         return not any(run.is_live for run in runs)
 
     until(have_ended, seconds)
