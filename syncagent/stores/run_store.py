@@ -162,15 +162,14 @@ class RunStore(Closeable):
             if self._is_closed:
                 raise ConfigurationError("the store is closed")
             if self._worker is None:
-                deliveries = self._deliveries
                 worker = StoreWorker(
                     self.backend,
                     lease=self._lease,
                     timeout=self._timeout,
                     max_crashes=self._max_crashes,
                     keep=self._keep,
-                    deliver=deliveries.start,
-                    room=lambda: deliveries.room,
+                    deliver=self._deliveries.start,
+                    room=lambda: self._deliveries.room,
                     is_observer=self._make_agent is None,
                 )
                 worker.start()
@@ -327,8 +326,7 @@ class RunStore(Closeable):
         worker = self.open()
         worker.cancel_here(id, record, force=force)  # at once, whatever the store does
         struck = self._call(lambda store: store.strike(id, record))
-        if not struck.has_ended:
-            worker.cancel_here(id, record, force=force)  # if it was just claimed
+        worker.cancel_here(id, record, force=force)  # if it was just claimed
         worker.wake_followers([struck.run_id])
         return StoreReceipt(struck, lambda: self.events(id, after=_AT_END))
 
