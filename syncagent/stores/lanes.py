@@ -83,9 +83,11 @@ class Lanes:
         self._tasks.append(task)
         self._add_thread()
         self._watch.wake()
-        CancelToken.any_of(task.done, token).wait(timeout)
+        CancelToken.any_of(task.done, token, self._closing).wait(timeout)
         if not task.done.cancelled:
             task.is_left = True
+            if self._closing.cancelled:
+                raise StoreUnavailable("the store is closed")
             if not token.cancelled and task.thread:
                 self._cut(task.thread)
             raise StoreUnavailable(

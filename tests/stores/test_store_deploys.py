@@ -8,10 +8,12 @@ import time
 import msgspec
 import pytest
 from support.store_work import (
+    Watched,
     adder,
     by_hand,
     check_done,
     drive,
+    effects,
     finish_all,
     interrupted,
     log_of,
@@ -207,6 +209,26 @@ def test_clocks_that_are_wrong(url, offset, step, tmp_path):
         started[0].join(LONG)
         run = check_done(store, id)
         assert (run.attempt, run.crashes) == (2, 0)
+
+
+def test_a_worker_that_lost_its_run_writes_nothing_more(url, tmp_path):
+    """Another one has it, and works on it: the first is told at its next write."""
+    others = []
+
+    def at(operation, when):
+        if operation == "checkpoint" and when == "before" and not others:
+            store.backend.single("DELETE FROM syncagent_worker")
+            others.append(store.backend._backend.claim(id, "other", "nonce"))
+
+    store = by_hand(url, make_agent, lease=60.0)
+    store.backend = Watched(store.backend, at, ("checkpoint",))
+    with store:
+        id = submit(store, "plain", tmp_path)
+        assert store.work(id).cancellation.origin == "lost"
+        run = store.get(id)
+        assert (run.state, run.attempt, others[0].attempt) == ("running", 2, 2)
+        assert effects(run) == []
+        assert store.backend.tail(id) == b""
 
 
 def test_a_crash_counts_and_five_are_enough(url, tmp_path):

@@ -161,7 +161,7 @@ def test_a_claim_whose_reply_never_came(url, tmp_path):
         if when == "after":
             raise StoreUnavailable("no reply")
 
-    store = by_hand(url, make_agent, lease=0.5, timeout=0.1)
+    store = by_hand(url, make_agent, lease=0.5, timeout=2.0)
     store.backend = Watched(store.backend, at, ("claim",), sweeps=False)
     with store:
         id = submit(store, "plain", tmp_path)
