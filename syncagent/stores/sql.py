@@ -96,7 +96,8 @@ class SQLBackend(SQLSweeper):
 
     def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
         with self.transaction() as do:
-            self.lock_run(do, id)
+            if not self.lock_run(do, id):
+                raise _no_such_run(id)
             found = do.rows(
                 f"SELECT {UNHELD}, r.questions, r.seconds_left, r.nonce, {IS_HELD} "
                 "FROM syncagent_run r WHERE r.id = ?",
@@ -356,7 +357,8 @@ class SQLBackend(SQLSweeper):
             begun = tuple(msgspec.json.decode(rows[0][0]))
             return Struck(True, True, cancel, rows[0][1], "running", begun)
         with self.transaction() as do:
-            self.lock_run(do, id)
+            if not self.lock_run(do, id):
+                raise _no_such_run(id)
             found = do.rows(
                 f"SELECT {UNHELD}, r.begun, {IS_HELD} FROM syncagent_run r "
                 "WHERE r.id = ?",
@@ -372,7 +374,8 @@ class SQLBackend(SQLSweeper):
         self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
     ) -> Answered:
         with self.transaction() as do:
-            self.lock_run(do, id)
+            if not self.lock_run(do, id):
+                raise _no_such_run(id)
             found = do.rows(f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ?", id)
             if not found:
                 raise _no_such_run(id)

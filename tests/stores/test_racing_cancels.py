@@ -6,10 +6,11 @@ import signal
 import threading
 import time
 from collections import defaultdict
+from functools import partial
 
 import pytest
 from support.store_work import adder, pipe, processes, start, until
-from support.threads import LONG
+from support.threads import LONG, together
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import NoSuchRun
@@ -210,3 +211,29 @@ def test_a_hundred_thousand_receipts(url, tmp_path):
                 for run in each.list(limit=100_000):
                     each.forget(run.owner)
         check(*race(store, folder, 1250))
+
+
+@pytest.mark.slow
+def test_cancelled_while_it_is_added(url, tmp_path):
+    """A run that appears in the middle of two cancels is cancelled by one of them."""
+    stores = [RunStore(url) for _ in range(4)]
+    with adder(url) as adding:
+        for each in stores:
+            each.open()
+        for number in range(60):
+            id, receipts = f"added-{number}", []
+
+            def strike(store, id=id, receipts=receipts):
+                end = time.monotonic() + LONG
+                while time.monotonic() < end:
+                    try:
+                        receipts.append(receipt_of(store, id))
+                        break
+                    except NoSuchRun:
+                        pass
+
+            strikes = [partial(strike, store) for store in stores]
+            together(*strikes, partial(add, adding, id, str(tmp_path)))
+            assert [first for _, _, first, *_ in receipts].count(True) == 1
+    for each in stores:
+        each.close()
