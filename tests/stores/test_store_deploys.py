@@ -125,10 +125,17 @@ def test_closed_in_the_middle_of_a_run(url, grace):
         assert (run.state, run.attempt, run.crashes) == ("done", 2, 0)
         assert run.result.text == "All done."
         assert interrupted(run) == (0 if grace else 1)
-        names = [type(event).__name__ for event in log_of(staying, run)]
+        events = log_of(staying, run)
+        names = [type(event).__name__ for event in events]
         assert names.count("RunFinished") == 1
         assert names.count("Resumed") == 1
-        assert names.count("ToolFinished") == 2
+        # A result may be told twice, by both workers, and never in two ways.
+        told = {(each.call_id, each.outcome) for each in events if is_result(each)}
+        assert len(told) == 2
+
+
+def is_result(event):
+    return type(event).__name__ == "ToolFinished"
 
 
 def test_cancelled_by_a_user_while_its_worker_shuts_down(url):
