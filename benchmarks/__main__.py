@@ -27,6 +27,7 @@ from benchmarks import (
     paced,
     recording,
     sse,
+    stores,
     token,
     transport,
     web,
@@ -48,6 +49,7 @@ AREAS = {
     "handles": handles.rows,
     "functions": functions.rows,
     "recording": recording.rows,
+    "stores": stores.rows,
     "web": web.rows,
 }
 

@@ -16,11 +16,10 @@ from typing import Any
 import msgspec
 
 from ..exceptions import AgentBusy, ConfigurationError
-from ..messages import ToolMessage, UserMessage
+from ..messages import Message, ToolMessage, UserMessage
 from ..run.progress import RunProgress
 from ..run.run import Run
 from ..tools.invocation import Invocation
-from ..transcript.transcript import Transcript
 from .conversation import Conversation
 from .pause import Pause
 from .state import (
@@ -170,20 +169,24 @@ def save_delta(conversation: Conversation, run: Run, *, is_over: bool = False) -
         usage=usage,
         unheard=run.respondent.pending_inputs or conversation.untaken_input,
     )
+    if not messages:
+        return Delta(first, (), _encode(tail))
     stored = tuple(
         StoredMessage(_encode(message), _encode(calls) if calls else b"")
         for message, calls in zip(
-            messages, _calls_of(progress, transcript, first), strict=True
+            messages, _calls_of(progress, messages, first), strict=True
         )
     )
     return Delta(first, stored, _encode(tail))
 
 
 def _calls_of(
-    progress: RunProgress, transcript: Transcript, first: int
+    progress: RunProgress, messages: Sequence[Message], first: int
 ) -> Iterable[tuple[SavedCall, ...]]:
-    """Yield the calls whose results stand in each message from *first* on."""
-    messages = transcript[first:]
+    """Yield the calls whose results stand in each message.
+
+    :param first: the number of the first message.
+    """
     # From the end: the calls of the run are long, and few of them are new.
     end = len(progress.invocations)
     if progress.open_round is not None:

@@ -260,6 +260,8 @@ class StoreKeeper:
         """Do what the store says; return whether the run may continue."""
         if verdict is None:
             return False
+        if verdict.is_stored and verdict.cancel is None:
+            return True  # nearly always
         if verdict.is_lost:
             self.lose(_TAKEN_AWAY)
         elif verdict.cancel is not None:

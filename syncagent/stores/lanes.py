@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from ..cancel import CancelToken, Watch, clock
+from ..cancel import CancelToken, Mailbox, clock
 from ..cancel.once import start_thread
 from ..exceptions import StoreUnavailable
 
@@ -33,8 +33,8 @@ class _Task(Generic[_T]):
 
     def __init__(self, operation: Callable[[], _T]) -> None:
         self._operation: Final = operation
-        #: Cancelled when it is done.
-        self.done: Final = CancelToken()
+        #: Gets an item when it is done.
+        self.done: Final[Mailbox[bool]] = Mailbox()
         self.value: _T | None = None
         self.error: BaseException | None = None
         #: The thread that works on it.
@@ -49,8 +49,10 @@ class _Task(Generic[_T]):
             self.value = self._operation()
         except BaseException as error:
             self.error = error
-        finally:
-            self.done.cancel(origin="closed")
+
+
+#: A thread, as others see it: what they put in is done there.
+_Lane = Mailbox[_Task[Any]]
 
 
 class Lanes:
@@ -63,10 +65,11 @@ class Lanes:
     def __init__(self, width: int, cut: Callable[[int], object]) -> None:
         self._width: Final = width
         self._cut: Final = cut
+        #: Those that no thread has time for.
         self._tasks: deque[_Task[Any]] = deque()
-        self._watch: Final = Watch()
+        #: Those without work. The last one gets the next task, so that others end.
+        self._idle: list[_Lane] = []
         self._threads: set[threading.Thread] = set()
-        self._idle = 0
         self._lock: Final = threading.Lock()
         self._closing: Final = CancelToken()
 
@@ -80,14 +83,11 @@ class Lanes:
         :raises StoreUnavailable: *token* was cancelled or the time is over first.
         """
         task = _Task(operation)
-        self._tasks.append(task)
-        self._add_thread()
-        self._watch.wake()
-        CancelToken.any_of(task.done, token, self._closing).wait(timeout)
-        if not task.done.cancelled:
+        if self._closing.cancelled:
+            raise StoreUnavailable("the store is closed")
+        self._hand_over(task)
+        if task.done.get(token, clock.now() + timeout) is None:
             task.is_left = True
-            if self._closing.cancelled:
-                raise StoreUnavailable("the store is closed")
             if not token.cancelled and task.thread:
                 self._cut(task.thread)
             raise StoreUnavailable(
@@ -101,50 +101,56 @@ class Lanes:
                 task.error = None  # its traceback has this frame: no cycle
         return task.value  # type: ignore[return-value]
 
-    def _add_thread(self) -> None:
+    def _hand_over(self, task: _Task[Any]) -> None:
+        """Give a task to a thread that is idle, or new, or the first that will be."""
         with self._lock:
-            is_enough = self._idle >= len(self._tasks)
-            if is_enough or len(self._threads) >= self._width:
+            if self._idle:
+                self._idle.pop().put(task)
                 return
-            thread = threading.Thread(
-                target=contextvars.Context().run,
-                args=(self._work,),
-                name="syncagent-store-lane",
-                daemon=True,
-            )
-            self._threads.add(thread)
-            try:
-                start_thread(thread)
-            except RuntimeError:
-                self._threads.discard(thread)
-                if not self._threads:
-                    raise
-
-    def _work(self) -> None:
-        try:
-            while not self._closing.cancelled:
+            if len(self._threads) < self._width:
+                lane: _Lane = Mailbox()
+                lane.put(task)
+                thread = threading.Thread(
+                    target=contextvars.Context().run,
+                    args=(self._work, lane),
+                    name="syncagent-store-lane",
+                    daemon=True,
+                )
+                self._threads.add(thread)
                 try:
-                    task = self._tasks.popleft()
-                except IndexError:
-                    if not self._wait():
-                        return
-                    continue
+                    start_thread(thread)
+                except RuntimeError:
+                    self._threads.discard(thread)
+                    if not self._threads:
+                        raise
+                else:
+                    return
+            self._tasks.append(task)
+
+    def _work(self, lane: _Lane) -> None:
+        try:
+            while (task := self._next_task(lane)) is not None:
                 task.run()
+                with self._lock:
+                    if self._tasks:
+                        lane.put(self._tasks.popleft())
+                    else:
+                        self._idle.append(lane)
+                task.done.put(True)  # last: its caller finds this thread idle
         finally:
             with self._lock:
                 self._threads.discard(threading.current_thread())
             self._cut(threading.get_ident())
 
-    def _wait(self) -> bool:
-        """Wait for a task; false if none came for a long time."""
-        with self._lock:
-            self._idle += 1
-        try:
-            until = clock.now() + _IDLE
-            return self._watch.wait(lambda: bool(self._tasks), self._closing, until)
-        finally:
+    def _next_task(self, lane: _Lane) -> _Task[Any] | None:
+        """Wait for a task; ``None`` if none came for a long time."""
+        task = lane.get(self._closing, clock.now() + _IDLE)
+        if task is None:
             with self._lock:
-                self._idle -= 1
+                task = lane.take()  # handed over at the last moment
+                if task is None and lane in self._idle:
+                    self._idle.remove(lane)
+        return task
 
     def close(self, timeout: float) -> None:
         """End all threads, at most *timeout* seconds from now.

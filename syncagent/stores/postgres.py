@@ -26,7 +26,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from ..conversation.state import Delta
 from ..exceptions import ConfigurationError, StoreUnavailable
+from .records import EventBatch
 from .rows import Rows, Statements
 from .schema import MAJOR, MIGRATIONS, VERSION
 from .sql import SQLBackend
@@ -59,6 +61,35 @@ _BEGIN: Final = b"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 10000"
 #: The first half of the keys of advisory locks: "sync" and a number.
 _OWNER_LOCK: Final = 0x73796E01
 _MIGRATION_LOCK: Final = 0x73796E02
+#: The other parts of a statement that begins with the update of a run.
+_MESSAGES: Final = (
+    "m AS (INSERT INTO syncagent_message (conversation_key, n, body, calls) "
+    "SELECT r.conversation_key, v.n, v.body, v.calls FROM r, "
+    "unnest(?::integer[], ?::text[], ?::text[]) AS v (n, body, calls) "
+    "ON CONFLICT (conversation_key, n) DO UPDATE "
+    "SET body = excluded.body, calls = excluded.calls)"
+)
+_EVENTS: Final = (
+    "e AS (INSERT INTO syncagent_event (run_id, n, count, attempt, body) "
+    "SELECT ?::text, ?::integer, ?::integer, ?::integer, ?::text FROM r "
+    "ON CONFLICT (run_id, n) DO UPDATE "
+    "SET count = excluded.count, body = excluded.body)"
+)
+#: Runs are locked in the order of their ids, as everywhere.
+_APPEND: Final = (
+    "WITH b AS (SELECT * FROM unnest(?::text[], ?::integer[], ?::integer[], "
+    "?::integer[], ?::text[]) AS b (run_id, attempt, first, last, body)), "
+    "l AS (SELECT r.run_id FROM syncagent_run r JOIN b ON b.run_id = r.run_id "
+    "AND b.attempt = r.attempt WHERE r.state = 'running' AND r.events >= b.first - 1 "
+    "AND r.events < b.last ORDER BY r.run_id FOR UPDATE OF r), "
+    "u AS (UPDATE syncagent_run r SET events = b.last FROM b JOIN l "
+    "ON l.run_id = b.run_id WHERE r.run_id = b.run_id RETURNING r.run_id), "
+    "e AS (INSERT INTO syncagent_event (run_id, n, count, attempt, body) "
+    "SELECT b.run_id, b.first, b.last - b.first + 1, b.attempt, b.body "
+    "FROM b JOIN u ON u.run_id = b.run_id ON CONFLICT (run_id, n) DO UPDATE "
+    "SET count = excluded.count, body = excluded.body) "
+    "SELECT run_id{hint} FROM u"
+)
 _UNHEARD: Final = (
     "none arrive within 1 s: a pool that shares sessions may be in between; cancels "
     "and events of other processes are noticed later"
@@ -215,6 +246,43 @@ class PostgreSQL(SQLBackend):
     def single(self, sql: str, *params: Any) -> Rows:
         with self._used() as link:
             return link.rows(sql, *params)
+
+    def write(
+        self,
+        update: str,
+        params: Sequence[Any],
+        delta: Delta | None,
+        events: EventBatch | None,
+    ) -> Rows:
+        """Do it all in one statement: each takes a way to the server and back."""
+        parts, values = [f"WITH r AS ({update})"], [*params]
+        if delta is not None and delta.messages:
+            parts.append(_MESSAGES)
+            values.append(list(range(delta.first, delta.total)))
+            values.append([message.body.decode() for message in delta.messages])
+            values.append([message.calls.decode() for message in delta.messages])
+        if events is not None and events.lines:
+            parts.append(_EVENTS)
+            values += (events.run_id, events.first, len(events.lines), events.attempt)
+            values.append(b"\n".join(events.lines).decode())
+        return self.single(f"{', '.join(parts)} SELECT * FROM r", *values)
+
+    def append(self, batches: Iterable[EventBatch]) -> list[str]:
+        """Store the events of all runs in one statement."""
+        given = list(batches)
+        by_run = {batch.run_id: batch for batch in given}
+        if len(by_run) < len(given):
+            return super().append(given)
+        rows = self.single(
+            _APPEND,
+            *(list(by_run), [batch.attempt for batch in given]),
+            *([batch.first for batch in given], [batch.last for batch in given]),
+            [b"\n".join(batch.lines).decode() for batch in given],
+        )
+        stored = {run_id for (run_id,) in rows}
+        refused = [batch for batch in given if batch.run_id not in stored]
+        # Unless the reply to an earlier call was lost.
+        return super().append(refused) if refused else []
 
     def lock_owner(
         self, do: Statements, owner: str, *, is_shared: bool = False

@@ -39,7 +39,13 @@ __all__ = [
 Rows = list[tuple[Any, ...]]
 
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
+# Made here, on one thread: msgspec learns the fields of a type when it is first used,
+# and crashes if another thread decodes that type meanwhile.
 _QUESTIONS: Final = msgspec.json.Decoder(tuple[Interrupt, ...])
+_PROMPT: Final = msgspec.json.Decoder(UserMessage)
+_RESULT: Final = msgspec.json.Decoder(RunResult)
+_ERROR: Final = msgspec.json.Decoder(StoredError)
+_CANCEL: Final = msgspec.json.Decoder(CancelRecord)
 
 #: The columns of a run, in the order in which :func:`to_run` takes them.
 RUN: Final = (
@@ -136,7 +142,7 @@ def to_json(value: Any) -> str:
 
 
 def to_cancel(body: str, mode: str | None) -> CancelRecord:
-    record = msgspec.json.decode(body, type=CancelRecord)
+    record = _CANCEL.decode(body)
     # A stronger cancel may have followed; the first one's reason counts.
     return msgspec.structs.replace(record, mode=mode or "now")
 
@@ -157,7 +163,7 @@ def to_run(row: Sequence[Any]) -> StoredRun:
         agent=agent,
         conversation=conversation,
         labels=msgspec.json.decode(labels),
-        prompt=msgspec.json.decode(prompt, type=UserMessage),
+        prompt=_PROMPT.decode(prompt),
         state=state,
         attempt=attempt,
         crashes=crashes,
@@ -168,6 +174,6 @@ def to_run(row: Sequence[Any]) -> StoredRun:
         events=events,
         created_at=created_at,
         ended_at=ended_at,
-        result=msgspec.json.decode(result, type=RunResult) if result else None,
-        error=msgspec.json.decode(error, type=StoredError) if error else None,
+        result=_RESULT.decode(result) if result else None,
+        error=_ERROR.decode(error) if error else None,
     )

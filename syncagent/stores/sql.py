@@ -9,7 +9,7 @@ the next tool, between a cancel and the end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -53,9 +53,42 @@ from .unheld import (
 
 __all__ = ["SQLBackend"]
 
+_GATE: Final = " AND coalesce(r.cancel_mode, '') <> 'now'"
+
+_STORED: Final = Verdict(True)
+#: The conditional UPDATE of a checkpoint, with what else has to hold.
+_CHECKPOINT: Final = {
+    is_gate: "UPDATE syncagent_run AS r SET tail = ?, begun = ?, messages = ?, "
+    # The new tail has no questions: the answers to the last ones are used up.
+    f"questions = '[]', seconds_left = ?, step = ? WHERE {IS_MINE}{gate} "
+    "AND r.step <= ? "
+    "RETURNING cancel, cancel_mode, conversation_key"
+    for is_gate, gate in ((False, ""), (True, _GATE))
+}
+
 
 class SQLBackend(SQLSweeper):
     """The operations that write."""
+
+    def write(
+        self,
+        update: str,
+        params: Sequence[Any],
+        delta: Delta | None,
+        events: EventBatch | None,
+    ) -> Rows:
+        """Update a run, and where that happens store messages and events with it.
+
+        :param update: returns the key of the conversation as its third column.
+        :return: the rows of the update: none if it did not happen.
+        """
+        with self.transaction() as do:
+            rows = do.rows(update, *params)
+            if rows:
+                if delta is not None and delta.messages:
+                    put_messages(do, rows[0][2], delta)
+                put_events(do, events)
+        return rows
 
     # -- adding and claiming -------------------------------------------------------
 
@@ -173,38 +206,31 @@ class SQLBackend(SQLSweeper):
         seconds_left: float | None = None,
         is_gate: bool = False,
     ) -> Verdict:
-        gate = " AND coalesce(r.cancel_mode, '') <> 'now'" if is_gate else ""
         if delta is None:
+            gate = _GATE if is_gate else ""
             rows = self.single(
                 "SELECT r.cancel, r.cancel_mode, 1 FROM syncagent_run r "
                 f"WHERE {IS_MINE}{gate}",
                 *(id, attempt),
             )
             return self._verdict(rows, id, attempt)
-        update = (
-            # The new tail has no questions: the answers to the last ones are used up.
-            "UPDATE syncagent_run AS r SET tail = ?, begun = ?, messages = ?, "
-            "questions = '[]', seconds_left = ?, step = ? "
-            f"WHERE {IS_MINE}{gate} AND r.step <= ? "
-            "RETURNING cancel, cancel_mode, conversation_key"
-        )
+        update = _CHECKPOINT[is_gate]
         params = (
-            *(delta.tail.decode(), to_json(begun), delta.total, seconds_left),
+            *(delta.tail.decode(), to_json(begun) if begun else "[]"),
+            *(delta.total, seconds_left),
             *(step, id, attempt, step),
         )
-        if not delta.messages:
-            return self._verdict(self.single(update, *params), id, attempt)
-        with self.transaction() as do:
-            rows = do.rows(update, *params)
-            if rows:
-                put_messages(do, rows[0][2], delta)
+        if delta.messages:
+            rows = self.write(update, params, delta, None)
+        else:
+            rows = self.single(update, *params)
         return self._verdict(rows, id, attempt)
 
     def _verdict(self, rows: Rows, id: str, attempt: int) -> Verdict:
         """Return the verdict for the rows of a conditional write."""
         if rows:
             cancel, mode = rows[0][:2]
-            return Verdict(True, None if cancel is None else to_cancel(cancel, mode))
+            return _STORED if cancel is None else Verdict(True, to_cancel(cancel, mode))
         rows = self.single(
             f"SELECT r.cancel, r.cancel_mode FROM syncagent_run r WHERE {IS_MINE} "
             "AND r.cancel_at IS NOT NULL",
@@ -223,33 +249,27 @@ class SQLBackend(SQLSweeper):
         seconds_left: float | None,
         answer_seconds: float | None,
     ) -> Verdict:
-        with self.transaction() as do:
-            rows = do.rows(
-                "UPDATE syncagent_run AS r SET state = 'waiting', worker = NULL, "
-                "tail = ?, begun = '[]', messages = ?, questions = ?, "
-                "seconds_left = ?, answer_by = {now} + ?, events = coalesce(?, events) "
-                f"WHERE {IS_MINE} AND r.cancel_at IS NULL "
-                "RETURNING cancel, cancel_mode, conversation_key{hint}",
+        rows = self.write(
+            "UPDATE syncagent_run AS r SET state = 'waiting', worker = NULL, "
+            "tail = ?, begun = '[]', messages = ?, questions = ?, "
+            "seconds_left = ?, answer_by = {now} + ?, events = coalesce(?, events) "
+            f"WHERE {IS_MINE} AND r.cancel_at IS NULL "
+            "RETURNING cancel, cancel_mode, conversation_key{hint}",
+            (
                 *(delta.tail.decode(), delta.total, questions.decode()),
-                *(
-                    seconds_left,
-                    answer_seconds,
-                    None if events is None else events.last,
-                ),
+                *(seconds_left, answer_seconds),
+                None if events is None else events.last,
                 *(id, attempt),
-            )
-            if rows:
-                put_messages(do, rows[0][2], delta)
-                put_events(do, events)
-            else:
-                again = do.rows(
-                    "SELECT 1 FROM syncagent_run WHERE id = ? AND attempt = ? "
-                    "AND state IN ('waiting', 'queued') AND questions = ?",
-                    *(id, attempt, questions.decode()),
-                )
-                # The reply to the first time was lost; it may have its answers by now.
-                if again:
-                    return Verdict(True)
+            ),
+            *(delta, events),
+        )
+        # The reply to the first time may be lost; it may have its answers by now.
+        if not rows and self.single(
+            "SELECT 1 FROM syncagent_run WHERE id = ? AND attempt = ? "
+            "AND state IN ('waiting', 'queued') AND questions = ?",
+            *(id, attempt, questions.decode()),
+        ):
+            return Verdict(True)
         return self._verdict(rows, id, attempt)
 
     def release(self, id: str, attempt: int, *, is_urgent: bool) -> bool:
@@ -288,35 +308,31 @@ class SQLBackend(SQLSweeper):
         is_cancelled = ending.state == "cancelled"
         cancel = None if ending.cancel is None else to_json(ending.cancel)
         unless = "" if is_cancelled else " AND r.cancel_at IS NULL"
-        with self.transaction() as do:
-            rows = do.rows(
-                "UPDATE syncagent_run AS r SET state = ?, worker = NULL, begun = '[]', "
-                "questions = '[]', result = ?, error = ?, tail = coalesce(?, tail), "
-                "messages = coalesce(?, messages), events = coalesce(?, events), "
-                "cancel = coalesce(cancel, ?), ended_at = {now}, "
-                "cancel_mode = CASE WHEN ? = 'cancelled' THEN 'now' END, "
-                "cancel_at = CASE WHEN ? = 'cancelled' "
-                "THEN coalesce(cancel_at, {now}) END "
-                f"WHERE {IS_MINE}{unless} "
-                "RETURNING NULL, NULL, conversation_key{hint}",
+        rows = self.write(
+            "UPDATE syncagent_run AS r SET state = ?, worker = NULL, begun = '[]', "
+            "questions = '[]', result = ?, error = ?, tail = coalesce(?, tail), "
+            "messages = coalesce(?, messages), events = coalesce(?, events), "
+            "cancel = coalesce(cancel, ?), ended_at = {now}, "
+            "cancel_mode = CASE WHEN ? = 'cancelled' THEN 'now' END, "
+            "cancel_at = CASE WHEN ? = 'cancelled' "
+            "THEN coalesce(cancel_at, {now}) END "
+            f"WHERE {IS_MINE}{unless} "
+            "RETURNING NULL, NULL, conversation_key{hint}",
+            (
                 *(ending.state, ending.result.decode(), ending.error.decode()),
                 None if delta is None else delta.tail.decode(),
                 None if delta is None else delta.total,
                 None if events is None else events.last,
                 *(cancel, ending.state, ending.state, id, attempt),
-            )
-            if rows:
-                if delta is not None:
-                    put_messages(do, rows[0][2], delta)
-                put_events(do, events)
-            else:
-                again = do.rows(
-                    "SELECT 1 FROM syncagent_run WHERE id = ? AND attempt = ? "
-                    "AND state = ? AND ended_at IS NOT NULL",
-                    *(id, attempt, ending.state),
-                )
-                if again:
-                    return Verdict(True)
+            ),
+            *(delta, events),
+        )
+        if not rows and self.single(
+            "SELECT 1 FROM syncagent_run WHERE id = ? AND attempt = ? "
+            "AND state = ? AND ended_at IS NOT NULL",
+            *(id, attempt, ending.state),
+        ):
+            return Verdict(True)  # the reply to the first time was lost
         return self._verdict(rows, id, attempt)
 
     def append(self, batches: Iterable[EventBatch]) -> list[str]:

@@ -61,17 +61,13 @@ class SQLite(SQLBackend):
         self._connection: sqlite3.Connection | None = None
         self._offset = 0.0
         self._datagrams = Datagrams(self.path + "-hints")
-        #: The runs that the transaction has changed, to hint at after the commit.
-        self._changed: list[str] = []
 
     # -- the connection ------------------------------------------------------------
 
     def _open(self) -> sqlite3.Connection:
         connection = self._connection
         if connection is None:
-            folder = os.path.dirname(self.path)
-            if not os.path.isdir(folder):
-                os.makedirs(folder, 0o700, exist_ok=True)
+            self._make_folder()
             # Made by us, so that no one else can read it for a moment.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             connection = sqlite3.connect(
@@ -87,6 +83,11 @@ class SQLite(SQLBackend):
                 raise
             self._connection = connection
         return connection
+
+    def _make_folder(self) -> None:
+        folder = os.path.dirname(self.path)
+        if not os.path.isdir(folder):
+            os.makedirs(folder, 0o700, exist_ok=True)
 
     def _now(self) -> float:
         return _since_boot() + self._offset
@@ -135,28 +136,11 @@ class SQLite(SQLBackend):
 
     # -- statements ----------------------------------------------------------------
 
-    @contextmanager
-    def _used(self) -> Iterator[sqlite3.Connection]:
-        """Lock the connection, and turn errors that pass into StoreUnavailable."""
-        with self._lock:
-            try:
-                yield self._open()
-                changed, self._changed = self._changed, []
-            except sqlite3.Error as error:
-                self._changed = []
-                raise self._error(error) from error
-            except OSError as error:
-                raise StoreUnavailable(
-                    f"the store {self.path} cannot be opened: {error}"
-                ) from error
-            except BaseException:
-                self._changed = []
-                raise
-        if changed:
-            self._datagrams.send(changed)
-
-    def _error(self, error: sqlite3.Error) -> Exception:
+    def _error(self, error: Exception) -> Exception:
+        """Return what to raise: StoreUnavailable for errors that pass."""
         text = str(error).lower()
+        if isinstance(error, OSError):
+            return StoreUnavailable(f"the store {self.path} cannot be opened: {error}")
         if isinstance(error, sqlite3.OperationalError) and any(
             each in text for each in _PASSING
         ):
@@ -170,19 +154,34 @@ class SQLite(SQLBackend):
 
     @contextmanager
     def transaction(self) -> Iterator[Statements]:
-        with self._used() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield _SQLiteStatements(connection, self._changed)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # a full disk has rolled back already
-                    connection.execute("ROLLBACK")
-                raise
+        changed: list[str] = []
+        try:
+            with self._lock:
+                connection = self._connection or self._open()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield _SQLiteStatements(connection, changed)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:  # a full disk has rolled back already
+                        connection.execute("ROLLBACK")
+                    raise
+        except (sqlite3.Error, OSError) as error:
+            raise self._error(error) from error
+        if changed:
+            self._datagrams.send(changed)
 
     def single(self, sql: str, *params: Any) -> Rows:
-        with self._used() as connection:
-            return _SQLiteStatements(connection, self._changed).rows(sql, *params)
+        changed: list[str] = []
+        try:
+            with self._lock:
+                connection = self._connection or self._open()
+                rows = _SQLiteStatements(connection, changed).rows(sql, *params)
+        except (sqlite3.Error, OSError) as error:
+            raise self._error(error) from error
+        if changed:
+            self._datagrams.send(changed)
+        return rows
 
     def lock_owner(
         self, do: Statements, owner: str, *, is_shared: bool = False
@@ -199,6 +198,7 @@ class SQLite(SQLBackend):
         self._datagrams.send(list(run_ids))
 
     def listen(self, worker: str, on_hint: Callable[[Sequence[str]], object]) -> None:
+        self._make_folder()  # this may be the first that a process does
         self._datagrams.listen(worker, on_hint)
 
     def stop_listening(self) -> None:
@@ -216,13 +216,12 @@ class SQLite(SQLBackend):
                 raise self._error(error) from error
             finally:
                 connection.close()
-        with self._used():
-            return before, VERSION
+        self.single("SELECT 1")  # it is made when it is first used
+        return before, VERSION
 
     def check(self) -> Mapping[str, str]:
-        with self._used() as connection:
-            ((mode,),) = connection.execute("PRAGMA journal_mode").fetchall()
-            ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+        ((mode,),) = self.single("PRAGMA journal_mode")
+        ((result,),) = self.single("PRAGMA quick_check(1)")
         return {
             "database": f"SQLite {sqlite3.sqlite_version}, {self.path}",
             "journal": mode,
@@ -255,12 +254,14 @@ class SQLite(SQLBackend):
     def start_over(self) -> None:
         self._lock = threading.Lock()
         self._connection = None
-        self._changed = []
         self._datagrams.start_over()
 
 
 class _SQLiteStatements:
-    """An open transaction."""
+    """An open transaction.
+
+    :param changed: gets the runs that it changes, to hint at after the commit.
+    """
 
     def __init__(self, connection: sqlite3.Connection, changed: list[str]) -> None:
         self._connection = connection

@@ -5,7 +5,10 @@ import sys
 
 import pytest
 
-HEAVY = ("requests", "asyncio", "urllib3", "concurrent_log_handler", "sseclient")
+HEAVY = (
+    *("requests", "asyncio", "urllib3", "concurrent_log_handler", "sseclient"),
+    *("syncagent.stores", "sqlite3", "psycopg"),
+)
 
 
 def loaded_by(statement):
@@ -25,8 +28,18 @@ def loaded_by(statement):
     "statement", ["import syncagent", "import syncagent, syncagent.logs"]
 )
 def test_import_is_light(statement):
-    """Neither requests nor an event loop nor the log handler is loaded."""
+    """Neither requests nor an event loop nor the log handler nor a store is loaded."""
     assert not loaded_by(statement).intersection(HEAVY)
+
+
+def test_a_store_in_sqlite_needs_no_psycopg():
+    """It is loaded with the first store in PostgreSQL."""
+    statement = (
+        "from syncagent.stores import RunStore; RunStore('sqlite:///runs.db').close()"
+    )
+    loaded = loaded_by(statement)
+    assert "sqlite3" in loaded
+    assert "psycopg" not in loaded
 
 
 def test_import_starts_nothing():

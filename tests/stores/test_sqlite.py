@@ -312,3 +312,15 @@ def test_a_forked_child_has_no_descriptor_of_the_store(store, path):
     assert in_child(child) == [[], "run-a"]
     assert store.read(id).run_id == "run-a"
     listener.end()
+
+
+def test_a_process_can_listen_before_there_is_a_file(tmp_path):
+    """One that only looks is often the first."""
+    store = SQLite(str(tmp_path / "not" / "there" / "runs.db"))
+    heard = []
+    thread = threading.Thread(target=lambda: store.listen("w1", heard.append))
+    thread.start()
+    until(lambda: heard)
+    store.close()
+    thread.join(LONG)
+    assert heard == [()]
