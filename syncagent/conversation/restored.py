@@ -35,12 +35,13 @@ from .state import (
     StoredMessage,
 )
 
-__all__ = ["join_state", "restore", "unfinished_result"]
+__all__ = ["join_state", "restore", "unfinished_result", "whole_messages"]
 
 
 #: Made here and not when first needed: two threads that make one at once can crash
 #: msgspec, which fills in the fields of a type only then.
 _STATE: Final = msgspec.json.Decoder(SavedAgent)
+_MESSAGE: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 _ENVELOPE: Final = msgspec.json.Decoder(Envelope)
 
 
@@ -241,6 +242,16 @@ def join_state(tail: bytes, messages: Sequence[StoredMessage]) -> bytes:
 
 def _raw_list(parts: Iterable[bytes]) -> msgspec.Raw:
     return msgspec.Raw(b"[" + b",".join(parts) + b"]")
+
+
+def whole_messages(messages: Sequence[StoredMessage]) -> tuple[Message, ...]:
+    """Return stored messages as messages, with a result for every call.
+
+    A run that ended while no worker had it may have open calls.
+    """
+    transcript = Transcript(_MESSAGE.decode(message.body) for message in messages)
+    transcript.repair()
+    return tuple(transcript)
 
 
 def unfinished_result(

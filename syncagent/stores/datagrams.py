@@ -53,6 +53,7 @@ class Datagrams:
         :param name: of this process.
         :param on_hint: called with run ids; without any if anything may be new.
         """
+        os.makedirs(os.path.dirname(self._folder), 0o700, exist_ok=True)
         with suppress(FileExistsError):
             os.mkdir(self._folder, 0o700)
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

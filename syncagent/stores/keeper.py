@@ -26,11 +26,12 @@ import msgspec
 from ..asking.answering import Attendance
 from ..asking.inbox import Inbox
 from ..asking.questions import OpenQuestions
-from ..cancel import CancelReason, CancelToken, RunClaim, clock
+from ..cancel import CancelReason, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.conversation import Conversation
 from ..conversation.restored import unfinished_result
 from ..conversation.saved import save_delta
+from ..conversation.state import Delta
 from ..events import (
     InterruptRaised,
     Resumed,
@@ -95,8 +96,8 @@ class StoreKeeper:
         self._deadline = (
             None if claim.seconds_left is None else clock.now() + claim.seconds_left
         )
-        #: A cancel from this process, and whether it forces.
-        self._cancel: tuple[CancelRecord, bool] | None = None
+        #: The cancels, and whether they force.
+        self._cancels: Final[list[tuple[CancelRecord, bool]]] = []
         #: The number of checkpoints so far.
         self._step = 0
         #: Why the run is not this worker's any more; empty while it is.
@@ -105,6 +106,8 @@ class StoreKeeper:
         self.is_answered = False
         #: True once this worker gives the run back.
         self.is_releasing = False
+        #: True once nothing more of it belongs into the log.
+        self.has_concluded = False
         #: True once the store knows how it ended here.
         self.is_over = False
 
@@ -112,10 +115,14 @@ class StoreKeeper:
 
     def cancel(self, record: CancelRecord, *, force: bool = False) -> None:
         """Cancel the run in this process, from any thread."""
-        if self._cancel is None:
-            self._cancel = (record, force)  # publish first, then look
+        self._cancels.append((record, force))  # publish first, then look
         if self._run is not None:
-            _cancel(self._run.claim, record, force=force)
+            self._cancel(self._run, record, force=force)
+
+    def _cancel(self, run: Run, record: CancelRecord, *, force: bool) -> None:
+        first, _ = self._cancels[0]  # its reason counts, whichever thread is faster
+        cause = check_cancel(first.reason, first.origin, record.mode)
+        run.claim.cancel_for(cause, record.mode, force=force)
 
     def lose(self, reason: str) -> None:
         """End the run here, because it is another worker's; from any thread."""
@@ -137,8 +144,8 @@ class StoreKeeper:
         self._run = run  # publish first, then look
         run.keeper = self
         run.on_event = (self.observe, *run.on_event)
-        if self._cancel is not None:
-            _cancel(run.claim, self._cancel[0], force=self._cancel[1])
+        for record, force in list(self._cancels):
+            self._cancel(run, record, force=force)
         if self.lost_reason:
             self.lose(self.lost_reason)
         if self.is_releasing:
@@ -153,14 +160,16 @@ class StoreKeeper:
 
     def observe(self, event: Any) -> None:
         """Store a checkpoint around a tool, and put the event into the log."""
-        if self.is_over:
+        if self.has_concluded:
             return
         kind = event.__class__
         if kind is ToolStarted:
             if not self._checkpoint(is_gate=True):
                 return  # it does not begin
         elif kind is ToolFinished:
-            self._checkpoint(is_gate=False)
+            is_stored = self._checkpoint(is_gate=False)
+            if not is_stored and (self.lost_reason or self.is_releasing):
+                return  # the next worker tells how it ended
         elif kind is InterruptRaised:
             self._show(event)
             return
@@ -257,8 +266,8 @@ class StoreKeeper:
             return True  # nearly always
         if verdict.is_lost:
             self.lose(_TAKEN_AWAY)
-        elif verdict.cancel is not None and self._run is not None:
-            _cancel(self._run.claim, verdict.cancel)
+        elif verdict.cancel is not None:
+            self.cancel(verdict.cancel)
         return verdict.is_stored
 
     def _write(
@@ -289,11 +298,13 @@ class StoreKeeper:
         """Store how the run ended; return why it is cancelled after all, if it is."""
         assert self._run is not None
         assert self._conversation is not None
+        self.has_concluded = True
         cause = result.cancellation
-        if cause is not None and cause.origin == "shutdown" and self._cancel is None:
+        is_released = cause is not None and cause.origin == "shutdown"
+        if is_released and not self._cancels:
             # A signal handler, say: the process ends, and not the run.
             self.is_releasing = self._worker.is_leaving = True
-        if self.lost_reason or (self.is_releasing and cause is not None):
+        if self.lost_reason or (self.is_releasing and is_released):
             return None  # close() gives it back
         if result.stop_reason == "interrupt":
             return self._park(result)
@@ -309,8 +320,9 @@ class StoreKeeper:
         if cause is not None:
             state = "cancelled"
             record = CancelRecord(cause.reason, cause.origin)
-            if self._cancel is not None and self._cancel[0].reason == cause.reason:
-                record = self._cancel[0]
+            first = self._cancels[0][0] if self._cancels else record
+            if (first.reason, first.origin) == (cause.reason, cause.origin):
+                record = first  # with the nonce by which its canceller knows it
         elif result.stop_reason == "limit":
             state = "limit"
         ending = StoredEnd(state, to_json(short).encode(), cancel=record)
@@ -319,6 +331,7 @@ class StoreKeeper:
 
     def fail(self, error: BaseException) -> CancelReason | None:
         """Store that the run ended with *error*."""
+        self.has_concluded = True
         if self.lost_reason or self.is_releasing or not isinstance(error, Exception):
             return None  # the process is ending: close() gives the run back
         stored = StoredError(type(error).__name__, str(error))
@@ -339,10 +352,7 @@ class StoreKeeper:
         self._end(ending, [RunFinished(result), StateChanged("done")])
 
     def _end(self, ending: StoredEnd, events: list[Any]) -> CancelReason | None:
-        run, conversation = self._run, self._conversation
-        delta = None
-        if run is not None and conversation is not None:
-            delta = save_delta(conversation, run, is_over=True)
+        delta = self._last_delta()
         with self.pending.lock:
             batch = self.pending.take(events)
             verdict = self._write(
@@ -352,6 +362,17 @@ class StoreKeeper:
                 CancelToken(),
             )
             return self._settle(verdict)
+
+    def _last_delta(self) -> Delta | None:
+        """Return the rest of the conversation; ``None`` if it cannot be stored."""
+        run, conversation = self._run, self._conversation
+        if run is None or conversation is None:
+            return None
+        try:
+            return save_delta(conversation, run, is_over=True)
+        except ConfigurationError as error:  # the run has to end all the same
+            _log.error("run %s: its last messages are lost: %s", self.run_id, error)
+            return None
 
     def _park(self, result: RunResult) -> CancelReason | None:
         run, conversation = self._run, self._conversation
@@ -432,8 +453,3 @@ class SubAgentKeeper:
     def fail(self, error: BaseException) -> CancelReason | None:
         """Do nothing: the outer call has the error."""
         return None
-
-
-def _cancel(claim: RunClaim, record: CancelRecord, *, force: bool = False) -> None:
-    cause = check_cancel(record.reason, record.origin, record.mode)
-    claim.cancel_for(cause, record.mode, force=force)

@@ -83,6 +83,8 @@ class Lanes:
         :raises StoreUnavailable: *token* was cancelled or the time is over first.
         """
         task = _Task(operation)
+        if self._closing.cancelled:
+            raise StoreUnavailable("the store is closed")
         self._hand_over(task)
         if task.done.get(token, clock.now() + timeout) is None:
             task.is_left = True

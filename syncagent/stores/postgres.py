@@ -292,8 +292,8 @@ class PostgreSQL(SQLBackend):
             f"SELECT pg_advisory_xact_lock{shared}({_OWNER_LOCK}, hashtext(?))", owner
         )
 
-    def lock_run(self, do: Statements, id: str) -> None:
-        do.rows("SELECT 1 FROM syncagent_run WHERE id = ? {lock}", id)
+    def lock_run(self, do: Statements, id: str) -> bool:
+        return bool(do.rows("SELECT 1 FROM syncagent_run WHERE id = ? {lock}", id))
 
     # -- hints ---------------------------------------------------------------------
 

@@ -51,12 +51,15 @@ class SQLReader(ABC):
         """
 
     @abstractmethod
-    def lock_run(self, do: Statements, id: str) -> None:
+    def lock_run(self, do: Statements, id: str) -> bool:
         """Let no one else write a run until the transaction ends.
 
         This has to be a statement of its own. One that waits for a lock sees the new
         row afterwards, but all other tables, the leases of workers too, as they were
         before the wait.
+
+        :return: false if there is no such run. It may be added a moment later, and is
+            not locked then.
         """
 
     def struck(self, worker: str) -> dict[str, CancelRecord]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -97,7 +97,6 @@ class StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 #: Made here and not when first needed: two threads that make one at once can crash
 #: msgspec, which fills in the fields of a type only then.
 _ANSWER: Final = msgspec.json.Decoder(StoredAnswer)
-_MESSAGE: Final = msgspec.json.Decoder(Message)
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,11 +141,10 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
         """True until the run has ended."""
         return self.ended_at is None
 
-    def with_messages(self, rows: Iterable[StoredMessage]) -> StoredRun:
+    def with_messages(self, messages: tuple[Message, ...]) -> StoredRun:
         """Return the run with the messages of its conversation in its result."""
         if self.result is None:
             return self
-        messages = tuple(_MESSAGE.decode(row.body) for row in rows)
         result = msgspec.structs.replace(self.result, messages=messages)
         return msgspec.structs.replace(self, result=result)
 

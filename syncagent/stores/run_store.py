@@ -26,6 +26,7 @@ from .._context import ContextFactory
 from ..cancel import CancelMode, CancelToken, clock
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
+from ..conversation.restored import whole_messages
 from ..exceptions import (
     AgentBusy,
     ConfigurationError,
@@ -40,12 +41,12 @@ from ..messages import Prompt
 from ..result import RunResult
 from .answers import check_answers, check_with_agent
 from .backend import Backend
+from .deliveries import Deliveries, Enqueue
 from .event_log import StoredEvents
 from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
 from .submission import new_run
-from .threads import RunThreads
 from .urls import open_backend
 from .worker import StoreWorker
 from .working import MakeAgent, work_on
@@ -54,8 +55,6 @@ __all__ = ["Enqueue", "MakeAgent", "RunStore"]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
-#: Hands a run to an engine, which then calls ``store.work(run.id)`` somewhere.
-Enqueue = Callable[[StoredRun], object]
 
 _DAY: Final = 86400.0
 #: Seconds between two attempts of a call while the store is away.
@@ -129,7 +128,7 @@ class RunStore(Closeable):
         self._timeout = timeout
         #: This process in the store; made when it is first needed.
         self._worker: StoreWorker | None = None
-        self._threads: RunThreads | None = None
+        self._deliveries = self._new_deliveries()
         self._lock = threading.Lock()
         self._is_closed = False
         OPEN_STORES.add(self)
@@ -151,26 +150,33 @@ class RunStore(Closeable):
 
         :raises StoreUnavailable: the store is away.
         """
-        worker = self._worker
-        if worker is not None:
-            return worker
+        return self._worker or self._retry(self._begin)
+
+    def _new_deliveries(self) -> Deliveries:
+        return Deliveries(
+            *(self._max_workers, self._work_on_thread, self._enqueue),
+            read=lambda id: self._call(lambda store: store.read(id)),
+            on_free=self._has_room,
+        )
+
+    def _begin(self) -> StoreWorker:
+        """Announce this process, unless it is."""
         with self._lock:
             if self._is_closed:
                 raise ConfigurationError("the store is closed")
             if self._worker is None:
-                threads = RunThreads(self._max_workers, self._work_on_thread)
                 worker = StoreWorker(
                     self.backend,
                     lease=self.lease,
                     timeout=self._timeout,
                     max_crashes=self._max_crashes,
                     keep=self._keep,
-                    deliver=self._deliver,
-                    room=lambda: 500 if self._enqueue else threads.room,
+                    deliver=self._deliveries.start,
+                    room=lambda: self._deliveries.room,
                     is_observer=self._make_agent is None,
                 )
                 worker.start()
-                self._threads, self._worker = threads, worker
+                self._worker = worker
             return self._worker
 
     def _call(self, operation: Callable[[Backend], _T]) -> _T:
@@ -179,10 +185,16 @@ class RunStore(Closeable):
         :raises StoreUnavailable: it is away for too long, or a cancel ended the wait.
         """
         token = self._cancel or CancelToken()
+        return self._retry(
+            lambda: (self._worker or self._begin()).perform(operation, token)
+        )
+
+    def _retry(self, function: Callable[[], _T]) -> _T:
+        token = self._cancel or CancelToken()
         until = clock.now() + self._timeout
         while True:
             try:
-                return self.open().perform(operation, token)
+                return function()
             except StoreUnavailable:
                 if token.wait(_RETRY) or clock.now() >= until:
                     raise
@@ -245,26 +257,15 @@ class RunStore(Closeable):
             raise TooManyRuns(f"the owner already has {max_live} live runs")
         if added == "taken":
             raise ConfigurationError("the id is that of another owner's run")
-        if added == "added":
-            self._deliver([run.id])
+        # Also if it is known: the reply to the first attempt may have been lost.
+        self._deliveries.deliver(run.id)
         return run.id
 
-    def _deliver(self, ids: Sequence[str]) -> Sequence[str]:
-        """Hand runs to workers; return those that this process is too late for."""
-        left = []
-        for id in ids:
-            try:
-                if self._enqueue is None:
-                    threads = self._threads
-                    if threads is None or not threads.start(id):
-                        left.append(id)
-                    continue
-                run = self._call(lambda store, id=id: store.read(id))  # type: ignore[misc]
-                if run is not None:
-                    self._enqueue(run)
-            except Exception:
-                _log.exception("a run could not be handed to a worker; it will be")
-        return left
+    def _has_room(self) -> None:
+        """Have this process look for runs that it had no room for."""
+        worker = self._worker
+        if worker is not None and worker.has_left_some:
+            worker.sweep_soon()
 
     def work(self, id: str) -> RunResult | None:
         """Work on a run until it ends or waits, on this thread.
@@ -280,15 +281,16 @@ class RunStore(Closeable):
         """
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
-        worker = self._call(lambda store: self.open())
-        nonce = uuid4().hex
+        worker = self.open()
+        nonce, cancels = uuid4().hex, worker.cancels
         claim = self._call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
             return None
+        keeper = worker.keep(claim, cancels)
         try:
-            return work_on(worker, claim, self._make_agent, self.context)
+            return work_on(keeper, self._make_agent, self.context)
         finally:
-            worker.wake_followers([claim.run.run_id])
+            worker.drop(keeper)
 
     def _work_on_thread(self, id: str) -> None:
         try:
@@ -324,11 +326,10 @@ class RunStore(Closeable):
         """
         check_cancel(reason, origin, mode)
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
-        worker = self._call(lambda store: self.open())
-        for keeper in list(worker.keepers.values()):
-            if keeper.id == id:
-                keeper.cancel(record, force=force)  # at once, whatever the store does
+        worker = self.open()
+        worker.cancel_here(id, record, force=force)  # at once, whatever the store does
         struck = self._call(lambda store: store.strike(id, record))
+        worker.cancel_here(id, record, force=force)  # if it was just claimed
         worker.wake_followers([struck.run_id])
         return StoreReceipt(struck, lambda: self.events(id, after=_AT_END))
 
@@ -360,7 +361,7 @@ class RunStore(Closeable):
             if self._make_agent is None and self._enqueue is None:
                 self._call(lambda store: store.deliver_now(id))
             else:
-                self._deliver([id])
+                self._deliveries.deliver(id)
         return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
 
     def _check_arguments(self, run: StoredRun, answers: Mapping[str, Any]) -> None:
@@ -416,7 +417,8 @@ class RunStore(Closeable):
         run = self._call(lambda store: store.read(id))
         if run is None or run.result is None or not has_messages:
             return run
-        return run.with_messages(self._call(lambda store: store.messages(id)))
+        rows = self._call(lambda store: store.messages(id))
+        return run.with_messages(whole_messages(rows))
 
     def result(self, id: str, timeout: float | None = None) -> RunResult:
         """Wait until a run has ended or waits for answers, and return its result.
@@ -472,22 +474,20 @@ class RunStore(Closeable):
         check_timeout(grace, "grace")
         with self._lock:
             self._is_closed = True
-            worker, threads = self._worker, self._threads
-            self._worker = self._threads = None
+            worker, self._worker = self._worker, None
         if worker is None:
             self.backend.close()
             return
-        assert threads is not None
-        threads.close()
+        self._deliveries.close()
         worker.give_runs_away(grace, _ENDING)
-        threads.join(_ENDING)
+        self._deliveries.join(_ENDING)
         worker.stop(_ENDING)
         self.backend.close()
 
     def start_over(self) -> None:
         """Continue as a new process, in a forked child."""
         self._lock = threading.Lock()
-        self._worker = self._threads = None
+        self._worker, self._deliveries = None, self._new_deliveries()
         self.backend.start_over()
 
     def __repr__(self) -> str:

@@ -59,7 +59,9 @@ _STORED: Final = Verdict(True)
 #: The conditional UPDATE of a checkpoint, with what else has to hold.
 _CHECKPOINT: Final = {
     is_gate: "UPDATE syncagent_run AS r SET tail = ?, begun = ?, messages = ?, "
-    f"seconds_left = ?, step = ? WHERE {IS_MINE}{gate} AND r.step <= ? "
+    # The new tail has no questions: the answers to the last ones are used up.
+    f"questions = '[]', seconds_left = ?, step = ? WHERE {IS_MINE}{gate} "
+    "AND r.step <= ? "
     "RETURNING cancel, cancel_mode, conversation_key"
     for is_gate, gate in ((False, ""), (True, _GATE))
 }
@@ -127,7 +129,8 @@ class SQLBackend(SQLSweeper):
 
     def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
         with self.transaction() as do:
-            self.lock_run(do, id)
+            if not self.lock_run(do, id):
+                raise _no_such_run(id)
             found = do.rows(
                 f"SELECT {UNHELD}, r.questions, r.seconds_left, r.nonce, {IS_HELD} "
                 "FROM syncagent_run r WHERE r.id = ?",
@@ -370,7 +373,8 @@ class SQLBackend(SQLSweeper):
             begun = tuple(msgspec.json.decode(rows[0][0]))
             return Struck(True, True, cancel, rows[0][1], "running", begun)
         with self.transaction() as do:
-            self.lock_run(do, id)
+            if not self.lock_run(do, id):
+                raise _no_such_run(id)
             found = do.rows(
                 f"SELECT {UNHELD}, r.begun, {IS_HELD} FROM syncagent_run r "
                 "WHERE r.id = ?",
@@ -386,7 +390,8 @@ class SQLBackend(SQLSweeper):
         self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
     ) -> Answered:
         with self.transaction() as do:
-            self.lock_run(do, id)
+            if not self.lock_run(do, id):
+                raise _no_such_run(id)
             found = do.rows(f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ?", id)
             if not found:
                 raise _no_such_run(id)

@@ -188,8 +188,9 @@ class SQLite(SQLBackend):
     ) -> None:
         """Do nothing: a transaction locks the whole file."""
 
-    def lock_run(self, do: Statements, id: str) -> None:
+    def lock_run(self, do: Statements, id: str) -> bool:
         """Do nothing: a transaction locks the whole file."""
+        return True
 
     # -- hints ---------------------------------------------------------------------
 

@@ -19,11 +19,18 @@ class RunThreads:
 
     :param limit: how many runs are worked on at once.
     :param work: works on a run.
+    :param on_free: called when a thread has ended.
     """
 
-    def __init__(self, limit: int, work: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        limit: int,
+        work: Callable[[str], object],
+        on_free: Callable[[], object],
+    ) -> None:
         self._limit: Final = limit
         self._work: Final = work
+        self._on_free: Final = on_free
         self._waiting: deque[str] = deque()
         self._threads: set[threading.Thread] = set()
         self._lock: Final = threading.Lock()
@@ -74,6 +81,7 @@ class RunThreads:
         finally:
             with self._lock:
                 self._threads.discard(threading.current_thread())
+            self._on_free()
 
     def close(self) -> None:
         """Start no more."""

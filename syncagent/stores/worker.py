@@ -33,7 +33,7 @@ from .backend import SWEEP, Backend
 from .event_log import RunNews
 from .keeper import StoreKeeper
 from .lanes import Lanes
-from .records import Lease
+from .records import CancelRecord, Claim, Lease
 
 __all__ = ["StoreWorker"]
 
@@ -51,6 +51,8 @@ _PRUNE_LIMIT: Final = 500
 #: Seconds between two attempts to listen.
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 1.0
+#: Seconds until the first attempt to do again what the store could not do.
+_SHORTEST: Final = 0.002
 #: Seconds: another process may have SQLite's lock for a moment.
 _MOMENT: Final = 1.0
 #: Seconds between two looks whether all runs have ended.
@@ -64,7 +66,7 @@ class StoreWorker:
 
     :param lease: seconds after which a process that is not heard of is dead.
     :param timeout: seconds that an operation may take.
-    :param deliver: hands runs to workers; returns those that it could not.
+    :param deliver: hands a run to a worker; false if it is too late for that here.
     :param room: returns how many runs could be taken on.
     :param is_observer: true for a process that never works on runs: it has no lease.
     :param keep: seconds that events, and that runs are kept.
@@ -78,7 +80,7 @@ class StoreWorker:
         timeout: float,
         max_crashes: int,
         keep: tuple[float, float],
-        deliver: Callable[[Sequence[str]], Sequence[str]],
+        deliver: Callable[[str], bool],
         room: Callable[[], int],
         is_observer: bool = False,
     ) -> None:
@@ -101,6 +103,10 @@ class StoreWorker:
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
+        #: True if there may be runs to take over that this process had no room for.
+        self.has_left_some = False
+        #: How often a run of this process may have been cancelled.
+        self.cancels = 0
         #: Since when the store is away, if it is.
         self._away_since: float | None = None
         #: True once this process ends: it takes on no more runs.
@@ -126,8 +132,13 @@ class StoreWorker:
 
         :raises StoreUnavailable: the store is away.
         """
-        if not self._is_observer:
-            self._beat()
+        try:
+            if not self._is_observer:
+                self._beat()
+        except BaseException:
+            if self._lanes is not None:
+                self._lanes.close(0.0)
+            raise
         for name, work in (("beat", self._drive), ("hints", self._listen)):
             thread = threading.Thread(
                 target=work, name=f"syncagent-store-{name}", daemon=True
@@ -223,6 +234,7 @@ class StoreWorker:
 
     def _drive(self) -> None:
         """Renew the lease, store events, look for runs: the work of one thread."""
+        pause = _SHORTEST
         while not self._stopping.wait(0.0):
             next_at = min(self._beat_at, self._sweep_at, self._prune_at)
             self._watch.wait(
@@ -234,9 +246,11 @@ class StoreWorker:
                 break
             try:
                 self._do_due_work()
+                pause = _SHORTEST
             except StoreUnavailable as error:
                 self._note_away(error)
-                self._stopping.wait(min(1.0, self._lease / 15))
+                self._stopping.wait(pause)
+                pause = min(2 * pause, _LAST_RETRY, self._lease / 15)
             except Exception:
                 _log.exception("the thread of the store failed; it continues")
                 self._stopping.wait(1.0)
@@ -302,6 +316,33 @@ class StoreWorker:
         for keeper in list(self.keepers.values()):
             keeper.lose("the lease of the worker could not be renewed in time")
 
+    # -- its runs ------------------------------------------------------------------
+
+    def keep(self, claim: Claim, cancels: int) -> StoreKeeper:
+        """Return the keeper of a run that was claimed.
+
+        :param cancels: :attr:`cancels` before the claim was sent.
+        """
+        keeper = StoreKeeper(self, claim)
+        self.keepers[keeper.run_id] = keeper  # publish first, then look
+        if self.cancels != cancels:
+            with suppress(StoreUnavailable):  # the next beat looks as well
+                self._look_at_runs()
+        return keeper
+
+    def drop(self, keeper: StoreKeeper) -> None:
+        """Forget a run that no thread works on any more."""
+        if self.keepers.get(keeper.run_id) is keeper:  # it may have been claimed again
+            del self.keepers[keeper.run_id]
+        self.wake_followers([keeper.run_id])
+
+    def cancel_here(self, id: str, record: CancelRecord, *, force: bool) -> None:
+        """Cancel a run if this process has it; from any thread."""
+        self.cancels += 1  # publish first, then look
+        for keeper in list(self.keepers.values()):
+            if keeper.id == id:
+                keeper.cancel(record, force=force)
+
     def _look_at_runs(self) -> None:
         if not self.keepers:
             return
@@ -351,15 +392,21 @@ class StoreWorker:
         """Look for runs that need a worker; return when to look again."""
         room, worker = 0 if self.is_leaving else self._room(), self.id
         keepers = dict(self.keepers)  # before the look: later ones are not missed
+        self.has_left_some = True  # publish first, then look
         found = self.perform(
             lambda store: store.recover(room, self._max_crashes, worker), CancelToken()
         )
+        self.has_left_some = len(found.ids) >= room
         for run_id in keepers.keys() - found.held.keys():
             if not keepers[run_id].is_over:
                 keepers[run_id].lose("the store has forgotten the run")
         self._release_orphans(found.held)
-        for id in self._deliver(found.ids):  # too late here: for another process
-            self.perform(lambda store, id=id: store.deliver_now(id), CancelToken())  # type: ignore[misc]
+        for id in found.ids:
+            if not self._deliver(id):  # too late here: for another process
+                self.perform(
+                    lambda store, id=id: store.deliver_now(id),  # type: ignore[misc]
+                    CancelToken(),
+                )
         if found.next_look is None:
             return float("inf")
         return clock.now() + max(0.0, found.next_look) + 0.01
@@ -400,10 +447,12 @@ class StoreWorker:
 
     def _on_hint(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new."""
+        self.cancels += 1  # publish first, then look
         self.wake_followers(run_ids)
-        if SWEEP in run_ids and not self._is_observer:
-            self.sweep_soon()
-        if not run_ids or any(run_id in self.keepers for run_id in run_ids):
+        is_ours = any(run_id in self.keepers for run_id in run_ids)
+        if (SWEEP in run_ids or is_ours) and not self._is_observer:
+            self.sweep_soon()  # it may have been forgotten
+        if not run_ids or is_ours:
             self._look_at_runs()
 
     def wake_followers(self, run_ids: Sequence[str]) -> None:

@@ -14,8 +14,7 @@ from ..conversation.restored import join_state
 from ..exceptions import ConfigurationError, StateInvalid
 from ..result import RunResult
 from .keeper import StoreKeeper
-from .records import Claim, StoredRun
-from .worker import StoreWorker
+from .records import StoredRun
 
 __all__ = ["MakeAgent", "prepare", "work_on"]
 
@@ -26,8 +25,7 @@ MakeAgent = Callable[[StoredRun], Agent]
 
 
 def work_on(
-    worker: StoreWorker,
-    claim: Claim,
+    keeper: StoreKeeper,
     make_agent: MakeAgent,
     context: ContextFactory | None = None,
 ) -> RunResult | None:
@@ -40,10 +38,7 @@ def work_on(
     """
     if context is not None:
         with within_context(context), context():
-            return work_on(worker, claim, make_agent)
-    run_id = claim.run.run_id
-    keeper = StoreKeeper(worker, claim)
-    worker.keepers[run_id] = keeper
+            return work_on(keeper, make_agent)
     try:
         prepared = prepare(keeper, make_agent)
         if prepared is None:
@@ -54,15 +49,12 @@ def work_on(
                 pass
             return stream.result
     except Exception as error:
-        if not keeper.is_over:
-            raise
-        _log.error("run %s failed", run_id, exc_info=error)
+        _log.error("run %s failed", keeper.run_id, exc_info=error)
+        if not keeper.has_concluded:
+            keeper.fail_unbegun(error)  # it never began, so nothing else has told it
         return None
     finally:
-        try:
-            keeper.close()
-        finally:
-            worker.keepers.pop(run_id, None)
+        keeper.close()
 
 
 def prepare(

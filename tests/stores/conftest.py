@@ -1,10 +1,15 @@
 """The back ends that every test of a contract runs with."""
 
 import pytest
-from support import postgres
+from support import commands, postgres
 from support.postgres import cluster  # noqa: F401
 
 from syncagent.stores.sqlite import SQLite
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ready():
+    commands.ready()
 
 
 @pytest.fixture

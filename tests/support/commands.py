@@ -22,6 +22,8 @@ _forks.set_forkserver_preload(
         "syncagent.cli.main",
         *(f"syncagent.cli.{name}" for name in ("chat", "demo", "doctor", "run")),
         "syncagent.cli.chat.rich_screen",
+        "support.store_work",
+        "syncagent.stores.sqlite",
         "typed_tools",
     ]
 )
