@@ -356,7 +356,7 @@ class RunStore(Closeable):
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
         answered = self._call(lambda store: store.answer(id, bodies, by, nonce))
-        self.open().wake_followers([run.run_id])
+        self.open().look([run.run_id])
         if answered.is_ready:
             if self._make_agent is None and self._enqueue is None:
                 self._call(lambda store: store.deliver_now(id))
