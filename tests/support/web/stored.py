@@ -35,6 +35,7 @@ class StoredServer(Server):
         super().__enter__()
         self.store = self._stack.enter_context(RunStore(self.url))
         # Now, so that no test counts as having opened it.
+        self.store.list()
         name = self.store.open().id
         hints = self.url.removeprefix("sqlite:///") + "-hints"
         until(lambda: name in os.listdir(hints))
