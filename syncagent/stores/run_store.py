@@ -295,8 +295,8 @@ class RunStore(Closeable):
     def _work_on_thread(self, id: str) -> None:
         try:
             self.work(id)
-        except Exception:
-            if not self._is_closed:  # else another process finds it
+        except Exception as error:  # nothing is lost if another process finds it,
+            if not (self._is_closed or isinstance(error, NoSuchRun)):  # or forgot it
                 _log.exception("the work on a run ended; a sweep delivers it again")
 
     # -- using one -----------------------------------------------------------------
