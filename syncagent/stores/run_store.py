@@ -315,7 +315,7 @@ class RunStore(Closeable):
             doing it again is safe. A run in this process ends in any case.
         """
         check_cancel(reason, origin, mode)
-        check_texts(reason=reason, by=by)
+        check_texts({"reason": reason, "by": by}, can_have_null=True)
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
         worker = self.open()
         worker.cancel_here(id, record, force=force)  # at once, whatever the store does
@@ -340,7 +340,7 @@ class RunStore(Closeable):
         :raises NoSuchRun: there is no such run.
         :raises StoreUnavailable: not known; doing it again is safe.
         """
-        check_texts(by=by)
+        check_texts({"by": by})
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")

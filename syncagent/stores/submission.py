@@ -24,15 +24,17 @@ from .records import NewRun, conversation_key
 __all__ = ["check_added", "check_texts", "new_run"]
 
 
-def check_texts(**texts: str) -> None:
+def check_texts(texts: Mapping[str, str], *, can_have_null: bool = False) -> None:
     """Refuse what is no text, and text that a database cannot store.
 
+    :param texts: by their names.
+    :param can_have_null: they are stored as JSON, which has a notation for it.
     :raises ConfigurationError: one of them is not fit.
     """
     for name, text in texts.items():
         if not isinstance(text, str):
             raise ConfigurationError(f"{name} must be a string; got {text!r:.80}")
-        if "\0" in text:
+        if "\0" in text and not can_have_null:
             raise ConfigurationError(f"{name} must not contain a null character")
         try:
             text.encode()
@@ -60,7 +62,7 @@ def new_run(
     check_timeout(timeout)
     check_timeout(unfollowed_seconds, "unfollowed_seconds")
     texts = {"owner": owner, "agent": agent, "conversation": conversation}
-    check_texts(**texts)
+    check_texts(texts)
     id = check_run_id(id) or secrets.token_hex(24)
     try:
         labels_json = msgspec.json.encode(dict(labels or {}))
