@@ -110,10 +110,13 @@ class Backend(Protocol):
         :param answer_seconds: seconds after which it continues without answers.
         """
 
-    def release(self, id: str, attempt: int, *, is_urgent: bool) -> bool:
+    def release(
+        self, id: str, attempt: int, *, is_urgent: bool, has_crashed: bool = False
+    ) -> bool:
         """Give a run back, so that another worker resumes it.
 
         :param is_urgent: resume it now, not after a while.
+        :param has_crashed: count it as a crash.
         :return: false if it was not this worker's any more.
         """
 

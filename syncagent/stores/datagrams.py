@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,8 +18,6 @@ __all__ = ["Datagrams"]
 
 #: Bytes of a datagram. Longer lists become the hint to look at everything.
 _LONGEST: Final = 4096
-#: Sent to itself to end the wait.
-_STOP: Final = b"\0"
 _GONE: Final = frozenset((errno.ECONNREFUSED, errno.ENOENT))
 
 
@@ -33,6 +32,8 @@ class Datagrams:
         self._socket: socket.socket | None = None
         self._name = ""
         self._sender: socket.socket | None = None
+        #: Ends the wait; also where the folder is gone, and with it the socket's name.
+        self._wakers: tuple[socket.socket, socket.socket] | None = None
         self._is_stopped = False
 
     @contextmanager
@@ -57,22 +58,26 @@ class Datagrams:
         with suppress(FileExistsError):
             os.mkdir(self._folder, 0o700)
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        wakers = socket.socketpair()
         try:
+            wakers[1].setblocking(False)
             with self._place() as place:
                 receiver.bind(f"{place}/{name}")
             self._socket, self._name = receiver, name
+            self._wakers = wakers  # publish first, then look
             on_hint(())  # now that none can be missed
             while not self._is_stopped:
-                received = receiver.recv(_LONGEST + 1)
-                if received == _STOP or not received:
-                    continue
-                text = received.decode(errors="replace")
-                on_hint(() if text == "*" else text.split(","))
+                if not _wait(receiver, wakers[0]):
+                    break  # stopped; or no one can send to us, so the caller tries anew
+                text = receiver.recv(_LONGEST + 1).decode(errors="replace")
+                if text:
+                    on_hint(() if text == "*" else text.split(","))
         finally:
-            self._socket = None
+            self._socket = self._wakers = None
             with suppress(OSError):
                 os.unlink(os.path.join(self._folder, name))
-            receiver.close()
+            for each in (receiver, *wakers):
+                each.close()
 
     def send(self, run_ids: Sequence[str]) -> None:
         """Send a hint to all other processes. Never blocks, and never fails."""
@@ -81,10 +86,11 @@ class Datagrams:
             return
         if len(hint) > _LONGEST:
             hint = b"*"
-        try:
+        names: list[str] = []
+        with suppress(OSError):  # no one listens
             names = os.listdir(self._folder)
-        except OSError:
-            return  # no one listens
+        if self._socket is not None and self._name not in names:
+            self._wake()  # the folder was deleted
         others = [name for name in names if name != self._name]
         if others:
             with suppress(OSError), self._place() as place:
@@ -107,14 +113,16 @@ class Datagrams:
     def stop(self) -> None:
         """End :meth:`listen`, from any thread. Safe to repeat."""
         self._is_stopped = True
-        receiver, sender = self._socket, self._sender
-        self._sender = None
-        if receiver is not None:
-            waker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            with suppress(OSError), waker, self._place() as place:
-                waker.sendto(_STOP, f"{place}/{self._name}")
+        self._wake()
+        sender, self._sender = self._sender, None
         if sender is not None:
             sender.close()
+
+    def _wake(self) -> None:
+        wakers = self._wakers
+        if wakers is not None:
+            with suppress(OSError):
+                wakers[1].send(b"\0")
 
     def check(self) -> str:
         """Return how many processes listen."""
@@ -125,8 +133,16 @@ class Datagrams:
 
     def start_over(self) -> None:
         """Close the sockets in a forked child: they are its parent's."""
-        for each in (self._socket, self._sender):
+        for each in (self._socket, self._sender, *(self._wakers or ())):
             if each is not None:
                 each.close()
-        self._socket = self._sender = None
+        self._socket = self._sender = self._wakers = None
         self._name, self._is_stopped = "", False
+
+
+def _wait(receiver: socket.socket, woken: socket.socket) -> bool:
+    """Wait until a datagram is there; false if *woken* ended the wait."""
+    poller = select.poll()
+    for each in (receiver, woken):
+        poller.register(each, select.POLLIN)
+    return all(number != woken.fileno() for number, _ in poller.poll())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -111,6 +112,16 @@ class PendingEvents:
         """Note that the last batch is stored. The caller holds the lock."""
         if self._batch is not None:
             self._next, self._batch = self._batch.last + 1, None
+
+    def take_back(self, count: int) -> None:
+        """Drop the last events of the last batch, which the store has refused.
+
+        The caller holds the lock.
+        """
+        batch = self._batch
+        if batch is not None and count:
+            lines = batch.lines[:-count]
+            self._batch = batch._replace(lines=lines) if lines else None
 
     @property
     def is_empty(self) -> bool:
@@ -257,7 +268,8 @@ class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
             if left is not None and left <= 0:
                 return None
             if self.get(left) is not None:
-                self.run = self._look() or self.run
+                with suppress(StoreUnavailable):  # the next look may succeed
+                    self.run = self._look() or self.run
             elif self.is_over:
                 break
         return self.run

@@ -334,7 +334,7 @@ class StoreKeeper:
         self.has_concluded = True
         if self.lost_reason or self.is_releasing or not isinstance(error, Exception):
             return None  # the process is ending: close() gives the run back
-        stored = StoredError(type(error).__name__, str(error))
+        stored = StoredError(type(error).__name__, _text_of(error))
         ending = StoredEnd("failed", error=to_json(stored).encode())
         return self._end(ending, [StateChanged("failed", message=repr(error))])
 
@@ -361,7 +361,7 @@ class StoreKeeper:
                 ),
                 CancelToken(),
             )
-            return self._settle(verdict)
+            return self._settle(verdict, len(events))
 
     def _last_delta(self) -> Delta | None:
         """Return the rest of the conversation; ``None`` if it cannot be stored."""
@@ -370,7 +370,8 @@ class StoreKeeper:
             return None
         try:
             return save_delta(conversation, run, is_over=True)
-        except ConfigurationError as error:  # the run has to end all the same
+        except (ConfigurationError, ValueError) as error:
+            # The run has to end all the same.
             _log.error("run %s: its last messages are lost: %s", self.run_id, error)
             return None
 
@@ -391,13 +392,19 @@ class StoreKeeper:
                 ),
                 CancelToken(),
             )
-            return self._settle(verdict)
+            return self._settle(verdict, 0)
 
-    def _settle(self, verdict: Verdict | None) -> CancelReason | None:
+    def _settle(self, verdict: Verdict | None, last: int) -> CancelReason | None:
+        """Do what the store says about the end.
+
+        :param last: how many events tell of the end. If it is refused they never
+            happened: another end follows, here or elsewhere.
+        """
         if verdict is not None and verdict.is_stored:
             self.pending.stored()
             self.is_over = True
             return None
+        self.pending.take_back(last)
         if verdict is None or verdict.is_lost:
             self.lost_reason = self.lost_reason or _TAKEN_AWAY
             return CancelReason(self.lost_reason, "lost", clock.now())
@@ -405,15 +412,18 @@ class StoreKeeper:
         cancel = verdict.cancel
         return CancelReason(cancel.reason, cancel.origin, clock.now())
 
-    def give_back(self, *, is_urgent: bool = False) -> None:
+    def give_back(self, *, is_urgent: bool = False, has_crashed: bool = False) -> None:
         """Have another worker resume the run.
 
         :param is_urgent: resume it at once, not after a while.
+        :param has_crashed: it counts as one of the workers that died with the run.
         """
         self.is_over = True
         self._write(
             lambda store: store.release(
-                self.id, self.claim.attempt, is_urgent=is_urgent
+                *(self.id, self.claim.attempt),
+                is_urgent=is_urgent,
+                has_crashed=has_crashed,
             ),
             CancelToken(),
         )
@@ -421,7 +431,16 @@ class StoreKeeper:
     def close(self) -> None:
         """Give the run back, if the store does not know how it ended here."""
         if not self.is_over and not self.lost_reason:
-            self.give_back(is_urgent=True)
+            # sys.exit() in a tool, say: that must not be repeated for ever.
+            self.give_back(is_urgent=True, has_crashed=not self.is_releasing)
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the text of *error*, without what JSON cannot hold."""
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:  # a user's __str__ may raise anything
+        return ""
 
 
 class SubAgentKeeper:

@@ -159,7 +159,9 @@ class Lanes:
         """
         self._closing.cancel(origin="closed")
         until = clock.now() + timeout
-        for thread in list(self._threads):
+        with self._lock:  # so that all of them have started
+            threads = list(self._threads)
+        for thread in threads:
             thread.join(max(0.0, until - clock.now()))
             if thread.is_alive() and thread.ident is not None:
                 self._cut(thread.ident)

@@ -198,9 +198,13 @@ class PostgreSQL(SQLBackend):
             except psycopg.Error as error:
                 self._drop(link)
                 raise self._error(error) from error
-            except BaseException:
+            except BaseException as error:
                 if not link.roll_back():
                     self._drop(link)
+                if isinstance(error, UnicodeEncodeError):
+                    raise ConfigurationError(
+                        f"PostgreSQL cannot store a value: {error}"
+                    ) from error
                 raise
             if self._links.get(link.thread) is not link:
                 link.close()  # close() was called and could not wait

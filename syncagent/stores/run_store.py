@@ -28,14 +28,12 @@ from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
 from ..conversation.restored import whole_messages
 from ..exceptions import (
-    AgentBusy,
     ConfigurationError,
     InterruptPending,
     NoSuchRun,
     Origin,
     RunFailed,
     StoreUnavailable,
-    TooManyRuns,
 )
 from ..messages import Prompt
 from ..result import RunResult
@@ -46,7 +44,7 @@ from .event_log import StoredEvents
 from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
-from .submission import new_run
+from .submission import check_added, check_texts, new_run
 from .urls import open_backend
 from .worker import StoreWorker
 from .working import MakeAgent, work_on
@@ -248,15 +246,7 @@ class RunStore(Closeable):
             *(owner, agent, conversation),
         )
         added = self._call(lambda store: store.add(run, max_live))
-        if added in ("busy", "waiting"):
-            raise (AgentBusy if added == "busy" else InterruptPending)(
-                f"the conversation {conversation!r:.80} has a live run; wait for it, "
-                "answer it, or cancel it"
-            )
-        if added == "no room":
-            raise TooManyRuns(f"the owner already has {max_live} live runs")
-        if added == "taken":
-            raise ConfigurationError("the id is that of another owner's run")
+        check_added(added, conversation, max_live)
         # Also if it is known: the reply to the first attempt may have been lost.
         self._deliveries.deliver(run.id)
         return run.id
@@ -325,12 +315,13 @@ class RunStore(Closeable):
             doing it again is safe. A run in this process ends in any case.
         """
         check_cancel(reason, origin, mode)
+        check_texts({"reason": reason, "by": by}, can_have_null=True)
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
         worker = self.open()
         worker.cancel_here(id, record, force=force)  # at once, whatever the store does
         struck = self._call(lambda store: store.strike(id, record))
         worker.cancel_here(id, record, force=force)  # if it was just claimed
-        worker.wake_followers([struck.run_id])
+        worker.followers.wake([struck.run_id])
         return StoreReceipt(struck, lambda: self.events(id, after=_AT_END))
 
     def answer(
@@ -349,6 +340,7 @@ class RunStore(Closeable):
         :raises NoSuchRun: there is no such run.
         :raises StoreUnavailable: not known; doing it again is safe.
         """
+        check_texts({"by": by})
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
@@ -381,20 +373,21 @@ class RunStore(Closeable):
         It reads the store, also in the process that works on the run: every follower
         sees the same numbers. ``position`` is the number of the last event.
 
-        Cancellation: ends at once, with *cancel* or when it is closed.
+        Cancellation: ends at once, with *cancel* or when it or the store is closed.
 
         :param after: begin after so many events.
         :raises NoSuchRun: there is no such run.
         """
         check_number("after", after, is_integer=True, unit="events")
-        token, registration = run_token(None, None, cancel, self._cancel)
         run = self._call(lambda store: store.read(id))
         if run is None:
             raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
         worker, run_id = self.open(), run.run_id
+        ending = CancelToken.any_of(worker.stopping, self._cancel or CancelToken())
+        token, registration = run_token(None, None, cancel, ending)
         if run.needs_followers:
             self._call(lambda store: store.follow([run_id]))
-        news = worker.follow(run_id, counts=run.needs_followers)
+        news = worker.followers.add(run_id, counts=run.needs_followers)
         return StoredEvents(
             run,
             min(after, run.events),
@@ -403,7 +396,7 @@ class RunStore(Closeable):
             ),
             look=lambda: worker.perform(lambda store: store.read(id), token),
             news=news,
-            leave=lambda: worker.leave(run_id),
+            leave=lambda: worker.followers.remove(run_id),
             token=token,
             registration=registration,
         )
@@ -429,18 +422,22 @@ class RunStore(Closeable):
         :raises InterruptPending: it waits for answers; ``get(id)`` has the questions.
         :raises RunFailed: it failed.
         :raises NoSuchRun: there is no such run.
+        :raises StoreUnavailable: the token of the store ended the wait.
         """
         check_timeout(timeout)
         with self.events(id, after=_AT_END) as events:
             run = events.wait_for_rest(timeout)
         if run is None:
             raise TimeoutError(f"the run is still going on after {timeout} s")
-        if run.is_live:
+        if run.state == "waiting":
             raise InterruptPending("the run waits for answers")
         run = self.get(id)
-        if run is None or run.result is None:
-            error = None if run is None else run.error
-            raise RunFailed("the run failed" if error is None else str(error))
+        if run is None:
+            raise NoSuchRun("the store has forgotten the run")
+        if run.is_live:
+            raise StoreUnavailable("a cancel of the store ended the wait for the run")
+        if run.result is None:
+            raise RunFailed(str(run.error or "the run failed"))
         return run.result
 
     def list(
@@ -480,7 +477,7 @@ class RunStore(Closeable):
             return
         self._deliveries.close()
         worker.give_runs_away(grace, _ENDING)
-        self._deliveries.join(_ENDING)
+        self._deliveries.join(0.0 if worker.keepers else _ENDING)
         worker.stop(_ENDING)
         self.backend.close()
 

@@ -125,6 +125,8 @@ class SQLBackend(SQLSweeper):
             )
             if any(id == run.id for id, _ in others):
                 return "known"  # the same call, at the same time
+            if not others:
+                return "taken"  # the run id is another run's
             return "waiting" if ("waiting" in dict(others).values()) else "busy"
 
     def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
@@ -272,7 +274,9 @@ class SQLBackend(SQLSweeper):
             return Verdict(True)
         return self._verdict(rows, id, attempt)
 
-    def release(self, id: str, attempt: int, *, is_urgent: bool) -> bool:
+    def release(
+        self, id: str, attempt: int, *, is_urgent: bool, has_crashed: bool = False
+    ) -> bool:
         with self.transaction() as do:
             self.lock_run(do, id)
             found = do.rows(
@@ -290,8 +294,9 @@ class SQLBackend(SQLSweeper):
                 return True
             do.rows(
                 "UPDATE syncagent_run AS r SET state = 'queued', worker = NULL, "
-                "due_at = {now} + ? WHERE r.id = ? RETURNING run_id{hint}",
-                *(0.0 if is_urgent else REDELIVERY, id),
+                "crashes = crashes + ?, due_at = {now} + ? "
+                "WHERE r.id = ? RETURNING run_id{hint}",
+                *(int(has_crashed), 0.0 if is_urgent else REDELIVERY, id),
             )
         if is_urgent:
             self.hint([SWEEP])

@@ -38,6 +38,9 @@ _BEFORE_FORK: Final = 2.0
 #: Errors that pass: another process has the lock, or the disk is full for now.
 _PASSING: Final = ("locked", "busy", "full", "i/o error", "unable to open")
 
+#: The last two are for values that it cannot store.
+_ERRORS: Final = (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError)
+
 
 class SQLite(SQLBackend):
     """The runs in a file, which is made when it is first used.
@@ -148,6 +151,8 @@ class SQLite(SQLBackend):
                 f"the store {self.path} is not available: {error}; another process "
                 "may be writing to it for long, or the disk may be full"
             )
+        if isinstance(error, (UnicodeEncodeError, OverflowError, sqlite3.DataError)):
+            return ConfigurationError(f"SQLite cannot store a value: {error}")
         if isinstance(error, sqlite3.DatabaseError) and "not a database" in text:
             return ConfigurationError(f"{self.path} is not a store: {error}")
         return StoreUnavailable(f"the store {self.path} failed: {error!r}")
@@ -166,7 +171,7 @@ class SQLite(SQLBackend):
                     if connection.in_transaction:  # a full disk has rolled back already
                         connection.execute("ROLLBACK")
                     raise
-        except (sqlite3.Error, OSError) as error:
+        except _ERRORS as error:
             raise self._error(error) from error
         if changed:
             self._datagrams.send(changed)
@@ -177,7 +182,7 @@ class SQLite(SQLBackend):
             with self._lock:
                 connection = self._connection or self._open()
                 rows = _SQLiteStatements(connection, changed).rows(sql, *params)
-        except (sqlite3.Error, OSError) as error:
+        except _ERRORS as error:
             raise self._error(error) from error
         if changed:
             self._datagrams.send(changed)

@@ -1,4 +1,4 @@
-"""Check what a run is submitted with."""
+"""Check what a run is submitted with, and whether it was added."""
 
 from __future__ import annotations
 
@@ -11,11 +11,37 @@ import msgspec
 
 from .._checks import check_timeout
 from ..conversation.request import check_run_id
-from ..exceptions import ConfigurationError
+from ..exceptions import (
+    AgentBusy,
+    ConfigurationError,
+    InterruptPending,
+    TooManyRuns,
+)
 from ..messages import Prompt, user_message
+from .backend import Added
 from .records import NewRun, conversation_key
 
-__all__ = ["new_run"]
+__all__ = ["check_added", "check_texts", "new_run"]
+
+
+def check_texts(texts: Mapping[str, str], *, can_have_null: bool = False) -> None:
+    """Refuse what is no text, and text that a database cannot store.
+
+    :param texts: by their names.
+    :param can_have_null: they are stored as JSON, which has a notation for it.
+    :raises ConfigurationError: one of them is not fit.
+    """
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise ConfigurationError(f"{name} must be a string; got {text!r:.80}")
+        if "\0" in text and not can_have_null:
+            raise ConfigurationError(f"{name} must not contain a null character")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError(
+                f"{name} has half of a surrogate pair; got {text!r:.80}"
+            ) from None
 
 
 def new_run(
@@ -36,11 +62,7 @@ def new_run(
     check_timeout(timeout)
     check_timeout(unfollowed_seconds, "unfollowed_seconds")
     texts = {"owner": owner, "agent": agent, "conversation": conversation}
-    for name, text in texts.items():
-        if not isinstance(text, str):
-            raise ConfigurationError(f"{name} must be a string; got {text!r:.80}")
-        if "\0" in text:
-            raise ConfigurationError(f"{name} must not contain a null character")
+    check_texts(texts)
     id = check_run_id(id) or secrets.token_hex(24)
     try:
         labels_json = msgspec.json.encode(dict(labels or {}))
@@ -57,3 +79,22 @@ def new_run(
         seconds_left=timeout,
         unfollowed_seconds=unfollowed_seconds,
     )
+
+
+def check_added(added: Added, conversation: str, max_live: int | None) -> None:
+    """Raise the error for a run that was not added.
+
+    :raises AgentBusy: the conversation has a live run.
+    :raises InterruptPending: that run waits for answers.
+    :raises TooManyRuns: the owner has *max_live* runs.
+    :raises ConfigurationError: another run has its id.
+    """
+    if added in ("busy", "waiting"):
+        raise (AgentBusy if added == "busy" else InterruptPending)(
+            f"the conversation {conversation!r:.80} has a live run; wait for it, "
+            "answer it, or cancel it"
+        )
+    if added == "no room":
+        raise TooManyRuns(f"the owner already has {max_live} live runs")
+    if added == "taken":
+        raise ConfigurationError("id or run_id is that of another run")

@@ -19,6 +19,8 @@ from .unheld import (
 
 __all__ = ["SQLSweeper"]
 
+#: How many runs one look ends, at most.
+_ENDS: Final = 500
 _UNFOLLOWED: Final = CancelRecord("no one follows the run any more", "disconnect")
 
 
@@ -31,15 +33,20 @@ class SQLSweeper(SQLReader):
             "WHERE r.ended_at IS NULL AND ("
             f"(r.state = 'running' AND NOT {IS_HELD}) "
             "OR (r.state = 'queued' AND r.due_at <= {now}) "
-            "OR (r.state = 'waiting' AND r.answer_by <= {now}) "
-            "OR (r.followed_until <= {now} AND r.cancel_at IS NULL)) "
+            "OR (r.state = 'waiting' AND r.answer_by <= {now})) "
             "ORDER BY r.created_at LIMIT ?) AS due "
+            # They need no worker, so they end even where there is no room for more.
+            "UNION ALL SELECT * FROM (SELECT 'over', r.id, '', 0.0 "
+            "FROM syncagent_run r WHERE r.ended_at IS NULL AND ("
+            "(r.followed_until <= {now} AND r.cancel_at IS NULL) OR "
+            f"(r.cancel_at IS NOT NULL AND r.state = 'running' AND NOT {IS_HELD})) "
+            "ORDER BY r.created_at LIMIT ?) AS over_ "
             "UNION ALL SELECT 'next', '', '', min(w.until) - {now} "
             "FROM syncagent_worker w WHERE w.until > {now} AND EXISTS (SELECT 1 "
             "FROM syncagent_run r WHERE r.worker = w.id AND r.ended_at IS NULL) "
             "UNION ALL SELECT 'held', r.id, r.run_id, r.attempt FROM syncagent_run r "
             "WHERE r.worker = ? AND r.ended_at IS NULL",
-            *(limit, worker),
+            *(limit, _ENDS, worker),
         )
         next_look = next(left for kind, _, _, left in rows if kind == "next")
         held = {
@@ -50,7 +57,7 @@ class SQLSweeper(SQLReader):
         ready: list[str] = []
         for kind, id, _, _ in rows:
             try:
-                if kind == "due" and self._recover(id, max_crashes):
+                if kind in ("due", "over") and self._recover(id, max_crashes):
                     ready.append(id)
             except StoreUnavailable:
                 if not ready:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from ..cancel import clock
 from ..cancel.once import start_thread
 
 __all__ = ["RunThreads"]
+
+_log = logging.getLogger("syncagent.store")
 
 
 class RunThreads:
@@ -61,19 +64,21 @@ class RunThreads:
                 daemon=True,
             )
             self._threads.add(thread)
-        try:
-            start_thread(thread)
-        except BaseException:
-            with self._lock:
+            try:
+                start_thread(thread)  # with the lock: join() finds only started ones
+            except BaseException:
                 self._threads.discard(thread)
-            raise
+                raise
         return True
 
     def _drive(self, id: str) -> None:
         next_id: str | None = id
         try:
             while next_id is not None:
-                self._work(next_id)
+                try:
+                    self._work(next_id)
+                except BaseException:  # sys.exit() ends no process here, nor the line
+                    _log.exception("the work on a run ended; a sweep delivers it again")
                 with self._lock:
                     next_id = None
                     if self._waiting and not self._is_closed:
@@ -97,7 +102,9 @@ class RunThreads:
         :return: whether all have ended.
         """
         until = clock.now() + timeout
-        for thread in list(self._threads):
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - clock.now()))
-        return not any(thread.is_alive() for thread in list(self._threads))
+        return not any(thread.is_alive() for thread in threads)

@@ -30,7 +30,7 @@ from ..__version__ import __version__
 from ..cancel import CancelToken, Watch, clock
 from ..exceptions import ConfigurationError, StoreUnavailable
 from .backend import SWEEP, Backend
-from .event_log import RunNews
+from .followers import Followers
 from .keeper import StoreKeeper
 from .lanes import Lanes
 from .records import CancelRecord, Claim, Lease
@@ -97,9 +97,10 @@ class StoreWorker:
         self._room: Final = room
         self._is_observer: Final = is_observer
         self._lanes: Final = Lanes(_WIDTH, backend.cut) if backend.may_block else None
-        self._news: Final[dict[str, RunNews]] = {}
-        self._news_lock: Final = threading.Lock()
-        self._stopping: Final = CancelToken()
+        #: Those of this process.
+        self.followers: Final = Followers()
+        #: Cancelled when this process leaves the store.
+        self.stopping: Final = CancelToken()
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
@@ -151,7 +152,7 @@ class StoreWorker:
 
         Cancellation: none but *timeout*.
         """
-        self._stopping.cancel(origin="closed")
+        self.stopping.cancel(origin="closed")
         self._backend.stop_listening()
         self._watch.wake()
         for thread in self._threads:
@@ -160,6 +161,7 @@ class StoreWorker:
         if not self._is_observer:
             with suppress(StoreUnavailable):  # else the lease ends by itself
                 self.perform(lambda store: store.leave(self.id), CancelToken())
+        self._renewed_at = float("-inf")  # a run that still ends here is not ours
         if self._lanes is not None:
             self._lanes.close(timeout)
 
@@ -176,11 +178,18 @@ class StoreWorker:
         :raises StoreUnavailable: the store is away, or *token* was cancelled.
         """
         backend = self._backend
+        if self.has_stopped:  # else a late call would open the database again
+            raise StoreUnavailable("the store is closed")
         if self._lanes is None or threading.current_thread() in self._threads[-1:]:
             return operation(backend)
         return self._lanes.perform(
             lambda: operation(backend), token, timeout or self._timeout
         )
+
+    @property
+    def has_stopped(self) -> bool:
+        """True once this process has given up its part in the store."""
+        return self._renewed_at == float("-inf")
 
     def wait_for_runs(self, seconds: float) -> None:
         """Wait until this process has no runs, at most *seconds*.
@@ -235,25 +244,25 @@ class StoreWorker:
     def _drive(self) -> None:
         """Renew the lease, store events, look for runs: the work of one thread."""
         pause = _SHORTEST
-        while not self._stopping.wait(0.0):
+        while not self.stopping.wait(0.0):
             next_at = min(self._beat_at, self._sweep_at, self._prune_at)
             self._watch.wait(
-                lambda: self._has_events or self._must_sweep, self._stopping, next_at
+                lambda: self._has_events or self._must_sweep, self.stopping, next_at
             )
             if self._has_events:
-                self._stopping.wait(max(0.0, self._flush_at - clock.now()))
-            if self._stopping.cancelled:
+                self.stopping.wait(max(0.0, self._flush_at - clock.now()))
+            if self.stopping.cancelled:
                 break
             try:
                 self._do_due_work()
                 pause = _SHORTEST
             except StoreUnavailable as error:
                 self._note_away(error)
-                self._stopping.wait(pause)
+                self.stopping.wait(pause)
                 pause = min(2 * pause, _LAST_RETRY, self._lease / 15)
             except Exception:
                 _log.exception("the thread of the store failed; it continues")
-                self._stopping.wait(1.0)
+                self.stopping.wait(1.0)
             if self.keepers and self.is_lease_over:
                 self._lose_runs()
 
@@ -276,7 +285,7 @@ class StoreWorker:
                 self._sweep_at = min(self._sweep_at, now)
                 self._look_at_runs()
             self._beat_at = now + self._lease / 3
-            followed = [id for id, news in list(self._news.items()) if news.counts]
+            followed = self.followers.counting
             if followed:  # they must not end for lack of followers
                 self.perform(lambda store: store.follow(followed), CancelToken())
         if self._has_events:
@@ -334,7 +343,7 @@ class StoreWorker:
         """Forget a run that no thread works on any more."""
         if self.keepers.get(keeper.run_id) is keeper:  # it may have been claimed again
             del self.keepers[keeper.run_id]
-        self.wake_followers([keeper.run_id])
+        self.followers.wake([keeper.run_id])
 
     def cancel_here(self, id: str, record: CancelRecord, *, force: bool) -> None:
         """Cancel a run if this process has it; from any thread."""
@@ -386,7 +395,7 @@ class StoreWorker:
         finally:
             for keeper in taken:
                 keeper.pending.lock.release()
-        self.wake_followers(list(batches))
+        self.followers.wake(list(batches))
 
     def _sweep(self) -> float:
         """Look for runs that need a worker; return when to look again."""
@@ -434,7 +443,7 @@ class StoreWorker:
 
     def _listen(self) -> None:
         pause = _FIRST_RETRY
-        while not self._stopping.cancelled:
+        while not self.stopping.cancelled:
             try:
                 self._backend.listen(self.id, self.look)
                 pause = _FIRST_RETRY
@@ -442,45 +451,18 @@ class StoreWorker:
                 _log.warning("hints of the store were cut off: %s", error)
             except Exception:
                 _log.exception("the thread that listens failed; it continues")
-            self._stopping.wait(pause)
+            self.stopping.wait(pause)
             pause = min(2 * pause, _LAST_RETRY)
 
     def look(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new; without ids, at all."""
         self.cancels += 1  # publish first, then look
-        self.wake_followers(run_ids)
+        self.followers.wake(run_ids)
         is_ours = any(run_id in self.keepers for run_id in run_ids)
         if (SWEEP in run_ids or is_ours) and not self._is_observer:
             self.sweep_soon()  # it may have been forgotten
         if not run_ids or is_ours:
             self._look_at_runs()
-
-    def wake_followers(self, run_ids: Sequence[str]) -> None:
-        """Have the followers of runs look; all followers without ids."""
-        for run_id in run_ids or list(self._news):
-            news = self._news.get(run_id)
-            if news is not None:
-                news.wake()
-
-    def follow(self, run_id: str, *, counts: bool) -> RunNews:
-        """Return the news of a run, for one follower.
-
-        :param counts: the run ends if it is not followed.
-        """
-        with self._news_lock:
-            news = self._news.setdefault(run_id, RunNews())
-            news.followers += 1
-            news.counts = counts
-        return news
-
-    def leave(self, run_id: str) -> None:
-        """Note that a follower has left."""
-        with self._news_lock:
-            news = self._news.get(run_id)
-            if news is not None:
-                news.followers -= 1
-                if not news.followers:
-                    del self._news[run_id]
 
 
 if hasattr(time, "CLOCK_BOOTTIME"):

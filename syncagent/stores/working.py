@@ -50,8 +50,8 @@ def work_on(
             return stream.result
     except Exception as error:
         _log.error("run %s failed", keeper.run_id, exc_info=error)
-        if not keeper.has_concluded:
-            keeper.fail_unbegun(error)  # it never began, so nothing else has told it
+        if not keeper.is_over:
+            keeper.fail_unbegun(error)  # it never began, or its end cannot be stored
         return None
     finally:
         keeper.close()
@@ -71,6 +71,12 @@ def prepare(
         if not isinstance(agent, Agent):
             raise ConfigurationError(
                 f"make_agent must return an Agent; got {agent!r:.80}"
+            )
+        if agent.is_running or agent.messages or agent.is_paused:
+            # It would show the conversation of one owner to another.
+            raise ConfigurationError(
+                "make_agent must return a new agent for each run, without messages; "
+                f"got {agent!r:.80}"
             )
         if claim.tail:
             agent.restore(join_state(claim.tail, claim.messages))

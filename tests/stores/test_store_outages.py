@@ -161,7 +161,8 @@ def test_a_claim_whose_reply_never_came(url, tmp_path):
         if when == "after":
             raise StoreUnavailable("no reply")
 
-    store = by_hand(url, make_agent, lease=0.5, timeout=2.0)
+    # It is claimed for a shorter time than the lease: else it is given back meanwhile.
+    store = by_hand(url, make_agent, lease=1.0, timeout=0.4)
     store.backend = Watched(store.backend, at, ("claim",), sweeps=False)
     with store:
         id = submit(store, "plain", tmp_path)

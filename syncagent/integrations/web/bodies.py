@@ -66,6 +66,8 @@ class StartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         _check_length(_LONGEST_NAME, agent=self.agent, conversation=self.conversation)
+        if "\0" in self.agent + self.conversation:
+            raise ValueError("a name has a null character")
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -287,6 +287,15 @@ def test_find_store(make):
         Views(make("x"), lambda request, start: None)
 
 
+@pytest.mark.parametrize("field", ["agent", "conversation"])
+def test_names_that_no_store_takes(make, field):
+    """They are the client's mistake, and not the server's."""
+    views = Views(make("x"), owner_of=lambda request: ANNA)
+    body = f'{{"prompt": "Go.", "{field}": "a\\u0000b"}}'.encode()
+    response = views.start(WebRequest(original=None, environ={}, body=body, **JSON))
+    assert response.status == 422
+
+
 def test_several_workers_are_fine(caplog):
     """With a store no warning is given about several processes."""
     caplog.set_level(logging.WARNING, "syncagent.web")
