@@ -23,6 +23,7 @@ from ..conversation.state import Delta, StoredMessage
 from .records import (
     Answered,
     CancelRecord,
+    CancelReply,
     Census,
     Claim,
     EventBatch,
@@ -32,7 +33,6 @@ from .records import (
     StoredAnswer,
     StoredEnd,
     StoredRun,
-    Struck,
     Verdict,
 )
 
@@ -127,7 +127,7 @@ class Backend(Protocol):
     ) -> Verdict:
         """End a run. Refused if it is cancelled and *ending* is not."""
 
-    def strike(self, id: str, cancel: CancelRecord) -> Struck:
+    def cancel(self, id: str, cancel: CancelRecord) -> CancelReply:
         """Cancel a run; end it here if no living worker has it.
 
         :raises NoSuchRun: there is no such run.
@@ -199,7 +199,7 @@ class Backend(Protocol):
     def census(self) -> Census:
         """Count the live runs and the workers."""
 
-    def struck(self, worker: str) -> dict[str, CancelRecord]:
+    def cancels(self, worker: str) -> dict[str, CancelRecord]:
         """Return the cancels of the runs that a process has, by run id."""
 
     def answers(self, worker: str) -> dict[str, dict[str, StoredAnswer]]:

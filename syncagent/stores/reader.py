@@ -62,7 +62,7 @@ class SQLReader(ABC):
             not locked then.
         """
 
-    def struck(self, worker: str) -> dict[str, CancelRecord]:
+    def cancels(self, worker: str) -> dict[str, CancelRecord]:
         rows = self.single(
             "SELECT run_id, cancel, cancel_mode FROM syncagent_run WHERE worker = ? "
             "AND ended_at IS NULL AND cancel_at IS NOT NULL",

@@ -18,6 +18,7 @@ from ..result import RunResult
 __all__ = [
     "Answered",
     "CancelRecord",
+    "CancelReply",
     "Census",
     "Claim",
     "EndState",
@@ -30,7 +31,6 @@ __all__ = [
     "StoredError",
     "StoredRun",
     "StoredState",
-    "Struck",
     "Verdict",
     "conversation_key",
 ]
@@ -232,7 +232,7 @@ class StoredEnd(NamedTuple):
     cancel: CancelRecord | None = None
 
 
-class Struck(NamedTuple):
+class CancelReply(NamedTuple):
     """The reply to a cancel."""
 
     #: True if the run had not ended.

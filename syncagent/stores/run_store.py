@@ -328,10 +328,10 @@ class RunStore(Closeable):
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
         worker = self.open()
         worker.cancel_here(id, record, force=force)  # at once, whatever the store does
-        struck = self._call(lambda store: store.strike(id, record))
+        reply = self._call(lambda store: store.cancel(id, record))
         worker.cancel_here(id, record, force=force)  # if it was just claimed
-        worker.wake_followers([struck.run_id])
-        return StoreReceipt(struck, lambda: self.events(id, after=_AT_END))
+        worker.wake_followers([reply.run_id])
+        return StoreReceipt(reply, lambda: self.events(id, after=_AT_END))
 
     def answer(
         self, id: str, answers: Mapping[str, Any], *, by: str = ""

@@ -19,12 +19,12 @@ from .backend import SWEEP, Added
 from .records import (
     Answered,
     CancelRecord,
+    CancelReply,
     Claim,
     EventBatch,
     Lease,
     NewRun,
     StoredEnd,
-    Struck,
     Verdict,
 )
 from .rows import (
@@ -45,9 +45,9 @@ from .sweeper import SQLSweeper
 from .unheld import (
     REDELIVERY,
     UNHELD,
+    cancel_locked,
     end_unheld,
     resume_if_answered,
-    strike_locked,
     to_unheld,
 )
 
@@ -360,7 +360,7 @@ class SQLBackend(SQLSweeper):
 
     # -- cancelling and answering --------------------------------------------------
 
-    def strike(self, id: str, cancel: CancelRecord) -> Struck:
+    def cancel(self, id: str, cancel: CancelRecord) -> CancelReply:
         # Nearly always: a living worker has it, and no one has cancelled it yet.
         body = to_json(cancel)
         rows = self.single(
@@ -371,7 +371,7 @@ class SQLBackend(SQLSweeper):
         )
         if rows:
             begun = tuple(msgspec.json.decode(rows[0][0]))
-            return Struck(True, True, cancel, rows[0][1], "running", begun)
+            return CancelReply(True, True, cancel, rows[0][1], "running", begun)
         with self.transaction() as do:
             if not self.lock_run(do, id):
                 raise _no_such_run(id)
@@ -384,7 +384,7 @@ class SQLBackend(SQLSweeper):
                 raise _no_such_run(id)
             *row, begun_text, is_held = found[0]
             begun = tuple(msgspec.json.decode(begun_text))
-            return strike_locked(do, to_unheld(row), begun, is_held, cancel)
+            return cancel_locked(do, to_unheld(row), begun, is_held, cancel)
 
     def answer(
         self, id: str, answers: Mapping[str, bytes], by: str, nonce: str

@@ -11,9 +11,9 @@ from .records import CancelRecord, Recovered
 from .rows import IS_HELD, delete_runs
 from .unheld import (
     UNHELD,
+    cancel_locked,
     recover_crashed,
     recover_waiting,
-    strike_locked,
     to_unheld,
 )
 
@@ -78,7 +78,7 @@ class SQLSweeper(SQLReader):
             if run.state == "running" and not is_held:
                 return recover_crashed(do, unheld, max_crashes)
             if is_left and run.cancel is None:
-                strike_locked(do, unheld, (), is_held, _UNFOLLOWED)
+                cancel_locked(do, unheld, (), is_held, _UNFOLLOWED)
                 return False
             return recover_waiting(do, run, max_crashes, is_due, is_late)
 

@@ -12,11 +12,11 @@ from ..interrupts import TIMED_OUT
 from ..result import Cancellation
 from .records import (
     CancelRecord,
+    CancelReply,
     EventBatch,
     StoredAnswer,
     StoredError,
     StoredRun,
-    Struck,
 )
 from .rows import (
     RUN,
@@ -32,11 +32,11 @@ __all__ = [
     "REDELIVERY",
     "UNHELD",
     "Unheld",
+    "cancel_locked",
     "end_unheld",
     "recover_crashed",
     "recover_waiting",
     "resume_if_answered",
-    "strike_locked",
     "to_unheld",
 ]
 
@@ -68,13 +68,13 @@ def to_unheld(row: Sequence[Any]) -> Unheld:
     return Unheld(to_run(run), tail, messages, key)
 
 
-def strike_locked(
+def cancel_locked(
     do: Statements,
     unheld: Unheld,
     begun: tuple[str, ...],
     is_held: object,
     cancel: CancelRecord,
-) -> Struck:
+) -> CancelReply:
     """Cancel a run that the transaction has locked.
 
     :param begun: the calls that have begun and not ended.
@@ -85,11 +85,11 @@ def strike_locked(
     is_ours = standing is not cancel and cancel.nonce == standing.nonce != ""
     if not run.is_live:
         names = (standing, run.run_id, run.state)
-        return Struck(is_ours, is_ours, *names, has_ended=True)
+        return CancelReply(is_ours, is_ours, *names, has_ended=True)
     is_first = is_ours or run.cancel is None
     if run.state != "running" or not is_held:
         end_unheld(do, unheld, standing)
-        return Struck(
+        return CancelReply(
             True, is_first, standing, run.run_id, run.state, begun, has_ended=True
         )
     if run.cancel is None or _MODES[cancel.mode] > _MODES[standing.mode]:
@@ -99,7 +99,7 @@ def strike_locked(
             "WHERE r.id = ? RETURNING run_id{hint}",
             *(to_json(cancel), cancel.mode, run.id),
         )
-    return Struck(True, is_first, standing, run.run_id, run.state, begun)
+    return CancelReply(True, is_first, standing, run.run_id, run.state, begun)
 
 
 def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:

@@ -346,8 +346,8 @@ class StoreWorker:
     def _look_at_runs(self) -> None:
         if not self.keepers:
             return
-        struck = self.perform(lambda store: store.struck(self.id), CancelToken())
-        for run_id, record in struck.items():
+        cancelled = self.perform(lambda store: store.cancels(self.id), CancelToken())
+        for run_id, record in cancelled.items():
             keeper = self.keepers.get(run_id)
             if keeper is not None:
                 keeper.cancel(record)
