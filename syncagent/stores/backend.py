@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, Protocol
 
 from ..conversation.state import Delta, StoredMessage
+from ..exceptions import NoSuchRun
 from .records import (
     Answered,
     CancelRecord,
@@ -36,7 +37,7 @@ from .records import (
     Verdict,
 )
 
-__all__ = ["Added", "Backend", "SWEEP"]
+__all__ = ["Added", "Backend", "SWEEP", "missing_run"]
 
 #: In place of a run id in a hint: a run waits for a worker.
 SWEEP: Final = "sweep"
@@ -44,6 +45,12 @@ SWEEP: Final = "sweep"
 #: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
 #: ``taken``: it is the id of another owner's run.
 Added = Literal["added", "known", "busy", "waiting", "no room", "taken"]
+
+
+def missing_run(id: str) -> NoSuchRun:
+    """Return the error for an id that the store does not know."""
+    # Only the beginning: an id is a secret.
+    return NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
 
 
 class Backend(Protocol):

@@ -31,7 +31,6 @@ from ..exceptions import (
     AgentBusy,
     ConfigurationError,
     InterruptPending,
-    NoSuchRun,
     Origin,
     RunFailed,
     StoreUnavailable,
@@ -40,7 +39,7 @@ from ..exceptions import (
 from ..messages import Prompt
 from ..result import RunResult
 from .answers import check_answers, check_with_agent
-from .backend import Backend
+from .backend import Backend, missing_run
 from .deliveries import Deliveries, Enqueue
 from .event_log import StoredEvents
 from .lifetimes import OPEN_STORES
@@ -188,6 +187,16 @@ class RunStore(Closeable):
         return self._retry(
             lambda: (self._worker or self._begin()).perform(operation, token)
         )
+
+    def _read(self, id: str) -> StoredRun:
+        """Return a run.
+
+        :raises NoSuchRun: there is no such run.
+        """
+        run = self._call(lambda store: store.read(id))
+        if run is None:
+            raise missing_run(id)
+        return run
 
     def _retry(self, function: Callable[[], _T]) -> _T:
         token = self._cancel or CancelToken()
@@ -349,9 +358,7 @@ class RunStore(Closeable):
         :raises NoSuchRun: there is no such run.
         :raises StoreUnavailable: not known; doing it again is safe.
         """
-        run = self._call(lambda store: store.read(id))
-        if run is None:
-            raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
+        run = self._read(id)
         stored = check_answers(run, answers, self._check_arguments)
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
@@ -388,9 +395,7 @@ class RunStore(Closeable):
         """
         check_number("after", after, is_integer=True, unit="events")
         token, registration = run_token(None, None, cancel, self._cancel)
-        run = self._call(lambda store: store.read(id))
-        if run is None:
-            raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
+        run = self._read(id)
         worker, run_id = self.open(), run.run_id
         if run.needs_followers:
             self._call(lambda store: store.follow([run_id]))

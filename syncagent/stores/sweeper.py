@@ -61,16 +61,14 @@ class SQLSweeper(SQLReader):
     def _recover(self, id: str, max_crashes: int) -> bool:
         """Recover one run, if that is still necessary; true to hand it to a worker."""
         with self.transaction() as do:
-            self.lock_run(do, id)
-            found = do.rows(
-                f"SELECT {UNHELD}, {IS_HELD}, r.due_at <= {{now}}, "
-                "r.answer_by <= {now}, r.followed_until <= {now} "
-                "FROM syncagent_run r WHERE r.id = ?",
-                id,
+            found = self.locked_row(
+                *(do, id),
+                f"{UNHELD}, {IS_HELD}, r.due_at <= {{now}}, r.answer_by <= {{now}}, "
+                "r.followed_until <= {now}",
             )
-            if not found:
+            if found is None:
                 return False
-            *row, is_held, is_due, is_late, is_left = found[0]
+            *row, is_held, is_due, is_late, is_left = found
             unheld = to_unheld(row)
             run = unheld.run
             if not run.is_live:
