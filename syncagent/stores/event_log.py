@@ -34,9 +34,10 @@ from ..events import (
     encode_event,
 )
 from ..exceptions import StoreUnavailable
+from .followers import RunNews
 from .records import EventBatch, StoredRun
 
-__all__ = ["PendingEvents", "RunNews", "StoredEvents", "merged"]
+__all__ = ["PendingEvents", "StoredEvents", "merged"]
 
 #: Seconds after which a follower looks without a hint: hints may be lost.
 _LOOK_AGAIN: Final = 1.0
@@ -156,23 +157,6 @@ def merged(events: Iterable[Any]) -> list[Any]:
         result.append(event)
     finish()
     return result
-
-
-class RunNews:
-    """Wakes the followers of a run in this process."""
-
-    def __init__(self) -> None:
-        #: How often there may have been news.
-        self.count = 0
-        self.watch: Final = Watch()
-        #: How many follow the run, and whether it ends without them.
-        self.followers = 0
-        self.counts = False
-
-    def wake(self) -> None:
-        """Have the followers look."""
-        self.count += 1  # publish first, then wake
-        self.watch.wake()
 
 
 class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):

@@ -28,13 +28,11 @@ from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
 from ..conversation.restored import whole_messages
 from ..exceptions import (
-    AgentBusy,
     ConfigurationError,
     InterruptPending,
     Origin,
     RunFailed,
     StoreUnavailable,
-    TooManyRuns,
 )
 from ..messages import Prompt
 from ..result import RunResult
@@ -45,7 +43,8 @@ from .event_log import StoredEvents
 from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
-from .submission import new_run
+from .settings import StoreSettings
+from .submission import check_added, new_run
 from .urls import open_backend
 from .worker import StoreWorker
 from .working import MakeAgent, work_on
@@ -104,27 +103,25 @@ class RunStore(Closeable):
                 raise ConfigurationError(
                     f"{name} must be a function(run); got {function!r:.80}"
                 )
-        check_number("max_workers", max_workers, minimum=1, is_integer=True)
-        check_number("lease", lease, minimum=0.1, unit="seconds")
-        check_number("max_crashes", max_crashes, minimum=1, is_integer=True)
-        for name, seconds in (("keep_events", keep_events), ("keep_runs", keep_runs)):
-            check_number(name, seconds, unit="seconds", allow_infinity=True)
-        check_number("timeout", timeout, is_positive=True, unit="seconds")
+        self._settings: Final = StoreSettings(
+            max_workers=max_workers,
+            lease=lease,
+            max_crashes=max_crashes,
+            keep_events=keep_events,
+            keep_runs=keep_runs,
+            timeout=timeout,
+        )
         #: The back end, for tools of operators.
         self.backend: Final[Backend] = open_backend(url)
         self._url = url
         self._cancel = cancel
         self._make_agent = make_agent
         self._enqueue = enqueue
-        self._max_workers = max_workers
         #: Seconds without a sign of life after which a process counts as dead.
         self.lease: Final = lease
         #: Makes the context that surrounds the work on each run and each tool call,
         #: such as the application context of Flask.
         self.context: ContextFactory | None = None
-        self._max_crashes = max_crashes
-        self._keep = (min(keep_events, keep_runs), keep_runs)
-        self._timeout = timeout
         #: This process in the store; made when it is first needed.
         self._worker: StoreWorker | None = None
         self._deliveries = self._new_deliveries()
@@ -135,7 +132,10 @@ class RunStore(Closeable):
     def observer(self, cancel: CancelToken | None = None) -> RunStore:
         """Return the same store for a program that only looks, cancels and answers."""
         return RunStore(
-            self._url, enqueue=self._enqueue, timeout=self._timeout, cancel=cancel
+            self._url,
+            enqueue=self._enqueue,
+            timeout=self._settings.timeout,
+            cancel=cancel,
         )
 
     # -- this process --------------------------------------------------------------
@@ -153,7 +153,7 @@ class RunStore(Closeable):
 
     def _new_deliveries(self) -> Deliveries:
         return Deliveries(
-            *(self._max_workers, self._work_on_thread, self._enqueue),
+            *(self._settings.max_workers, self._work_on_thread, self._enqueue),
             read=lambda id: self._call(lambda store: store.read(id)),
             on_free=self._has_room,
         )
@@ -166,10 +166,7 @@ class RunStore(Closeable):
             if self._worker is None:
                 worker = StoreWorker(
                     self.backend,
-                    lease=self.lease,
-                    timeout=self._timeout,
-                    max_crashes=self._max_crashes,
-                    keep=self._keep,
+                    self._settings,
                     deliver=self._deliveries.start,
                     room=lambda: self._deliveries.room,
                     is_observer=self._make_agent is None,
@@ -200,7 +197,7 @@ class RunStore(Closeable):
 
     def _retry(self, function: Callable[[], _T]) -> _T:
         token = self._cancel or CancelToken()
-        until = clock.now() + self._timeout
+        until = clock.now() + self._settings.timeout
         while True:
             try:
                 return function()
@@ -247,25 +244,20 @@ class RunStore(Closeable):
         """
         if self._make_agent is None and self._enqueue is None:
             raise ConfigurationError("submit() needs make_agent= or enqueue=")
-        if unfollowed_seconds is not None and unfollowed_seconds < self.lease:
-            raise ConfigurationError(
-                f"unfollowed_seconds must be {self.lease:g} or more, the lease; got "
-                f"{unfollowed_seconds!r:.80}"
-            )
         run = new_run(
-            *(prompt, labels, timeout, id, run_id, unfollowed_seconds),
-            *(owner, agent, conversation),
+            prompt,
+            owner=owner,
+            agent=agent,
+            conversation=conversation,
+            labels=labels,
+            timeout=timeout,
+            id=id,
+            run_id=run_id,
+            unfollowed_seconds=unfollowed_seconds,
+            lease=self.lease,
         )
         added = self._call(lambda store: store.add(run, max_live))
-        if added in ("busy", "waiting"):
-            raise (AgentBusy if added == "busy" else InterruptPending)(
-                f"the conversation {conversation!r:.80} has a live run; wait for it, "
-                "answer it, or cancel it"
-            )
-        if added == "no room":
-            raise TooManyRuns(f"the owner already has {max_live} live runs")
-        if added == "taken":
-            raise ConfigurationError("the id is that of another owner's run")
+        check_added(added, conversation, max_live)
         # Also if it is known: the reply to the first attempt may have been lost.
         self._deliveries.deliver(run.id)
         return run.id
@@ -273,7 +265,7 @@ class RunStore(Closeable):
     def _has_room(self) -> None:
         """Have this process look for runs that it had no room for."""
         worker = self._worker
-        if worker is not None and worker.has_left_some:
+        if worker is not None and worker.has_skipped_runs:
             worker.sweep_soon()
 
     def work(self, id: str) -> RunResult | None:
@@ -291,11 +283,11 @@ class RunStore(Closeable):
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
         worker = self.open()
-        nonce, cancels = uuid4().hex, worker.cancels
+        nonce, cancel_count = uuid4().hex, worker.cancel_count
         claim = self._call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
             return None
-        keeper = worker.keep(claim, cancels)
+        keeper = worker.keep(claim, cancel_count)
         try:
             return work_on(keeper, self._make_agent, self.context)
         finally:
@@ -339,7 +331,7 @@ class RunStore(Closeable):
         worker.cancel_here(id, record, force=force)  # at once, whatever the store does
         reply = self._call(lambda store: store.cancel(id, record))
         worker.cancel_here(id, record, force=force)  # if it was just claimed
-        worker.wake_followers([reply.run_id])
+        worker.followers.wake([reply.run_id])
         return StoreReceipt(reply, lambda: self.events(id, after=_AT_END))
 
     def answer(
@@ -363,7 +355,7 @@ class RunStore(Closeable):
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
         answered = self._call(lambda store: store.answer(id, bodies, by, nonce))
-        self.open().wake_followers([run.run_id])
+        self.open().followers.wake([run.run_id])
         if answered.is_ready:
             if self._make_agent is None and self._enqueue is None:
                 self._call(lambda store: store.deliver_now(id))
@@ -399,7 +391,7 @@ class RunStore(Closeable):
         worker, run_id = self.open(), run.run_id
         if run.needs_followers:
             self._call(lambda store: store.follow([run_id]))
-        news = worker.follow(run_id, counts=run.needs_followers)
+        news = worker.followers.add(run_id, needs_followers=run.needs_followers)
         return StoredEvents(
             run,
             min(after, run.events),
@@ -408,7 +400,7 @@ class RunStore(Closeable):
             ),
             look=lambda: worker.perform(lambda store: store.read(id), token),
             news=news,
-            leave=lambda: worker.leave(run_id),
+            leave=lambda: worker.followers.remove(run_id),
             token=token,
             registration=registration,
         )

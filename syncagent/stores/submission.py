@@ -1,4 +1,4 @@
-"""Check what a run is submitted with."""
+"""Check the arguments of ``submit()``, and explain why a run was not added."""
 
 from __future__ import annotations
 
@@ -11,30 +11,44 @@ import msgspec
 
 from .._checks import check_timeout
 from ..conversation.request import check_run_id
-from ..exceptions import ConfigurationError
+from ..exceptions import (
+    AgentBusy,
+    ConfigurationError,
+    InterruptPending,
+    TooManyRuns,
+)
 from ..messages import Prompt, user_message
+from .backend import Added
 from .records import NewRun, conversation_key
 
-__all__ = ["new_run"]
+__all__ = ["check_added", "new_run"]
 
 
 def new_run(
     prompt: Prompt,
+    *,
+    owner: str,
+    agent: str,
+    conversation: str,
     labels: Mapping[str, Any] | None,
     timeout: float | None,
     id: str | None,
     run_id: str | None,
     unfollowed_seconds: float | None,
-    owner: str,
-    agent: str,
-    conversation: str,
+    lease: float,
 ) -> NewRun:
-    """Return the run that ``submit()`` was asked for.
+    """Return the run to add, from the arguments of ``submit()``.
 
-    :raises ConfigurationError: an argument is not of its kind.
+    :param lease: the lease of the store. Followers are counted with its beats.
+    :raises ConfigurationError: an argument has the wrong type or value.
     """
     check_timeout(timeout)
     check_timeout(unfollowed_seconds, "unfollowed_seconds")
+    if unfollowed_seconds is not None and unfollowed_seconds < lease:
+        raise ConfigurationError(
+            f"unfollowed_seconds must be {lease:g} or more, the lease; got "
+            f"{unfollowed_seconds!r:.80}"
+        )
     texts = {"owner": owner, "agent": agent, "conversation": conversation}
     for name, text in texts.items():
         if not isinstance(text, str):
@@ -57,3 +71,22 @@ def new_run(
         seconds_left=timeout,
         unfollowed_seconds=unfollowed_seconds,
     )
+
+
+def check_added(added: Added, conversation: str, max_live: int | None) -> None:
+    """Check that a run was added, now or by an earlier call with the same id.
+
+    :raises AgentBusy: the conversation has a live run.
+    :raises InterruptPending: that run waits for answers.
+    :raises TooManyRuns: the owner has *max_live* runs.
+    :raises ConfigurationError: the id belongs to a run of another owner.
+    """
+    if added in ("busy", "waiting"):
+        raise (AgentBusy if added == "busy" else InterruptPending)(
+            f"the conversation {conversation!r:.80} has a live run; wait for it, "
+            "answer it, or cancel it"
+        )
+    if added == "no room":
+        raise TooManyRuns(f"the owner already has {max_live} live runs")
+    if added == "taken":
+        raise ConfigurationError("the id belongs to a run of another owner")

@@ -30,10 +30,11 @@ from ..__version__ import __version__
 from ..cancel import CancelToken, Watch, clock
 from ..exceptions import ConfigurationError, StoreUnavailable
 from .backend import SWEEP, Backend
-from .event_log import RunNews
+from .followers import Followers
 from .keeper import StoreKeeper
 from .lanes import Lanes
 from .records import CancelRecord, Claim, Lease
+from .settings import StoreSettings
 
 __all__ = ["StoreWorker"]
 
@@ -64,22 +65,16 @@ _WIDTH: Final = 3
 class StoreWorker:
     """A process that has a store open.
 
-    :param lease: seconds after which a process that is not heard of is dead.
-    :param timeout: seconds that an operation may take.
-    :param deliver: hands a run to a worker; false if it is too late for that here.
-    :param room: returns how many runs could be taken on.
+    :param deliver: hands a run to a worker; false if this process is closing.
+    :param room: returns how many more runs this process can take on.
     :param is_observer: true for a process that never works on runs: it has no lease.
-    :param keep: seconds that events, and that runs are kept.
     """
 
     def __init__(
         self,
         backend: Backend,
+        settings: StoreSettings,
         *,
-        lease: float,
-        timeout: float,
-        max_crashes: int,
-        keep: tuple[float, float],
         deliver: Callable[[str], bool],
         room: Callable[[], int],
         is_observer: bool = False,
@@ -87,26 +82,23 @@ class StoreWorker:
         self.id = uuid4().hex
         #: The runs of this process, by run id.
         self.keepers: Final[dict[str, StoreKeeper]] = {}
+        self.followers: Final = Followers()
         self._backend: Final = backend
-        self._timeout: Final = timeout
-        self._lease: Final = lease
-        self._margin: Final = min(_MARGIN, lease * _MARGIN_PART)
-        self._max_crashes: Final = max_crashes
-        self._keep: Final = keep
+        self._settings: Final = settings
+        self._lease: Final = settings.lease
+        self._margin: Final = min(_MARGIN, self._lease * _MARGIN_PART)
         self._deliver: Final = deliver
         self._room: Final = room
         self._is_observer: Final = is_observer
         self._lanes: Final = Lanes(_WIDTH, backend.cut) if backend.may_block else None
-        self._news: Final[dict[str, RunNews]] = {}
-        self._news_lock: Final = threading.Lock()
         self._stopping: Final = CancelToken()
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
         #: True if there may be runs to take over that this process had no room for.
-        self.has_left_some = False
+        self.has_skipped_runs = False
         #: How often a run of this process may have been cancelled.
-        self.cancels = 0
+        self.cancel_count = 0
         #: Since when the store is away, if it is.
         self._away_since: float | None = None
         #: True once this process ends: it takes on no more runs.
@@ -114,7 +106,7 @@ class StoreWorker:
         #: Runs that the store counts as ours and that we do not have, since when.
         self._orphans: dict[str, float] = {}
         #: When the next beat, sweep, write of events and clean-up are due.
-        self._beat_at = clock.now() + lease / 3
+        self._beat_at = clock.now() + self._lease / 3
         self._sweep_at = self._flush_at = 0.0
         self._prune_at = clock.now() + _PRUNE
         if is_observer:  # it takes no run, and it may not know how long to keep them
@@ -179,7 +171,7 @@ class StoreWorker:
         if self._lanes is None or threading.current_thread() in self._threads[-1:]:
             return operation(backend)
         return self._lanes.perform(
-            lambda: operation(backend), token, timeout or self._timeout
+            lambda: operation(backend), token, timeout or self._settings.timeout
         )
 
     def wait_for_runs(self, seconds: float) -> None:
@@ -276,8 +268,8 @@ class StoreWorker:
                 self._sweep_at = min(self._sweep_at, now)
                 self._look_at_runs()
             self._beat_at = now + self._lease / 3
-            followed = [id for id, news in list(self._news.items()) if news.counts]
-            if followed:  # they must not end for lack of followers
+            followed = self.followers.needed
+            if followed:
                 self.perform(lambda store: store.follow(followed), CancelToken())
         if self._has_events:
             self._flush_at = now + _FLUSH
@@ -287,8 +279,9 @@ class StoreWorker:
             self._sweep_at = float("inf") if self._is_observer else self._sweep()
         if now >= self._prune_at and not self._is_observer:
             self._prune_at = now + _PRUNE
+            retention = self._settings.retention
             self.perform(
-                lambda store: store.prune(*self._keep, _PRUNE_LIMIT), CancelToken()
+                lambda store: store.prune(*retention, _PRUNE_LIMIT), CancelToken()
             )
         self._away_since = None
 
@@ -307,7 +300,7 @@ class StoreWorker:
         """Tell the store that this process lives; return whether it knew."""
         host, pid = socket.gethostname(), os.getpid()
         lease = Lease(self.id, host, pid, __version__, self._lease)
-        timeout = min(self._timeout, self._lease / 3)
+        timeout = min(self._settings.timeout, self._lease / 3)
         return self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
 
     def _lose_runs(self) -> None:
@@ -318,14 +311,14 @@ class StoreWorker:
 
     # -- its runs ------------------------------------------------------------------
 
-    def keep(self, claim: Claim, cancels: int) -> StoreKeeper:
+    def keep(self, claim: Claim, cancel_count: int) -> StoreKeeper:
         """Return the keeper of a run that was claimed.
 
-        :param cancels: :attr:`cancels` before the claim was sent.
+        :param cancel_count: :attr:`cancel_count` before the claim was sent.
         """
         keeper = StoreKeeper(self, claim)
         self.keepers[keeper.run_id] = keeper  # publish first, then look
-        if self.cancels != cancels:
+        if self.cancel_count != cancel_count:
             with suppress(StoreUnavailable):  # the next beat looks as well
                 self._look_at_runs()
         return keeper
@@ -334,11 +327,11 @@ class StoreWorker:
         """Forget a run that no thread works on any more."""
         if self.keepers.get(keeper.run_id) is keeper:  # it may have been claimed again
             del self.keepers[keeper.run_id]
-        self.wake_followers([keeper.run_id])
+        self.followers.wake([keeper.run_id])
 
     def cancel_here(self, id: str, record: CancelRecord, *, force: bool) -> None:
         """Cancel a run if this process has it; from any thread."""
-        self.cancels += 1  # publish first, then look
+        self.cancel_count += 1  # publish first, then look
         for keeper in list(self.keepers.values()):
             if keeper.id == id:
                 keeper.cancel(record, force=force)
@@ -386,17 +379,18 @@ class StoreWorker:
         finally:
             for keeper in taken:
                 keeper.pending.lock.release()
-        self.wake_followers(list(batches))
+        self.followers.wake(list(batches))
 
     def _sweep(self) -> float:
         """Look for runs that need a worker; return when to look again."""
         room, worker = 0 if self.is_leaving else self._room(), self.id
         keepers = dict(self.keepers)  # before the look: later ones are not missed
-        self.has_left_some = True  # publish first, then look
+        self.has_skipped_runs = True  # publish first, then look
+        max_crashes = self._settings.max_crashes
         found = self.perform(
-            lambda store: store.recover(room, self._max_crashes, worker), CancelToken()
+            lambda store: store.recover(room, max_crashes, worker), CancelToken()
         )
-        self.has_left_some = len(found.ids) >= room
+        self.has_skipped_runs = len(found.ids) >= room
         for run_id in keepers.keys() - found.held.keys():
             if not keepers[run_id].is_over:
                 keepers[run_id].lose("the store has forgotten the run")
@@ -447,40 +441,13 @@ class StoreWorker:
 
     def _on_hint(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new."""
-        self.cancels += 1  # publish first, then look
-        self.wake_followers(run_ids)
+        self.cancel_count += 1  # publish first, then look
+        self.followers.wake(run_ids)
         is_ours = any(run_id in self.keepers for run_id in run_ids)
         if (SWEEP in run_ids or is_ours) and not self._is_observer:
             self.sweep_soon()  # it may have been forgotten
         if not run_ids or is_ours:
             self._look_at_runs()
-
-    def wake_followers(self, run_ids: Sequence[str]) -> None:
-        """Have the followers of runs look; all followers without ids."""
-        for run_id in run_ids or list(self._news):
-            news = self._news.get(run_id)
-            if news is not None:
-                news.wake()
-
-    def follow(self, run_id: str, *, counts: bool) -> RunNews:
-        """Return the news of a run, for one follower.
-
-        :param counts: the run ends if it is not followed.
-        """
-        with self._news_lock:
-            news = self._news.setdefault(run_id, RunNews())
-            news.followers += 1
-            news.counts = counts
-        return news
-
-    def leave(self, run_id: str) -> None:
-        """Note that a follower has left."""
-        with self._news_lock:
-            news = self._news.get(run_id)
-            if news is not None:
-                news.followers -= 1
-                if not news.followers:
-                    del self._news[run_id]
 
 
 if hasattr(time, "CLOCK_BOOTTIME"):
