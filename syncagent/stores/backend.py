@@ -143,7 +143,7 @@ class Backend(Protocol):
     def answer(
         self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
     ) -> Answered:
-        """Answer questions; the first answer counts.
+        """Answer questions; the first answer to each one wins.
 
         :param nonce: recognises answers that are sent again.
         :raises NoSuchRun: there is no such run.

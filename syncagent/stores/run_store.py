@@ -159,7 +159,7 @@ class RunStore(Closeable):
         )
 
     def _begin(self) -> StoreWorker:
-        """Announce this process, unless it is."""
+        """Announce this process, if it is not announced yet."""
         with self._lock:
             if self._is_closed:
                 raise ConfigurationError("the store is closed")
@@ -263,7 +263,7 @@ class RunStore(Closeable):
         return run.id
 
     def _has_room(self) -> None:
-        """Have this process look for runs that it had no room for."""
+        """Look again for runs that this process had no room for."""
         worker = self._worker
         if worker is not None and worker.has_skipped_runs:
             worker.sweep_soon()
@@ -337,7 +337,7 @@ class RunStore(Closeable):
     def answer(
         self, id: str, answers: Mapping[str, Any], *, by: str = ""
     ) -> dict[str, Literal["taken", "over", "refused"]]:
-        """Answer questions of a run that waits; the first answer to each counts.
+        """Answer questions of a run; the first answer to each one wins.
 
         :param answers: by the id of the question or of the tool call: true, false or an
             :class:`~syncagent.interrupts.Approval`; text. Never credentials: those are
@@ -375,10 +375,10 @@ class RunStore(Closeable):
     def events(
         self, id: str, after: int = 0, *, cancel: Cancel | None = None
     ) -> StoredEvents:
-        """Return the events of a run, those that happened and then those that happen.
+        """Return the events of a run: those so far, then new ones as they happen.
 
-        It reads the store, also in the process that works on the run: every follower
-        sees the same numbers. ``position`` is the number of the last event.
+        All followers read the store, those in the process of the run too, and see the
+        same numbers. ``position`` is the number of the last event.
 
         Cancellation: ends at once, with *cancel* or when it is closed.
 
@@ -422,7 +422,7 @@ class RunStore(Closeable):
 
         Cancellation: a cancel of the run ends the wait.
 
-        :raises TimeoutError: it is still going on after *timeout* seconds.
+        :raises TimeoutError: it has not ended after *timeout* seconds.
         :raises InterruptPending: it waits for answers; ``get(id)`` has the questions.
         :raises RunFailed: it failed.
         :raises NoSuchRun: there is no such run.
@@ -431,7 +431,7 @@ class RunStore(Closeable):
         with self.events(id, after=_AT_END) as events:
             run = events.wait_for_rest(timeout)
         if run is None:
-            raise TimeoutError(f"the run is still going on after {timeout} s")
+            raise TimeoutError(f"the run has not ended after {timeout} s")
         if run.is_live:
             raise InterruptPending("the run waits for answers")
         run = self.get(id)
@@ -452,7 +452,7 @@ class RunStore(Closeable):
         return self._call(lambda store: store.find(owner, live, limit))
 
     def forget(self, owner: str) -> int:
-        """Delete all runs of an owner; live ones are cancelled at once.
+        """Delete all runs of an owner; the workers of live ones end them.
 
         :return: how many there were.
         """
@@ -461,10 +461,10 @@ class RunStore(Closeable):
     # -- ending --------------------------------------------------------------------
 
     def close(self, grace: float = 10.0) -> None:
-        """Give the runs of this process to others, and close everything.
+        """Release the runs of this process to others, and close everything.
 
-        Runs get *grace* seconds to reach the end of a turn. Then they are given back:
-        another process resumes them at once, from their last checkpoints.
+        Runs get *grace* seconds to reach the end of a turn. Then this process releases
+        them: another one resumes them at once, from their last checkpoints.
 
         Cancellation: it waits for the end of runs, *grace* and 5 seconds at most.
         """

@@ -64,6 +64,7 @@ class Unheld(NamedTuple):
 
 
 def to_unheld(row: Sequence[Any]) -> Unheld:
+    """Return a run and its state from the columns :data:`UNHELD`."""
     *run, tail, messages, key = row
     return Unheld(to_run(run), tail, messages, key)
 
@@ -109,7 +110,7 @@ def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:
     messages = get_messages(do, key, total) if tail else []
     try:
         result = unfinished_result(run.run_id, tail.encode(), messages, cancellation)
-    except StateInvalid:  # from a newer worker: it has to end all the same
+    except StateInvalid:  # from a newer worker: it has to end anyway
         result = unfinished_result(run.run_id, b"", [], cancellation)
     events = (RunFinished(result), StateChanged("done"))
     batch = EventBatch(
@@ -142,6 +143,7 @@ def resume_if_answered(do: Statements, run: StoredRun) -> bool:
 
 
 def recover_crashed(do: Statements, unheld: Unheld, max_crashes: int) -> bool:
+    """Queue, end or give up a run whose worker died; true to hand it to a worker."""
     run = unheld.run
     if run.cancel is not None:  # its canceller was promised this end
         end_unheld(do, unheld, run.cancel)
@@ -160,6 +162,11 @@ def recover_crashed(do: Statements, unheld: Unheld, max_crashes: int) -> bool:
 def recover_waiting(
     do: Statements, run: StoredRun, max_crashes: int, is_due: Any, is_late: Any
 ) -> bool:
+    """Recover a run that waits for answers or a worker; true to hand it to a worker.
+
+    :param is_due: true if a queued run has to be handed out again.
+    :param is_late: true if the time for answers is over.
+    """
     if run.state == "waiting" and is_late:
         late = StoredAnswer(TIMED_OUT).encode().decode()
         for question in run.interrupts:

@@ -10,8 +10,8 @@ Guarantees:
   before the store counts its lease as over, however long the reply took.
 - A process whose lease has ended is another worker from then on, with another id. So
   the runs that it had are free, and no one can mistake it for their worker.
-- A hint is never believed: it makes this process look. All is looked at after each
-  (re)connection, and with each beat.
+- A hint is never believed: it makes this process look. It looks at all its runs
+  after each (re)connection, and with each beat.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _T = TypeVar("_T")
 
 #: Seconds between two writes of events.
 _FLUSH: Final = 0.025
-#: How much of the lease is left when this process gives its runs up: seconds, or parts.
+#: How much of the lease is left when this process gives up its runs: seconds, or a
+#: part of the lease if that is less.
 _MARGIN: Final = 2.0
 _MARGIN_PART: Final = 0.15
 #: Seconds between two clean-ups, and how many runs one of them deletes.
@@ -52,13 +53,14 @@ _PRUNE_LIMIT: Final = 500
 #: Seconds between two attempts to listen.
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 1.0
-#: Seconds until the first attempt to do again what the store could not do.
-_SHORTEST: Final = 0.002
-#: Seconds: another process may have SQLite's lock for a moment.
+#: Seconds until the first repetition of work that the store could not do.
+_FIRST_REPEAT: Final = 0.002
+#: Seconds for which a store may be away without a warning: another process may hold
+#: SQLite's lock.
 _MOMENT: Final = 1.0
-#: Seconds between two looks whether all runs have ended.
+#: Seconds between two checks whether all runs have ended.
 _LOOK: Final = 0.01
-#: How many connections a process has, besides the one that listens.
+#: How many connections a process may have, besides the one that listens.
 _WIDTH: Final = 3
 
 
@@ -95,15 +97,16 @@ class StoreWorker:
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
-        #: True if there may be runs to take over that this process had no room for.
+        #: True if the last sweep may have left runs that this process had no room for.
         self.has_skipped_runs = False
-        #: How often a run of this process may have been cancelled.
+        #: How often a run of this process may have been cancelled; only compared.
         self.cancel_count = 0
         #: Since when the store is away, if it is.
         self._away_since: float | None = None
         #: True once this process ends: it takes on no more runs.
         self.is_leaving = False
-        #: Runs that the store counts as ours and that we do not have, since when.
+        #: Run ids that the store counts as ours although no thread has them, with the
+        #: time when that was first seen.
         self._orphans: dict[str, float] = {}
         #: When the next beat, sweep, write of events and clean-up are due.
         self._beat_at = clock.now() + self._lease / 3
@@ -174,31 +177,24 @@ class StoreWorker:
             lambda: operation(backend), token, timeout or self._settings.timeout
         )
 
-    def wait_for_runs(self, seconds: float) -> None:
-        """Wait until this process has no runs, at most *seconds*.
-
-        Cancellation: none but *seconds*.
-        """
-        until = clock.now() + seconds
-        while self.keepers and clock.now() < until:
-            CancelToken().wait(_LOOK)
-
     def give_runs_away(self, grace: float, ending: float) -> None:
         """Release the runs of this process, and wait until they have left.
 
         Cancellation: none but the two times.
 
-        :param grace: seconds that they have to reach a checkpoint.
-        :param ending: seconds that they have to end after that.
+        :param grace: seconds for the runs to reach a checkpoint.
+        :param ending: seconds after that for their threads to leave.
         """
         self.is_leaving = True
         for now, seconds in ((False, grace), (True, ending)):
             for keeper in list(self.keepers.values()):
                 keeper.release(now=now)
-            self.wait_for_runs(seconds)
+            until = clock.now() + seconds
+            while self.keepers and clock.now() < until:
+                CancelToken().wait(_LOOK)
 
     def release(self) -> set[str]:
-        """Take on no more runs, and give those that are here to others.
+        """Take on no more runs, and release those of this process.
 
         Takes no lock.
 
@@ -215,18 +211,18 @@ class StoreWorker:
         return _elapsed() - self._renewed_at > self._lease - self._margin
 
     def wake_soon(self) -> None:
-        """Have the events stored that wait for it. Takes no lock."""
+        """Have waiting events stored soon. Takes no lock."""
         self._has_events = True
         self._watch.wake()
 
     def sweep_soon(self) -> None:
-        """Look for runs that need a worker."""
+        """Have this process look for runs that need a worker, soon."""
         self._must_sweep = True
         self._watch.wake()
 
     def _drive(self) -> None:
         """Renew the lease, store events, look for runs: the work of one thread."""
-        pause = _SHORTEST
+        pause = _FIRST_REPEAT
         while not self._stopping.wait(0.0):
             next_at = min(self._beat_at, self._sweep_at, self._prune_at)
             self._watch.wait(
@@ -238,7 +234,7 @@ class StoreWorker:
                 break
             try:
                 self._do_due_work()
-                pause = _SHORTEST
+                pause = _FIRST_REPEAT
             except StoreUnavailable as error:
                 self._note_away(error)
                 self._stopping.wait(pause)
@@ -250,7 +246,7 @@ class StoreWorker:
                 self._lose_runs()
 
     def _note_away(self, error: StoreUnavailable) -> None:
-        """Log that the store is away, once it is no mere moment."""
+        """Log that the store is away; as a warning if it is for more than a moment."""
         now = clock.now()
         if self._away_since is None:
             self._away_since = now
@@ -290,7 +286,7 @@ class StoreWorker:
         if self._is_announced and self.is_lease_over:
             self._lose_runs()
         sent_at = _elapsed()
-        if not self._announce() and self._is_announced:  # it ended unnoticed
+        if not self._announce() and self._is_announced:  # the lease ended unnoticed
             self._lose_runs()
             self._announce()
         self._is_announced = True
@@ -304,7 +300,7 @@ class StoreWorker:
         return self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
 
     def _lose_runs(self) -> None:
-        # First the id: a run that is claimed from now on is not lost.
+        # The id changes first: a run that is claimed from now on is not lost.
         self.id, self._is_announced = uuid4().hex, False
         for keeper in list(self.keepers.values()):
             keeper.lose("the lease of the worker could not be renewed in time")
@@ -396,7 +392,7 @@ class StoreWorker:
                 keepers[run_id].lose("the store has forgotten the run")
         self._release_orphans(found.held)
         for id in found.ids:
-            if not self._deliver(id):  # too late here: for another process
+            if not self._deliver(id):  # this process is closing: leave it to another
                 self.perform(
                     lambda store, id=id: store.deliver_now(id),  # type: ignore[misc]
                     CancelToken(),
@@ -406,10 +402,10 @@ class StoreWorker:
         return clock.now() + max(0.0, found.next_look) + 0.01
 
     def _release_orphans(self, held: Mapping[str, tuple[str, int]]) -> None:
-        """Give back runs that this process has and does not know of.
+        """Release runs that the store counts as ours although no thread has them.
 
-        The reply to a claim may have been lost for good. A run that was claimed a
-        moment ago is not known here yet, so it has to stay unknown for a while.
+        The reply to their claim may have been lost for good. A run that was claimed a
+        moment ago has no thread yet, so this waits for the length of a lease.
         """
         now = clock.now()
         orphans = held.keys() - self.keepers.keys()
@@ -445,7 +441,7 @@ class StoreWorker:
         self.followers.wake(run_ids)
         is_ours = any(run_id in self.keepers for run_id in run_ids)
         if (SWEEP in run_ids or is_ours) and not self._is_observer:
-            self.sweep_soon()  # it may have been forgotten
+            self.sweep_soon()  # one of ours may have been deleted
         if not run_ids or is_ours:
             self._look_at_runs()
 
