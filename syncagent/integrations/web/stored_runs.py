@@ -287,7 +287,7 @@ class StoredRuns(Closeable):
         return stream
 
     def check_followers(self, owner: str) -> None:
-        """Refuse a run that is to be followed, if its owner has too many open streams.
+        """Refuse to start a run with a stream, if its owner has too many open streams.
 
         :raises Refused: the owner has too many.
         """
@@ -352,7 +352,7 @@ class StoredRuns(Closeable):
     # -- ending --------------------------------------------------------------------
 
     def cancel_all(self, reason: str = "", *, is_last: bool = False) -> int:
-        """Cancel no run: other processes continue them.
+        """Cancel no run: other processes resume them.
 
         Takes no lock: signal handlers may call it.
 
@@ -364,7 +364,7 @@ class StoredRuns(Closeable):
         return 0
 
     def close(self) -> None:
-        """Give the runs of this process to others, and close the store.
+        """Release the runs of this process to others, and close the store.
 
         Cancellation: it waits for the end of turns, at most 10 seconds.
         """
