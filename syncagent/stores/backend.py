@@ -10,8 +10,8 @@ Guarantees that every back end gives, and ``tests/stores/test_contract_*.py`` ch
   decides.
 - Time is the store's own. Clocks of workers are never compared.
 
-An operation raises :exc:`~syncagent.exceptions.StoreUnavailable` if the store is away
-or locked; then it is not known whether it has happened.
+An operation raises :exc:`~syncagent.exceptions.StoreUnavailable` if the store cannot be
+reached or is locked; then it is not known whether the operation has happened.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ __all__ = ["PendingEvents", "StoredEvents", "merged"]
 
 #: Seconds after which a follower looks without a hint: hints may be lost.
 _LOOK_AGAIN: Final = 1.0
-#: Seconds between two attempts to read from a store that is away.
+#: Seconds between two attempts to read from a store that is unavailable.
 _RETRY: Final = 0.25
 
 
@@ -160,7 +160,7 @@ class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
     """The events of a run in a store, from any process: iterate over it.
 
     It ends with the run, and at once when its token is cancelled or any thread closes
-    it. One thread iterates. While the store is away it waits.
+    it. One thread iterates. While the store is unavailable it waits.
 
     :param run: the run as it was when this was made.
     :param read: returns the events after a number, with their numbers.

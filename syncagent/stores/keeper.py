@@ -65,7 +65,7 @@ __all__ = ["StoreKeeper", "SubAgentKeeper"]
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
 
-#: Seconds between two attempts to reach a store that is away: at first, and at most.
+#: Seconds between two attempts to reach the store: at first, and at most.
 _FIRST_RETRY: Final = 0.002
 _LAST_RETRY: Final = 0.25
 #: After these a run can be released without losing work.

@@ -55,7 +55,7 @@ _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
 
 _DAY: Final = 86400.0
-#: Seconds between two attempts of a call while the store is away.
+#: Seconds between two attempts of a call while the store is unavailable.
 _RETRY: Final = 0.01
 #: Seconds that cancelled runs have to end, and threads to stop.
 _ENDING: Final = 5.0
@@ -79,7 +79,7 @@ class RunStore(Closeable):
     :param max_crashes: a run has failed once so many workers have died with it.
     :param keep_events: seconds that the events of a run are kept after its end.
     :param keep_runs: seconds that runs are kept after their end.
-    :param timeout: seconds that a call waits for a store that is away.
+    :param timeout: seconds that a call waits for a store that is unavailable.
     :param cancel: a token that ends the waits of all calls, and no run.
     :raises ConfigurationError: an argument cannot work.
     """
@@ -147,7 +147,7 @@ class RunStore(Closeable):
         over the runs of dead processes without a request of its own calls it when it
         starts, after a fork.
 
-        :raises StoreUnavailable: the store is away.
+        :raises StoreUnavailable: the store is unavailable.
         """
         return self._worker or self._retry(self._begin)
 
@@ -176,9 +176,9 @@ class RunStore(Closeable):
             return self._worker
 
     def _call(self, operation: Callable[[Backend], _T]) -> _T:
-        """Do an operation, and repeat it while the store is away.
+        """Do an operation, and repeat it while the store is unavailable.
 
-        :raises StoreUnavailable: it is away for too long, or a cancel ended the wait.
+        :raises StoreUnavailable: it stays unavailable, or a cancel ended the wait.
         """
         token = self._cancel or CancelToken()
         return self._retry(
@@ -240,7 +240,7 @@ class RunStore(Closeable):
         :raises AgentBusy: the conversation has a live run.
         :raises InterruptPending: that run waits for answers.
         :raises TooManyRuns: the owner has *max_live* runs.
-        :raises StoreUnavailable: the store is away; the run may have been added.
+        :raises StoreUnavailable: the store is unavailable; the run may have been added.
         """
         if self._make_agent is None and self._enqueue is None:
             raise ConfigurationError("submit() needs make_agent= or enqueue=")
@@ -278,7 +278,7 @@ class RunStore(Closeable):
 
         :return: the result; ``None`` if there was nothing to do.
         :raises NoSuchRun: there is no such run.
-        :raises StoreUnavailable: the store is away; it can be delivered again.
+        :raises StoreUnavailable: the store is unavailable; it can be delivered again.
         """
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")

@@ -25,7 +25,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     keep_events: float
     #: Seconds to keep a run after its end.
     keep_runs: float
-    #: Seconds that a call waits for a store that is away.
+    #: Seconds that a call waits for a store that is unavailable.
     timeout: float
 
     def __post_init__(self) -> None:

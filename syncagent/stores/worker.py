@@ -55,7 +55,7 @@ _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 1.0
 #: Seconds until the first repetition of work that the store could not do.
 _FIRST_REPEAT: Final = 0.002
-#: Seconds for which a store may be away without a warning: another process may hold
+#: Seconds for which a store may be down without a warning: another process may hold
 #: SQLite's lock.
 _MOMENT: Final = 1.0
 #: Seconds between two checks whether all runs have ended.
@@ -101,7 +101,7 @@ class StoreWorker:
         self.has_skipped_runs = False
         #: How often a run of this process may have been cancelled; only compared.
         self.cancel_count = 0
-        #: Since when the store is away, if it is.
+        #: Since when the store is unavailable, if it is.
         self._away_since: float | None = None
         #: True once this process ends: it takes on no more runs.
         self.is_leaving = False
@@ -125,7 +125,7 @@ class StoreWorker:
     def start(self) -> None:
         """Announce this process, and start its threads.
 
-        :raises StoreUnavailable: the store is away.
+        :raises StoreUnavailable: the store is unavailable.
         """
         try:
             if not self._is_observer:
@@ -168,7 +168,7 @@ class StoreWorker:
 
         Cancellation: ends at once.
 
-        :raises StoreUnavailable: the store is away, or *token* was cancelled.
+        :raises StoreUnavailable: the store is unavailable, or *token* was cancelled.
         """
         backend = self._backend
         if self._lanes is None or threading.current_thread() in self._threads[-1:]:
@@ -246,14 +246,14 @@ class StoreWorker:
                 self._lose_runs()
 
     def _note_away(self, error: StoreUnavailable) -> None:
-        """Log that the store is away; as a warning if it is for more than a moment."""
+        """Log that the store is unavailable; as a warning after more than a moment."""
         now = clock.now()
         if self._away_since is None:
             self._away_since = now
         is_moment = now - self._away_since < _MOMENT
         _log.log(
             logging.DEBUG if is_moment else logging.WARNING,
-            *("the store is away: %s", error),
+            *("the store is unavailable: %s", error),
         )
 
     def _do_due_work(self) -> None:

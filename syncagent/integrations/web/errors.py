@@ -86,7 +86,7 @@ def shutting_down() -> Refused:
 
 
 def store_unavailable() -> Refused:
-    """Return the error of a server whose store of runs is away."""
+    """Return the error of a server whose store of runs is unavailable."""
     return Refused(
         503,
         "store_unavailable",
