@@ -4,6 +4,8 @@ Install it: pip install ".[django]"
 Run it: python examples/django_app/manage.py runserver
 Then open http://127.0.0.1:8000/agent/ and say "help".
 With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
+With several workers, from this folder: SECRET_KEY=... gunicorn -w 3 -k gthread
+    --threads 20 -c python:syncagent.integrations.gunicorn manage
 """
 
 import os
@@ -12,6 +14,7 @@ import sys
 
 from django.conf import settings
 from django.core.management import execute_from_command_line
+from django.core.wsgi import get_wsgi_application
 from django.shortcuts import redirect
 from django.urls import include, path
 
@@ -50,6 +53,7 @@ settings.configure(
 )
 agent_urls = include("syncagent.integrations.django.urls")
 urlpatterns = [path("agent/", agent_urls), path("", lambda _: redirect("agent/"))]
+application = get_wsgi_application()
 
 if __name__ == "__main__":
     execute_from_command_line(sys.argv)

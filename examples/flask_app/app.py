@@ -4,7 +4,8 @@ Install it: pip install ".[flask]"
 Run it: flask --app examples/flask_app/app.py run
 Then open http://127.0.0.1:5000/agent/ and say "help".
 With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
-With several workers: FLASK_SECRET_KEY=... gunicorn -w 3 -k gthread --threads 20 app:app
+With several workers, from this folder: FLASK_SECRET_KEY=... gunicorn -w 3 -k gthread
+    --threads 20 -c python:syncagent.integrations.gunicorn app:app
 """
 
 import secrets

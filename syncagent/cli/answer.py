@@ -71,6 +71,9 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         found = store.get(id)
         if found is None or not options.answers:
             return _list_questions(found)
+        if len(options.answers) == 1 and not found.interrupts:
+            _list_questions(found)
+            return EXIT_TOO_LATE
         answers = _parse_answers(options, found)
         statuses = store.answer(id, answers, by=operator_name())
     for question, status in statuses.items():

@@ -30,6 +30,7 @@ from ..conversation.restored import whole_messages
 from ..exceptions import (
     ConfigurationError,
     InterruptPending,
+    NoSuchRun,
     Origin,
     RunFailed,
     StoreUnavailable,
@@ -296,6 +297,8 @@ class RunStore(Closeable):
     def _work_on_thread(self, id: str) -> None:
         try:
             self.work(id)
+        except NoSuchRun:
+            pass  # it was deleted before it began
         except Exception:
             if not self._is_closed:  # else another process finds it
                 _log.exception("the work on a run ended; a sweep delivers it again")
@@ -355,7 +358,7 @@ class RunStore(Closeable):
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
         answered = self._call(lambda store: store.answer(id, bodies, by, nonce))
-        self.open().followers.wake([run.run_id])
+        self.open().look([run.run_id])
         if answered.is_ready:
             if self._make_agent is None and self._enqueue is None:
                 self._call(lambda store: store.deliver_now(id))

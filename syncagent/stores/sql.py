@@ -299,8 +299,9 @@ class SQLBackend(SQLSweeper):
         is_cancelled = ending.state == "cancelled"
         cancel = None if ending.cancel is None else to_json(ending.cancel)
         unless = "" if is_cancelled else " AND r.cancel_at IS NULL"
+        # "begun" stays: a canceller whose reply was lost asks for it again.
         rows = self.write(
-            "UPDATE syncagent_run AS r SET state = ?, worker = NULL, begun = '[]', "
+            "UPDATE syncagent_run AS r SET state = ?, worker = NULL, "
             "questions = '[]', result = ?, error = ?, tail = coalesce(?, tail), "
             "messages = coalesce(?, messages), events = coalesce(?, events), "
             "cancel = coalesce(cancel, ?), ended_at = {now}, "

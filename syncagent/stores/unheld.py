@@ -86,7 +86,8 @@ def cancel_locked(
     is_ours = standing is not cancel and cancel.nonce == standing.nonce != ""
     if not run.is_live:
         names = (standing, run.run_id, run.state)
-        return CancelReply(is_ours, is_ours, *names, has_ended=True)
+        had_begun = begun if is_ours else ()
+        return CancelReply(is_ours, is_ours, *names, had_begun, has_ended=True)
     is_first = is_ours or run.cancel is None
     if run.state != "running" or not is_held:
         end_unheld(do, unheld, standing)
@@ -120,7 +121,7 @@ def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:
     do.rows(
         "UPDATE syncagent_run AS r SET state = 'cancelled', worker = NULL, "
         "cancel = ?, cancel_mode = 'now', cancel_at = coalesce(cancel_at, {now}), "
-        "ended_at = {now}, begun = '[]', questions = '[]', result = ?, events = ? "
+        "ended_at = {now}, questions = '[]', result = ?, events = ? "
         "WHERE r.id = ? RETURNING run_id{hint}",
         *(to_json(cancel), to_json(result), batch.last, run.id),
     )

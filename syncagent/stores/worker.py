@@ -426,7 +426,7 @@ class StoreWorker:
         pause = _FIRST_RETRY
         while not self._stopping.cancelled:
             try:
-                self._backend.listen(self.id, self._on_hint)
+                self._backend.listen(self.id, self.look)
                 pause = _FIRST_RETRY
             except (StoreUnavailable, ConfigurationError, OSError) as error:
                 _log.warning("hints of the store were cut off: %s", error)
@@ -435,8 +435,8 @@ class StoreWorker:
             self._stopping.wait(pause)
             pause = min(2 * pause, _LAST_RETRY)
 
-    def _on_hint(self, run_ids: Sequence[str]) -> None:
-        """Look, because something about these runs may be new."""
+    def look(self, run_ids: Sequence[str]) -> None:
+        """Look, because something about these runs may be new; without ids, at all."""
         self.cancel_count += 1  # publish first, then look
         self.followers.wake(run_ids)
         is_ours = any(run_id in self.keepers for run_id in run_ids)

@@ -158,6 +158,8 @@ def test_an_approval_lets_the_run_continue(url, answer, heard):
         assert wait_for(url, id, "done").result.text == "Done."
         assert heard in str(server.requests[-1].payload["messages"][-1])
         assert run(url, "answer", id, question.id, "no")[0] == 3
+        code, out, _ = run(url, "answer", id, "no")  # of two operators, the second
+        assert (code, out) == (3, "There are no open questions; the run is done.\n")
         assert "no open questions; the run is done" in run(url, "answer", id)[1]
     with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
         rows = connection.execute("SELECT given_by FROM syncagent_answer").fetchall()

@@ -18,6 +18,8 @@ from support.stored_runs import (
     waiting,
 )
 
+from syncagent.stores.records import StoredEnd
+
 
 def test_a_queued_run_ends_at_once(backend):
     """No worker is needed for that: the cancel itself stores the end."""
@@ -50,6 +52,22 @@ def test_a_running_run_is_ended_by_its_worker(backend):
     assert (reply.state, reply.begun) == ("running", ("call-1", "call-2"))
     assert backend.read(id).is_live
     assert backend.cancels("w1") == {"run-a": cancel()}
+
+
+@pytest.mark.parametrize("has_worker", [True, False])
+def test_a_cancel_that_is_repeated_after_the_end_names_the_same_calls(
+    backend, has_worker
+):
+    """Its first reply may be lost, or its own process may have been faster."""
+    id = running(backend, seconds=60 if has_worker else 0.1)
+    backend.checkpoint(id, 1, delta(), begun=["call-1"])
+    if has_worker:
+        backend.finish(id, 1, StoredEnd("cancelled", cancel=cancel()), delta(), None)
+    else:
+        until(lambda: backend.recover(0, 5).next_look is None)
+        assert backend.cancel(id, cancel()).begun == ("call-1",)
+    assert backend.cancel(id, cancel()).begun == ("call-1",)
+    assert backend.cancel(id, cancel(nonce="another")).begun == ()
 
 
 def test_the_run_of_a_dead_worker_ends_at_once(backend):

@@ -219,6 +219,14 @@ def test_forgotten_while_it_is_live(url):
         assert [run.owner for run in store.list()] == ["ben"]
 
 
+def test_forgotten_before_a_thread_begins_it(url, caplog):
+    """There is nothing to do, and nothing to complain about."""
+    with RunStore(url, make_agent) as store:
+        store._deliveries.deliver("forgotten" * 5)
+        until(lambda: store._deliveries.room == store._max_workers)
+    assert caplog.text == ""
+
+
 @pytest.mark.slow
 def test_followed_from_a_process_that_never_works(url, tmp_path):
     """A run that ends without followers lives as long as any process follows it."""

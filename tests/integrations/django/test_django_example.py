@@ -22,6 +22,8 @@ def test_it_is_short_and_explained():
     assert '\nInstall it: pip install ".[django]"' in text
     assert "\nRun it: python examples/django_app/manage.py runserver" in text
     assert "\nWith a real model: " in text
+    assert "-c python:syncagent.integrations.gunicorn manage\n" in text
+    assert "\napplication = get_wsgi_application()\n" in text
 
 
 def test_stop(example):

@@ -6,6 +6,7 @@ import re
 import signal
 from contextlib import contextmanager
 
+from support.background import until
 from support.web.servers import Client, Server, moments
 from syncagent.stores import RunStore
 
@@ -33,7 +34,11 @@ class StoredServer(Server):
     def __enter__(self):
         super().__enter__()
         self.store = self._stack.enter_context(RunStore(self.url))
-        self.store.list()  # now, so that no test counts as having opened it
+        # Now, so that no test counts as having opened it.
+        self.store.list()
+        name = self.store.open().id
+        hints = self.url.removeprefix("sqlite:///") + "-hints"
+        until(lambda: name in os.listdir(hints))
         return self
 
     def start(self, talk, fake, user="anna", **more):
