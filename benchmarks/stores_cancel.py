@@ -162,7 +162,7 @@ def against_hand(place: Place) -> Iterator[Row]:
     """Until the run stopped, and until run() has returned, against psycopg alone."""
     url = place.new()
     times, floors = [], []
-    with peer("cancel", url) as other, peer("strike", url) as hand:
+    with peer("cancel", url) as other, peer("cancel by hand", url) as hand:
         cancels, floor = Cancels(url, other), Listener(url, hand)
         for _ in range(TIMES):
             floors.append(floor.cancelled(cancels.randomly))

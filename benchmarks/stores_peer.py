@@ -25,7 +25,7 @@ from syncagent.stores import RunStore
 from syncagent.testing import Gate, ScriptedModel
 
 #: How the floor in PostgreSQL cancels: one statement, as a person writes it.
-STRIKE: Final = (
+CANCEL: Final = (
     "UPDATE floor SET cancel = 'stop' WHERE id = %s RETURNING pg_notify('floor', id)"
 )
 
@@ -92,28 +92,28 @@ def cancel(url: str) -> None:
     with RunStore(url) as store:
         store.open()
 
-        def strike(id: str) -> None:
+        def cancel_one(id: str) -> None:
             begin = time.perf_counter()
             receipt = store.cancel(id)
             end = time.perf_counter()
             assert receipt
             say(begin, end)
 
-        lines(strike)
+        lines(cancel_one)
 
 
-def strike_by_hand(url: str) -> None:
+def cancel_by_hand(url: str) -> None:
     """The same with psycopg alone."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
 
-        def strike(id: str) -> None:
+        def cancel_one(id: str) -> None:
             begin = time.perf_counter()
-            assert connection.execute(STRIKE, (id,)).fetchone()
+            assert connection.execute(CANCEL, (id,)).fetchone()
             say(begin, time.perf_counter())
 
-        lines(strike)
+        lines(cancel_one)
 
 
 def follow(url: str) -> None:
@@ -151,7 +151,7 @@ def work(url: str, lease: float) -> None:
 
 ROLES: Final[dict[str, Callable[..., None]]] = {
     "cancel": cancel,
-    "strike": strike_by_hand,
+    "cancel by hand": cancel_by_hand,
     "follow": follow,
     "work": work,
 }

@@ -1,4 +1,4 @@
-"""Kill the worker that has a run, and another one goes on; stop a run from a third.
+"""Kill the worker of a run, and another one resumes it; stop a run from a third.
 
 Run it: python examples/several_processes.py
 With a real model: return Agent("openai:gpt-6-luna", tools=[charge]) from make_agent.

@@ -69,8 +69,8 @@ class Attendance(NamedTuple):
     inbox: Inbox
     #: True for a driver: it also offers the moment after each tool round.
     is_driver: bool = False
-    #: True for a store: only sub-agents wait here, and the run itself pauses.
-    is_for_parts: bool = False
+    #: True for a store: only sub-agents wait here; the run itself pauses.
+    is_for_sub_agents: bool = False
 
 
 class Handlers(msgspec.Struct, frozen=True):
@@ -149,16 +149,16 @@ class Answering:
         """Where other threads can answer, if a user looks there."""
         is_attended = self._waits_for is None or self._waits_for.background_requested
         attendance, outer = self._attendance, self._outer
-        if is_attended and attendance is not None and not attendance.is_for_parts:
+        if is_attended and attendance is not None and not attendance.is_for_sub_agents:
             return attendance.questions
         # A driver of the outer run is inside next(): it cannot answer now.
-        return None if outer is None or outer._is_driven else outer._questions_of_parts
+        return None if outer is None or outer._is_driven else outer._sub_agent_questions
 
     @property
-    def _questions_of_parts(self) -> OpenQuestions | None:
+    def _sub_agent_questions(self) -> OpenQuestions | None:
         """Where sub-agents open their questions."""
         attendance = self._attendance
-        if attendance is not None and attendance.is_for_parts:
+        if attendance is not None and attendance.is_for_sub_agents:
             return attendance.questions
         return self.open_questions
 

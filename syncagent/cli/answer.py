@@ -30,8 +30,8 @@ Without an answer it lists the open questions. If there is one question, its id 
 omitted: syncagent answer ID yes
 
 exit codes: 0 taken; 2 wrong usage; 3 too late: answered before, or the run has
-continued or ended; 5 the store is away, and doing it again is safe; 6 no such run or
-question.
+continued or ended; 5 the store is unavailable, and doing it again is safe; 6 no such
+run or question.
 """
 _STATUSES: Final = {
     "taken": "taken",
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
 
     :return: 0 if all answers are taken; else see the exit codes.
     :raises NoSuchRun: there is no such run.
-    :raises StoreUnavailable: the store is away.
+    :raises StoreUnavailable: the store is unavailable.
     """
     with opened_store(options, token) as store:
         id = find_id(store, options.id)

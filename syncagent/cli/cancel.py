@@ -18,8 +18,8 @@ SUMMARY: Final = "cancel a run of a store, whichever process works on it"
 
 _EPILOG: Final = """\
 exit codes: 0 cancelled; 2 wrong usage; 3 the run had ended; 4 it is cancelled, and its
-end was not recorded within --wait; 5 the store is away, and doing it again is safe; 6
-no such run.
+end was not recorded within --wait; 5 the store is unavailable, and doing it again is
+safe; 6 no such run.
 """
 #: Seconds to wait for the end of a run that is cancelled now.
 _WAIT: Final = 10.0
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
 
     :return: 0 if it is cancelled; else see the exit codes.
     :raises NoSuchRun: there is no such run.
-    :raises StoreUnavailable: the store is away.
+    :raises StoreUnavailable: the store is unavailable.
     """
     mode: CancelMode = options.mode
     seconds = options.wait

@@ -29,8 +29,8 @@ _EPILOG: Final = """\
 Ctrl+C ends only the following; the run continues.
 
 exit codes: those of syncagent run, for how the run ended: 0 done; 1 failed or not done;
-124 timeout; 130 cancelled, or Ctrl+C here. 2 wrong usage; 5 the store is away; 6 no
-such run, or it was deleted.
+124 timeout; 130 cancelled, or Ctrl+C here. 2 wrong usage; 5 the store is
+unavailable; 6 no such run, or it was deleted.
 """
 
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
 
     :return: the exit code for how the run ended.
     :raises NoSuchRun: there is no such run.
-    :raises StoreUnavailable: the store is away.
+    :raises StoreUnavailable: the store is unavailable.
     """
     output = OutputStream(sys.stdout, token)
     notes = Notes(token, output, options.quiet)

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     Cancellation: ends at once.
 
     :return: 0.
-    :raises StoreUnavailable: the store is away.
+    :raises StoreUnavailable: the store is unavailable.
     """
     with opened_store(options, token) as store:
         live = True if options.live else None

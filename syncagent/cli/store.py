@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     Cancellation: ends at once, between two transactions.
 
     :return: 0; 1 if a check found a problem.
-    :raises StoreUnavailable: the store is away.
+    :raises StoreUnavailable: the store is unavailable.
     """
     code: int = options.action(options, token)
     return code

@@ -67,7 +67,7 @@ def opened_store(
     Cancellation: ends every wait at once.
 
     :param is_new: it may not exist yet.
-    :raises StoreUnavailable: it is away, or its file does not exist.
+    :raises StoreUnavailable: it is unavailable, or its file does not exist.
     :raises Cancelled: *token* ended a wait.
     """
     from ..stores import RunStore

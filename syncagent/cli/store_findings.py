@@ -1,4 +1,4 @@
-"""Faults of a store of runs."""
+"""Look for faults of a store, from its own facts and its census."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OVERDUE: Final = 60.0
 
 
 def check_facts(facts: Mapping[str, str]) -> Iterator[Finding]:
-    """Return what a back end says about its database."""
+    """Return findings about the database of a store."""
     from ..stores.schema import VERSION
 
     for name, value in facts.items():
@@ -41,7 +41,7 @@ def check_facts(facts: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def check_census(census: Census) -> Iterator[Finding]:
-    """Return whether the live runs have workers."""
+    """Return findings about the live runs and their workers."""
     counts = ", ".join(f"{count} {state}" for state, count in census.states.items())
     yield Finding(
         name="live runs", value=counts or "none", status="ok" if counts else "off"

@@ -73,7 +73,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def accepts_input(self) -> bool:
         """True if input may be sent to the run between two turns."""
-        return self.attendance is not None and not self.attendance.is_for_parts
+        return self.attendance is not None and not self.attendance.is_for_sub_agents
 
     @classmethod
     def new(

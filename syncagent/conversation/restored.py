@@ -38,8 +38,8 @@ from .state import (
 __all__ = ["join_state", "restore", "unfinished_result", "whole_messages"]
 
 
-#: Made here and not when first needed: two threads that make one at once can crash
-#: msgspec, which fills in the fields of a type only then.
+# Made here and not when first needed: msgspec collects the fields of a type at first
+# use, and crashes if another thread uses the type at that moment.
 _STATE: Final = msgspec.json.Decoder(SavedAgent)
 _MESSAGE: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 _ENVELOPE: Final = msgspec.json.Decoder(Envelope)

@@ -1,4 +1,4 @@
-"""Hooks for gunicorn: runs end with their worker, and those of a store go on.
+"""Hooks for gunicorn: runs end with their worker; those of a store move to another.
 
 In ``gunicorn.conf.py``::
 

@@ -10,8 +10,8 @@ Guarantees that every back end gives, and ``tests/stores/test_contract_*.py`` ch
   decides.
 - Time is the store's own. Clocks of workers are never compared.
 
-An operation raises :exc:`~syncagent.exceptions.StoreUnavailable` if the store is away
-or locked; then it is not known whether it has happened.
+An operation raises :exc:`~syncagent.exceptions.StoreUnavailable` if the store cannot be
+reached or is locked; then it is not known whether the operation has happened.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, Protocol
 
 from ..conversation.state import Delta, StoredMessage
+from ..exceptions import NoSuchRun
 from .records import (
     Answered,
     CancelRecord,
+    CancelReply,
     Census,
     Claim,
     EventBatch,
@@ -32,11 +34,10 @@ from .records import (
     StoredAnswer,
     StoredEnd,
     StoredRun,
-    Struck,
     Verdict,
 )
 
-__all__ = ["Added", "Backend", "SWEEP"]
+__all__ = ["Added", "Backend", "SWEEP", "missing_run"]
 
 #: In place of a run id in a hint: a run waits for a worker.
 SWEEP: Final = "sweep"
@@ -44,6 +45,12 @@ SWEEP: Final = "sweep"
 #: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
 #: ``taken``: it is the id of another owner's run.
 Added = Literal["added", "known", "busy", "waiting", "no room", "taken"]
+
+
+def missing_run(id: str) -> NoSuchRun:
+    """Return the error for an id that the store does not know."""
+    # Only the beginning: an id is a secret.
+    return NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
 
 
 class Backend(Protocol):
@@ -130,7 +137,7 @@ class Backend(Protocol):
     ) -> Verdict:
         """End a run. Refused if it is cancelled and *ending* is not."""
 
-    def strike(self, id: str, cancel: CancelRecord) -> Struck:
+    def cancel(self, id: str, cancel: CancelRecord) -> CancelReply:
         """Cancel a run; end it here if no living worker has it.
 
         :raises NoSuchRun: there is no such run.
@@ -139,7 +146,7 @@ class Backend(Protocol):
     def answer(
         self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
     ) -> Answered:
-        """Answer questions; the first answer counts.
+        """Answer questions; the first answer to each one wins.
 
         :param nonce: recognises answers that are sent again.
         :raises NoSuchRun: there is no such run.
@@ -202,7 +209,7 @@ class Backend(Protocol):
     def census(self) -> Census:
         """Count the live runs and the workers."""
 
-    def struck(self, worker: str) -> dict[str, CancelRecord]:
+    def cancels(self, worker: str) -> dict[str, CancelRecord]:
         """Return the cancels of the runs that a process has, by run id."""
 
     def answers(self, worker: str) -> dict[str, dict[str, StoredAnswer]]:

@@ -63,7 +63,7 @@ class Deliveries:
             self._hand_to_engine(id)
 
     def start(self, id: str) -> bool:
-        """Hand out a run on a thread of this process; false if it cannot."""
+        """Hand out a run on a thread of this process; return whether that worked."""
         try:
             return self._threads.start(id)
         except Exception:

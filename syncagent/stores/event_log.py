@@ -35,23 +35,24 @@ from ..events import (
     encode_event,
 )
 from ..exceptions import StoreUnavailable
+from .followers import RunNews
 from .records import EventBatch, StoredRun
 
-__all__ = ["PendingEvents", "RunNews", "StoredEvents", "merged"]
+__all__ = ["PendingEvents", "StoredEvents", "merged"]
 
 #: Seconds after which a follower looks without a hint: hints may be lost.
 _LOOK_AGAIN: Final = 1.0
-#: Seconds between two attempts to read from a store that is away.
+#: Seconds between two attempts to read from a store that is unavailable.
 _RETRY: Final = 0.25
 
 
 class PendingEvents:
     """The events of a run that are not stored yet.
 
-    The thread of the run adds them; the thread of the store takes them.
+    The thread of the run adds them; the thread that renews the lease takes them.
 
-    :param count: how many are stored.
-    :param wake: called when there is an event after a while without any.
+    :param count: how many events of the run are stored.
+    :param wake: called when an event is added to an empty list.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class PendingEvents:
         self._wake: Final = wake
         self._next = count + 1
         self._events: list[Any] = []
-        #: An open question and what follows; None if there is none.
+        #: An open question and the events after it; None if no question is open.
         self._held: list[Any] | None = None
-        self._is_armed = False
+        #: True if the thread that takes events knows that there are some.
+        self._is_announced = False
+        #: The last batch that was taken, until it is stored.
         self._batch: EventBatch | None = None
         #: Held from the moment a batch is made until it is stored: a batch that is on
         #: its way comes before the end of the run.
@@ -79,8 +82,8 @@ class PendingEvents:
             self._events += self._held  # a handler has answered: the run continues
             self._held = None
         self._events.append(event)  # publish first, then look
-        if not self._is_armed:
-            self._is_armed = True
+        if not self._is_announced:
+            self._is_announced = True
             self._wake()
 
     def hold(self, event: InterruptRaised) -> None:
@@ -92,9 +95,9 @@ class PendingEvents:
 
         The caller holds the lock.
 
-        :param last: the last events of this worker; then held ones count as well.
+        :param last: the last events of this worker; then those held back go with them.
         """
-        self._is_armed = False  # publish first, then look
+        self._is_announced = False  # publish first, then look
         count = len(self._events)
         events = self._events[:count]
         if last is not None:
@@ -123,21 +126,16 @@ class PendingEvents:
             lines = batch.lines[:-count]
             self._batch = batch._replace(lines=lines) if lines else None
 
-    @property
-    def is_empty(self) -> bool:
-        """True if there is nothing to store."""
-        return not self._events and self._batch is None
-
 
 def _encode(event: Any) -> bytes:
     try:
         return encode_event(event)
-    except Exception:  # a tool may return any object
+    except Exception:  # a tool may return an object that is not JSON
         return encode_event(Lagged(1))
 
 
 def merged(events: Iterable[Any]) -> list[Any]:
-    """Return *events* with neighbouring deltas made one."""
+    """Return *events* with neighbouring deltas joined."""
     result: list[Any] = []
     parts: list[str] = []
     last: Any = None
@@ -169,33 +167,16 @@ def merged(events: Iterable[Any]) -> list[Any]:
     return result
 
 
-class RunNews:
-    """Wakes the followers of a run in this process."""
-
-    def __init__(self) -> None:
-        #: How often there may have been news.
-        self.count = 0
-        self.watch: Final = Watch()
-        #: How many follow the run, and whether it ends without them.
-        self.followers = 0
-        self.counts = False
-
-    def wake(self) -> None:
-        """Have the followers look."""
-        self.count += 1  # publish first, then wake
-        self.watch.wake()
-
-
 class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
     """The events of a run in a store, from any process: iterate over it.
 
     It ends with the run, and at once when its token is cancelled or any thread closes
-    it. One thread iterates. While the store is away it waits.
+    it. One thread iterates. While the store is unavailable it waits.
 
     :param run: the run as it was when this was made.
     :param read: returns the events after a number, with their numbers.
     :param look: returns the run as it is now; ``None`` if it was forgotten.
-    :param news: tells when to look.
+    :param news: wakes this follower.
     :param leave: called once, when it is closed.
     """
 
@@ -251,7 +232,7 @@ class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
         return None
 
     def _wait(self, seen: int, until: float) -> None:
-        """Wait for news since there were *seen*."""
+        """Wait until there is more news than *seen*."""
         news = self._news
         news.watch.wait(lambda: self.is_over or news.count != seen, self._token, until)
 
@@ -260,7 +241,7 @@ class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
 
         Cancellation: ends at once.
 
-        :return: ``None`` if it is still going on after *timeout* seconds.
+        :return: ``None`` if it does neither within *timeout* seconds.
         """
         until = None if timeout is None else clock.now() + timeout
         while self.run.is_live and self.run.state != "waiting":
@@ -316,7 +297,7 @@ class StoredEvents(Closeable, Iterator[StreamEvent | Lagged]):
                 self._buffer.extend(self._read(self.position))
                 if self._buffer:  # they were stored between the two looks
                     return None
-                self.position = run.events  # the retention has passed over them
+                self.position = run.events  # they were deleted, see keep_events=
                 return Lagged(missed)
             self._has_ended = True
         return None

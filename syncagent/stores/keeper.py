@@ -65,18 +65,21 @@ __all__ = ["StoreKeeper", "SubAgentKeeper"]
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
 
-#: Seconds between two attempts to reach a store that is away: the first, and the most.
+#: Seconds between two attempts to reach the store: at first, and at most.
 _FIRST_RETRY: Final = 0.002
 _LAST_RETRY: Final = 0.25
-#: Between these, a run can be given back without loss.
-_ROUNDS: Final = frozenset((TurnFinished, ToolFinished))
+#: After these a run can be released without losing work.
+_RELEASE_POINTS: Final = frozenset((TurnFinished, ToolFinished))
 _SHUTTING_DOWN: Final = "the worker is shutting down; another one resumes the run"
 _TAKEN_AWAY: Final = "another worker has taken over the run"
 _CUT_OFF: Final = "the store could not be reached before the lease ended"
 
 
 class StoreKeeper:
-    """Keeps one run, for one worker. The run's thread calls it, where not stated."""
+    """Keeps one run, for one worker.
+
+    The thread of the run calls it, unless a method says otherwise.
+    """
 
     def __init__(self, worker: StoreWorker, claim: Claim) -> None:
         self.id: Final = claim.run.id
@@ -85,10 +88,12 @@ class StoreKeeper:
         self.pending: Final = PendingEvents(
             self.run_id, claim.attempt, claim.run.events, worker.wake_soon
         )
-        #: Those of sub-agents, which wait while the run goes on.
+        #: The questions of sub-agents, which wait for answers while the run goes on.
         self.questions: Final = OpenQuestions()
-        #: For the run: its own questions park it.
-        self.attendance: Final = Attendance(self.questions, Inbox(), is_for_parts=True)
+        #: Tells the run that its own questions park it.
+        self.attendance: Final = Attendance(
+            self.questions, Inbox(), is_for_sub_agents=True
+        )
         self._worker: Final = worker
         self._run: Run | None = None
         self._conversation: Conversation | None = None
@@ -96,19 +101,19 @@ class StoreKeeper:
         self._deadline = (
             None if claim.seconds_left is None else clock.now() + claim.seconds_left
         )
-        #: The cancels, and whether they force.
+        #: All cancels so far, and whether each one forces.
         self._cancels: Final[list[tuple[CancelRecord, bool]]] = []
         #: The number of checkpoints so far.
         self._step = 0
-        #: Why the run is not this worker's any more; empty while it is.
+        #: Why the run is no longer this worker's; empty while it is.
         self.lost_reason = ""
-        #: True if the run had waited for answers, and so nothing of it was lost.
+        #: True if the run was parked and has its answers, so that nothing was lost.
         self.is_answered = False
-        #: True once this worker gives the run back.
+        #: True once this worker is about to release the run.
         self.is_releasing = False
-        #: True once nothing more of it belongs into the log.
+        #: True once no more events of it belong in the log.
         self.has_concluded = False
-        #: True once the store knows how it ended here.
+        #: True once the store knows how the work of this worker ended.
         self.is_over = False
 
     # -- for other threads ---------------------------------------------------------
@@ -120,7 +125,7 @@ class StoreKeeper:
             self._cancel(self._run, record, force=force)
 
     def _cancel(self, run: Run, record: CancelRecord, *, force: bool) -> None:
-        first, _ = self._cancels[0]  # its reason counts, whichever thread is faster
+        first, _ = self._cancels[0]  # the first reason wins, whichever thread is faster
         cause = check_cancel(first.reason, first.origin, record.mode)
         run.claim.cancel_for(cause, record.mode, force=force)
 
@@ -131,7 +136,7 @@ class StoreKeeper:
             self._run.claim.cancel(reason, "lost")
 
     def release(self, *, now: bool = False) -> None:
-        """Give the run back at its next checkpoint, or now; from any thread."""
+        """Release the run at its next checkpoint, or now; from any thread."""
         self.is_releasing = True  # publish first, then look
         if self._run is not None and now:
             self._run.claim.cancel(_SHUTTING_DOWN, "shutdown")
@@ -165,16 +170,16 @@ class StoreKeeper:
         kind = event.__class__
         if kind is ToolStarted:
             if not self._checkpoint(is_gate=True):
-                return  # it does not begin
+                return  # the tool does not begin
         elif kind is ToolFinished:
             is_stored = self._checkpoint(is_gate=False)
             if not is_stored and (self.lost_reason or self.is_releasing):
-                return  # the next worker tells how it ended
+                return  # the next worker logs how the call ended
         elif kind is InterruptRaised:
             self._show(event)
             return
         self.pending.add(event)
-        if self.is_releasing and kind in _ROUNDS:
+        if self.is_releasing and kind in _RELEASE_POINTS:
             self._release_here()
 
     def _show(self, event: InterruptRaised) -> None:
@@ -205,11 +210,10 @@ class StoreKeeper:
             self._store_questions(self._run.token)
 
     def _release_here(self) -> None:
-        """Stop between a turn and its tools, or after them, to be resumed there."""
+        """Release the run between a turn and its tools, or after them."""
         assert self._run is not None
         round = self._run.open_round
-        calls = () if round is None else round.invocations
-        if calls and not any(call.is_open and call.began is not None for call in calls):
+        if round is not None and round.invocations and not self._begun_calls:
             self._checkpoint(is_gate=False)
             self.release(now=True)
 
@@ -231,14 +235,7 @@ class StoreKeeper:
         assert conversation is not None
         delta = save_delta(conversation, run)
         self._step += 1
-        step = self._step
-        round = run.open_round
-        calls = () if round is None else round.invocations
-        begun = [
-            call.call.call_id
-            for call in calls
-            if call.is_open and call.began is not None
-        ]
+        step, begun = self._step, self._begun_calls
         verdict = self._write(
             lambda store: store.checkpoint(
                 *(self.id, self.claim.attempt, delta),
@@ -254,12 +251,23 @@ class StoreKeeper:
         return self._judge(verdict)
 
     @property
+    def _begun_calls(self) -> list[str]:
+        """The ids of the calls that have begun and not ended."""
+        assert self._run is not None
+        round = self._run.open_round
+        return [
+            call.call.call_id
+            for call in (() if round is None else round.invocations)
+            if call.is_open and call.began is not None
+        ]
+
+    @property
     def _seconds_left(self) -> float | None:
         deadline = self._deadline
         return None if deadline is None else max(0.0, deadline - clock.now())
 
     def _judge(self, verdict: Verdict | None) -> bool:
-        """Do what the store says; return whether the run may continue."""
+        """Obey the verdict of the store; return whether the run may continue."""
         if verdict is None:
             return False
         if verdict.is_stored and verdict.cancel is None:
@@ -273,7 +281,7 @@ class StoreKeeper:
     def _write(
         self, operation: Callable[[Backend], _T], token: CancelToken
     ) -> _T | None:
-        """Do *operation* as soon as the store can.
+        """Do *operation* as soon as the store can be reached.
 
         Cancellation: ends at once.
 
@@ -302,10 +310,10 @@ class StoreKeeper:
         cause = result.cancellation
         is_released = cause is not None and cause.origin == "shutdown"
         if is_released and not self._cancels:
-            # A signal handler, say: the process ends, and not the run.
+            # A signal handler, for example: the process ends, but not the run.
             self.is_releasing = self._worker.is_leaving = True
         if self.lost_reason or (self.is_releasing and is_released):
-            return None  # close() gives it back
+            return None  # close() releases it
         if result.stop_reason == "interrupt":
             return self._park(result)
         short = msgspec.structs.replace(result, messages=(), start=0)
@@ -322,7 +330,7 @@ class StoreKeeper:
             record = CancelRecord(cause.reason, cause.origin)
             first = self._cancels[0][0] if self._cancels else record
             if (first.reason, first.origin) == (cause.reason, cause.origin):
-                record = first  # with the nonce by which its canceller knows it
+                record = first  # its nonce tells the canceller that it was the first
         elif result.stop_reason == "limit":
             state = "limit"
         ending = StoredEnd(state, to_json(short).encode(), cancel=record)
@@ -333,7 +341,7 @@ class StoreKeeper:
         """Store that the run ended with *error*."""
         self.has_concluded = True
         if self.lost_reason or self.is_releasing or not isinstance(error, Exception):
-            return None  # the process is ending: close() gives the run back
+            return None  # the process is ending: close() releases the run
         stored = StoredError(type(error).__name__, _text_of(error))
         ending = StoredEnd("failed", error=to_json(stored).encode())
         return self._end(ending, [StateChanged("failed", message=repr(error))])
@@ -370,8 +378,7 @@ class StoreKeeper:
             return None
         try:
             return save_delta(conversation, run, is_over=True)
-        except (ConfigurationError, ValueError) as error:
-            # The run has to end all the same.
+        except (ConfigurationError, ValueError) as error:  # the run has to end anyway
             _log.error("run %s: its last messages are lost: %s", self.run_id, error)
             return None
 
@@ -429,7 +436,7 @@ class StoreKeeper:
         )
 
     def close(self) -> None:
-        """Give the run back, if the store does not know how it ended here."""
+        """Release the run, unless the store knows how the work of this worker ended."""
         if not self.is_over and not self.lost_reason:
             # sys.exit() in a tool, say: that must not be repeated for ever.
             self.give_back(is_urgent=True, has_crashed=not self.is_releasing)

@@ -29,7 +29,7 @@ _IDLE: Final = 60.0
 
 
 class _Task(Generic[_T]):
-    """One operation, and what came of it."""
+    """One operation, and its value or its error."""
 
     def __init__(self, operation: Callable[[], _T]) -> None:
         self._operation: Final = operation
@@ -39,6 +39,7 @@ class _Task(Generic[_T]):
         self.error: BaseException | None = None
         #: The thread that works on it.
         self.thread = 0
+        #: True once its caller no longer waits.
         self.is_left = False
 
     def run(self) -> None:
@@ -51,7 +52,7 @@ class _Task(Generic[_T]):
             self.error = error
 
 
-#: A thread, as others see it: what they put in is done there.
+#: The tasks of one thread: it does whatever is put in here.
 _Lane = Mailbox[_Task[Any]]
 
 
@@ -65,9 +66,9 @@ class Lanes:
     def __init__(self, width: int, cut: Callable[[int], object]) -> None:
         self._width: Final = width
         self._cut: Final = cut
-        #: Those that no thread has time for.
+        #: Tasks that wait for a thread.
         self._tasks: deque[_Task[Any]] = deque()
-        #: Those without work. The last one gets the next task, so that others end.
+        #: Idle threads. The last one gets the next task, so that the others end.
         self._idle: list[_Lane] = []
         self._threads: set[threading.Thread] = set()
         self._lock: Final = threading.Lock()

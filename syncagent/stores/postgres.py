@@ -90,7 +90,7 @@ _APPEND: Final = (
     "SET count = excluded.count, body = excluded.body) "
     "SELECT run_id{hint} FROM u"
 )
-_UNHEARD: Final = (
+_NO_HINTS: Final = (
     "none arrive within 1 s: a pool that shares sessions may be in between; cancels "
     "and events of other processes are noticed later"
 )
@@ -234,8 +234,8 @@ class PostgreSQL(SQLBackend):
         return StoreUnavailable(f"the store in PostgreSQL is not available: {text}")
 
     def _text(self, error: psycopg.Error) -> str:
-        said = error.diag.message_primary or str(error) or type(error).__name__
-        text = " ".join(said.split())
+        message = error.diag.message_primary or str(error) or type(error).__name__
+        text = " ".join(message.split())
         return text.replace(self._password, "...") if self._password else text
 
     # -- statements ----------------------------------------------------------------
@@ -385,7 +385,7 @@ class PostgreSQL(SQLBackend):
                     "current_setting('application_name')), "
                     "current_setting('max_connections')"
                 ).fetchall()
-                are_heard = self._hears(connection)
+                do_hints_arrive = self._do_hints_arrive(connection)
             except psycopg.Error as error:
                 raise self._error(error) from error
         server, name, schema, version, commit, used, available = facts
@@ -394,11 +394,11 @@ class PostgreSQL(SQLBackend):
             "schema": str(version),
             "synchronous_commit": commit,
             "connections": f"{used} of {available}",
-            "hints": "NOTIFY" if are_heard else _UNHEARD,
+            "hints": "NOTIFY" if do_hints_arrive else _NO_HINTS,
         }
 
-    def _hears(self, connection: SilentConnection) -> bool:
-        """True if a hint arrives at another connection."""
+    def _do_hints_arrive(self, connection: SilentConnection) -> bool:
+        """Return whether a hint arrives at another connection."""
         channel = CHANNEL + b"_check"
         with self._connect() as listener:
             listener.execute(b"LISTEN " + channel)

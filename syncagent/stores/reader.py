@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -62,7 +62,18 @@ class SQLReader(ABC):
             not locked then.
         """
 
-    def struck(self, worker: str) -> dict[str, CancelRecord]:
+    def locked_row(self, do: Statements, id: str, columns: str) -> Sequence[Any] | None:
+        """Lock a run, and return columns of it; ``None`` if there is no such run.
+
+        The lock comes first: the leases of workers are compared as they are after the
+        wait for it.
+        """
+        if not self.lock_run(do, id):
+            return None
+        rows = do.rows(f"SELECT {columns} FROM syncagent_run r WHERE r.id = ?", id)
+        return rows[0] if rows else None
+
+    def cancels(self, worker: str) -> dict[str, CancelRecord]:
         rows = self.single(
             "SELECT run_id, cancel, cancel_mode FROM syncagent_run WHERE worker = ? "
             "AND ended_at IS NULL AND cancel_at IS NOT NULL",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..cancel import CancelReason, Receipt, clock
 from .event_log import StoredEvents
-from .records import Struck
+from .records import CancelReply
 
 __all__ = ["StoreReceipt"]
 
@@ -17,31 +17,31 @@ class StoreReceipt(Receipt):
     Then its stored end is ``cancelled``, whatever happens to its worker.
     """
 
-    __slots__ = ("_at", "_follow", "_struck")
+    __slots__ = ("_at", "_follow", "_reply")
 
-    def __init__(self, struck: Struck, follow: Callable[[], StoredEvents]) -> None:
-        cancel = struck.cancel
+    def __init__(self, reply: CancelReply, follow: Callable[[], StoredEvents]) -> None:
+        cancel = reply.cancel
         self._at = clock.now()
         super().__init__(None, (cancel.reason, cancel.origin, self._at))
-        self._struck = struck
+        self._reply = reply
         self._follow = follow
-        self.phase = struck.state
+        self.phase = reply.state
         #: The ids of the calls that were recorded as begun before the cancel. No other
         #: call begins after it.
-        self.begun = struck.begun
+        self.begun = reply.begun
 
     def __bool__(self) -> bool:
-        return self._struck.is_live
+        return self._reply.is_live
 
     @property
     def first(self) -> bool:
         """True if this call was the one that cancelled the run."""
-        return self._struck.is_live and self._struck.is_first
+        return self._reply.is_live and self._reply.is_first
 
     @property
     def reason(self) -> CancelReason | None:
         """Why the run is cancelled: the reason of the first canceller."""
-        cancel = self._struck.cancel
+        cancel = self._reply.cancel
         return CancelReason(cancel.reason, cancel.origin, self._at) if self else None
 
     @property
@@ -56,7 +56,7 @@ class StoreReceipt(Receipt):
 
         :return: whether the end is stored; true if the run had ended before.
         """
-        if not self or self._struck.has_ended:
+        if not self or self._reply.has_ended:
             return True
         with self._follow() as events:
             run = events.wait_for_rest(timeout)

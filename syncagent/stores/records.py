@@ -18,6 +18,7 @@ from ..result import RunResult
 __all__ = [
     "Answered",
     "CancelRecord",
+    "CancelReply",
     "Census",
     "Claim",
     "EndState",
@@ -30,7 +31,6 @@ __all__ = [
     "StoredError",
     "StoredRun",
     "StoredState",
-    "Struck",
     "Verdict",
     "conversation_key",
 ]
@@ -94,8 +94,8 @@ class StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
         return _ANSWER.decode(body)
 
 
-#: Made here and not when first needed: two threads that make one at once can crash
-#: msgspec, which fills in the fields of a type only then.
+# Made here and not when first needed: msgspec collects the fields of a type at first
+# use, and crashes if another thread uses the type at that moment.
 _ANSWER: Final = msgspec.json.Decoder(StoredAnswer)
 
 
@@ -150,7 +150,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to be added."""
+    """A run to add."""
 
     id: str
     run_id: str
@@ -232,7 +232,7 @@ class StoredEnd(NamedTuple):
     cancel: CancelRecord | None = None
 
 
-class Struck(NamedTuple):
+class CancelReply(NamedTuple):
     """The reply to a cancel."""
 
     #: True if the run had not ended.

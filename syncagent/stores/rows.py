@@ -39,8 +39,8 @@ __all__ = [
 Rows = list[tuple[Any, ...]]
 
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
-# Made here, on one thread: msgspec learns the fields of a type when it is first used,
-# and crashes if another thread decodes that type meanwhile.
+# Made here and not when first needed: msgspec collects the fields of a type at first
+# use, and crashes if another thread uses the type at that moment.
 _QUESTIONS: Final = msgspec.json.Decoder(tuple[Interrupt, ...])
 _PROMPT: Final = msgspec.json.Decoder(UserMessage)
 _RESULT: Final = msgspec.json.Decoder(RunResult)
@@ -76,6 +76,7 @@ class Statements(Protocol):
 
 
 def get_messages(do: Statements, key: str, total: int) -> list[StoredMessage]:
+    """Return the first *total* messages of a conversation."""
     return [
         StoredMessage(body.encode(), calls.encode())
         for body, calls in do.rows(
@@ -89,6 +90,7 @@ def get_messages(do: Statements, key: str, total: int) -> list[StoredMessage]:
 def get_answers(
     do: Statements, run: StoredRun, questions: Iterable[Interrupt]
 ) -> dict[str, StoredAnswer]:
+    """Return the answers to these questions, by the id of the question."""
     ids = {question.id for question in questions}
     if not ids:
         return {}
@@ -99,6 +101,7 @@ def get_answers(
 
 
 def put_messages(do: Statements, key: str, delta: Delta) -> None:
+    """Store the new messages of a conversation."""
     do.many(
         # There may be others: a conversation can lose its last messages again, and the
         # run knows how many count.
@@ -113,6 +116,7 @@ def put_messages(do: Statements, key: str, delta: Delta) -> None:
 
 
 def put_events(do: Statements, batch: EventBatch | None) -> None:
+    """Store events."""
     if batch is not None and batch.lines:
         do.rows(
             # The reply to an earlier batch, the beginning of this one, may be lost.
@@ -138,12 +142,13 @@ def delete_runs(do: Statements, runs: Rows) -> None:
 
 
 def to_json(value: Any) -> str:
+    """Return *value* as JSON; objects that are not JSON become their ``repr()``."""
     return _ENCODER.encode(value).decode()
 
 
 def to_cancel(body: str, mode: str | None) -> CancelRecord:
     record = _CANCEL.decode(body)
-    # A stronger cancel may have followed; the first one's reason counts.
+    # A stronger cancel may have followed; the reason of the first one stays.
     return msgspec.structs.replace(record, mode=mode or "now")
 
 
@@ -152,6 +157,7 @@ def to_questions(body: str) -> tuple[Interrupt, ...]:
 
 
 def to_run(row: Sequence[Any]) -> StoredRun:
+    """Return a run from the columns :data:`RUN`."""
     names, (attempt, crashes), rest = row[:8], row[8:10], row[10:]
     id, run_id, owner, agent, conversation, labels, prompt, state = names
     cancel, cancel_mode, questions, events, *rest = rest

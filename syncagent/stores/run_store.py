@@ -38,12 +38,13 @@ from ..exceptions import (
 from ..messages import Prompt
 from ..result import RunResult
 from .answers import check_answers, check_with_agent
-from .backend import Backend
+from .backend import Backend, missing_run
 from .deliveries import Deliveries, Enqueue
 from .event_log import StoredEvents
 from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
 from .records import CancelRecord, StoredRun
+from .settings import StoreSettings
 from .submission import check_added, check_texts, new_run
 from .urls import open_backend
 from .worker import StoreWorker
@@ -55,7 +56,7 @@ _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
 
 _DAY: Final = 86400.0
-#: Seconds between two attempts of a call while the store is away.
+#: Seconds between two attempts of a call while the store is unavailable.
 _RETRY: Final = 0.01
 #: Seconds that cancelled runs have to end, and threads to stop.
 _ENDING: Final = 5.0
@@ -79,7 +80,7 @@ class RunStore(Closeable):
     :param max_crashes: a run has failed once so many workers have died with it.
     :param keep_events: seconds that the events of a run are kept after its end.
     :param keep_runs: seconds that runs are kept after their end.
-    :param timeout: seconds that a call waits for a store that is away.
+    :param timeout: seconds that a call waits for a store that is unavailable.
     :param cancel: a token that ends the waits of all calls, and no run.
     :raises ConfigurationError: an argument cannot work.
     """
@@ -103,27 +104,25 @@ class RunStore(Closeable):
                 raise ConfigurationError(
                     f"{name} must be a function(run); got {function!r:.80}"
                 )
-        check_number("max_workers", max_workers, minimum=1, is_integer=True)
-        check_number("lease", lease, minimum=0.1, unit="seconds")
-        check_number("max_crashes", max_crashes, minimum=1, is_integer=True)
-        for name, seconds in (("keep_events", keep_events), ("keep_runs", keep_runs)):
-            check_number(name, seconds, unit="seconds", allow_infinity=True)
-        check_number("timeout", timeout, is_positive=True, unit="seconds")
+        self._settings: Final = StoreSettings(
+            max_workers=max_workers,
+            lease=lease,
+            max_crashes=max_crashes,
+            keep_events=keep_events,
+            keep_runs=keep_runs,
+            timeout=timeout,
+        )
         #: The back end, for tools of operators.
         self.backend: Final[Backend] = open_backend(url)
         self._url = url
         self._cancel = cancel
         self._make_agent = make_agent
         self._enqueue = enqueue
-        self._max_workers = max_workers
         #: Seconds without a sign of life after which a process counts as dead.
         self.lease: Final = lease
         #: Makes the context that surrounds the work on each run and each tool call,
         #: such as the application context of Flask.
         self.context: ContextFactory | None = None
-        self._max_crashes = max_crashes
-        self._keep = (min(keep_events, keep_runs), keep_runs)
-        self._timeout = timeout
         #: This process in the store; made when it is first needed.
         self._worker: StoreWorker | None = None
         self._deliveries = self._new_deliveries()
@@ -134,7 +133,10 @@ class RunStore(Closeable):
     def observer(self, cancel: CancelToken | None = None) -> RunStore:
         """Return the same store for a program that only looks, cancels and answers."""
         return RunStore(
-            self._url, enqueue=self._enqueue, timeout=self._timeout, cancel=cancel
+            self._url,
+            enqueue=self._enqueue,
+            timeout=self._settings.timeout,
+            cancel=cancel,
         )
 
     # -- this process --------------------------------------------------------------
@@ -146,29 +148,26 @@ class RunStore(Closeable):
         over the runs of dead processes without a request of its own calls it when it
         starts, after a fork.
 
-        :raises StoreUnavailable: the store is away.
+        :raises StoreUnavailable: the store is unavailable.
         """
         return self._worker or self._retry(self._begin)
 
     def _new_deliveries(self) -> Deliveries:
         return Deliveries(
-            *(self._max_workers, self._work_on_thread, self._enqueue),
+            *(self._settings.max_workers, self._work_on_thread, self._enqueue),
             read=lambda id: self._call(lambda store: store.read(id)),
             on_free=self._has_room,
         )
 
     def _begin(self) -> StoreWorker:
-        """Announce this process, unless it is."""
+        """Announce this process, if it is not announced yet."""
         with self._lock:
             if self._is_closed:
                 raise ConfigurationError("the store is closed")
             if self._worker is None:
                 worker = StoreWorker(
                     self.backend,
-                    lease=self.lease,
-                    timeout=self._timeout,
-                    max_crashes=self._max_crashes,
-                    keep=self._keep,
+                    self._settings,
                     deliver=self._deliveries.start,
                     room=lambda: self._deliveries.room,
                     is_observer=self._make_agent is None,
@@ -178,18 +177,28 @@ class RunStore(Closeable):
             return self._worker
 
     def _call(self, operation: Callable[[Backend], _T]) -> _T:
-        """Do an operation, and repeat it while the store is away.
+        """Do an operation, and repeat it while the store is unavailable.
 
-        :raises StoreUnavailable: it is away for too long, or a cancel ended the wait.
+        :raises StoreUnavailable: it stays unavailable, or a cancel ended the wait.
         """
         token = self._cancel or CancelToken()
         return self._retry(
             lambda: (self._worker or self._begin()).perform(operation, token)
         )
 
+    def _read(self, id: str) -> StoredRun:
+        """Return a run.
+
+        :raises NoSuchRun: there is no such run.
+        """
+        run = self._call(lambda store: store.read(id))
+        if run is None:
+            raise missing_run(id)
+        return run
+
     def _retry(self, function: Callable[[], _T]) -> _T:
         token = self._cancel or CancelToken()
-        until = clock.now() + self._timeout
+        until = clock.now() + self._settings.timeout
         while True:
             try:
                 return function()
@@ -232,18 +241,21 @@ class RunStore(Closeable):
         :raises AgentBusy: the conversation has a live run.
         :raises InterruptPending: that run waits for answers.
         :raises TooManyRuns: the owner has *max_live* runs.
-        :raises StoreUnavailable: the store is away; the run may have been added.
+        :raises StoreUnavailable: the store is unavailable; the run may have been added.
         """
         if self._make_agent is None and self._enqueue is None:
             raise ConfigurationError("submit() needs make_agent= or enqueue=")
-        if unfollowed_seconds is not None and unfollowed_seconds < self.lease:
-            raise ConfigurationError(
-                f"unfollowed_seconds must be {self.lease:g} or more, the lease; got "
-                f"{unfollowed_seconds!r:.80}"
-            )
         run = new_run(
-            *(prompt, labels, timeout, id, run_id, unfollowed_seconds),
-            *(owner, agent, conversation),
+            prompt,
+            owner=owner,
+            agent=agent,
+            conversation=conversation,
+            labels=labels,
+            timeout=timeout,
+            id=id,
+            run_id=run_id,
+            unfollowed_seconds=unfollowed_seconds,
+            lease=self.lease,
         )
         added = self._call(lambda store: store.add(run, max_live))
         check_added(added, conversation, max_live)
@@ -252,9 +264,9 @@ class RunStore(Closeable):
         return run.id
 
     def _has_room(self) -> None:
-        """Have this process look for runs that it had no room for."""
+        """Look again for runs that this process had no room for."""
         worker = self._worker
-        if worker is not None and worker.has_left_some:
+        if worker is not None and worker.has_skipped_runs:
             worker.sweep_soon()
 
     def work(self, id: str) -> RunResult | None:
@@ -267,16 +279,16 @@ class RunStore(Closeable):
 
         :return: the result; ``None`` if there was nothing to do.
         :raises NoSuchRun: there is no such run.
-        :raises StoreUnavailable: the store is away; it can be delivered again.
+        :raises StoreUnavailable: the store is unavailable; it can be delivered again.
         """
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
         worker = self.open()
-        nonce, cancels = uuid4().hex, worker.cancels
+        nonce, cancel_count = uuid4().hex, worker.cancel_count
         claim = self._call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
             return None
-        keeper = worker.keep(claim, cancels)
+        keeper = worker.keep(claim, cancel_count)
         try:
             return work_on(keeper, self._make_agent, self.context)
         finally:
@@ -285,8 +297,10 @@ class RunStore(Closeable):
     def _work_on_thread(self, id: str) -> None:
         try:
             self.work(id)
-        except Exception as error:  # nothing is lost if another process finds it,
-            if not (self._is_closed or isinstance(error, NoSuchRun)):  # or forgot it
+        except NoSuchRun:
+            pass  # it was deleted before it began
+        except Exception:
+            if not self._is_closed:  # else another process finds it
                 _log.exception("the work on a run ended; a sweep delivers it again")
 
     # -- using one -----------------------------------------------------------------
@@ -319,15 +333,15 @@ class RunStore(Closeable):
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
         worker = self.open()
         worker.cancel_here(id, record, force=force)  # at once, whatever the store does
-        struck = self._call(lambda store: store.strike(id, record))
+        reply = self._call(lambda store: store.cancel(id, record))
         worker.cancel_here(id, record, force=force)  # if it was just claimed
-        worker.followers.wake([struck.run_id])
-        return StoreReceipt(struck, lambda: self.events(id, after=_AT_END))
+        worker.followers.wake([reply.run_id])
+        return StoreReceipt(reply, lambda: self.events(id, after=_AT_END))
 
     def answer(
         self, id: str, answers: Mapping[str, Any], *, by: str = ""
     ) -> dict[str, Literal["taken", "over", "refused"]]:
-        """Answer questions of a run that waits; the first answer to each counts.
+        """Answer questions of a run; the first answer to each one wins.
 
         :param answers: by the id of the question or of the tool call: true, false or an
             :class:`~syncagent.interrupts.Approval`; text. Never credentials: those are
@@ -341,9 +355,7 @@ class RunStore(Closeable):
         :raises StoreUnavailable: not known; doing it again is safe.
         """
         check_texts({"by": by})
-        run = self._call(lambda store: store.read(id))
-        if run is None:
-            raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
+        run = self._read(id)
         stored = check_answers(run, answers, self._check_arguments)
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
@@ -368,10 +380,10 @@ class RunStore(Closeable):
     def events(
         self, id: str, after: int = 0, *, cancel: Cancel | None = None
     ) -> StoredEvents:
-        """Return the events of a run, those that happened and then those that happen.
+        """Return the events of a run: those so far, then new ones as they happen.
 
-        It reads the store, also in the process that works on the run: every follower
-        sees the same numbers. ``position`` is the number of the last event.
+        All followers read the store, those in the process of the run too, and see the
+        same numbers. ``position`` is the number of the last event.
 
         Cancellation: ends at once, with *cancel* or when it or the store is closed.
 
@@ -379,15 +391,13 @@ class RunStore(Closeable):
         :raises NoSuchRun: there is no such run.
         """
         check_number("after", after, is_integer=True, unit="events")
-        run = self._call(lambda store: store.read(id))
-        if run is None:
-            raise NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")
+        run = self._read(id)
         worker, run_id = self.open(), run.run_id
         ending = CancelToken.any_of(worker.stopping, self._cancel or CancelToken())
         token, registration = run_token(None, None, cancel, ending)
         if run.needs_followers:
             self._call(lambda store: store.follow([run_id]))
-        news = worker.followers.add(run_id, counts=run.needs_followers)
+        news = worker.followers.add(run_id, needs_followers=run.needs_followers)
         return StoredEvents(
             run,
             min(after, run.events),
@@ -418,7 +428,7 @@ class RunStore(Closeable):
 
         Cancellation: a cancel of the run ends the wait.
 
-        :raises TimeoutError: it is still going on after *timeout* seconds.
+        :raises TimeoutError: it has not ended after *timeout* seconds.
         :raises InterruptPending: it waits for answers; ``get(id)`` has the questions.
         :raises RunFailed: it failed.
         :raises NoSuchRun: there is no such run.
@@ -428,7 +438,7 @@ class RunStore(Closeable):
         with self.events(id, after=_AT_END) as events:
             run = events.wait_for_rest(timeout)
         if run is None:
-            raise TimeoutError(f"the run is still going on after {timeout} s")
+            raise TimeoutError(f"the run has not ended after {timeout} s")
         if run.state == "waiting":
             raise InterruptPending("the run waits for answers")
         run = self.get(id)
@@ -452,7 +462,7 @@ class RunStore(Closeable):
         return self._call(lambda store: store.find(owner, live, limit))
 
     def forget(self, owner: str) -> int:
-        """Delete all runs of an owner; live ones are cancelled at once.
+        """Delete all runs of an owner; the workers of live ones end them.
 
         :return: how many there were.
         """
@@ -461,10 +471,10 @@ class RunStore(Closeable):
     # -- ending --------------------------------------------------------------------
 
     def close(self, grace: float = 10.0) -> None:
-        """Give the runs of this process to others, and close everything.
+        """Release the runs of this process to others, and close everything.
 
-        Runs get *grace* seconds to reach the end of a turn. Then they are given back:
-        another process resumes them at once, from their last checkpoints.
+        Runs get *grace* seconds to reach the end of a turn. Then this process releases
+        them: another one resumes them at once, from their last checkpoints.
 
         Cancellation: it waits for the end of runs, *grace* and 5 seconds at most.
         """

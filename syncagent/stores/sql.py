@@ -14,17 +14,16 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..conversation.state import Delta
-from ..exceptions import NoSuchRun
-from .backend import SWEEP, Added
+from .backend import SWEEP, Added, missing_run
 from .records import (
     Answered,
     CancelRecord,
+    CancelReply,
     Claim,
     EventBatch,
     Lease,
     NewRun,
     StoredEnd,
-    Struck,
     Verdict,
 )
 from .rows import (
@@ -45,9 +44,9 @@ from .sweeper import SQLSweeper
 from .unheld import (
     REDELIVERY,
     UNHELD,
+    cancel_locked,
     end_unheld,
     resume_if_answered,
-    strike_locked,
     to_unheld,
 )
 
@@ -127,20 +126,15 @@ class SQLBackend(SQLSweeper):
                 return "known"  # the same call, at the same time
             if not others:
                 return "taken"  # the run id is another run's
-            return "waiting" if ("waiting" in dict(others).values()) else "busy"
+            return "waiting" if "waiting" in dict(others).values() else "busy"
 
     def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
         with self.transaction() as do:
-            if not self.lock_run(do, id):
-                raise _no_such_run(id)
-            found = do.rows(
-                f"SELECT {UNHELD}, r.questions, r.seconds_left, r.nonce, {IS_HELD} "
-                "FROM syncagent_run r WHERE r.id = ?",
-                id,
-            )
-            if not found:
-                raise _no_such_run(id)
-            *row, questions, seconds_left, last_nonce, is_held = found[0]
+            columns = f"{UNHELD}, r.questions, r.seconds_left, r.nonce, {IS_HELD}"
+            found = self.locked_row(do, id, columns)
+            if found is None:
+                raise missing_run(id)
+            *row, questions, seconds_left, last_nonce, is_held = found
             unheld = to_unheld(row)
             run = unheld.run
             is_repeated = run.state == "running" and last_nonce == nonce
@@ -278,15 +272,12 @@ class SQLBackend(SQLSweeper):
         self, id: str, attempt: int, *, is_urgent: bool, has_crashed: bool = False
     ) -> bool:
         with self.transaction() as do:
-            self.lock_run(do, id)
-            found = do.rows(
-                f"SELECT {UNHELD} FROM syncagent_run r WHERE r.id = ? "
-                "AND r.attempt = ?",
-                *(id, attempt),
-            )
-            if not found:
+            found = self.locked_row(do, id, UNHELD)
+            if found is None:
                 return False
-            unheld = to_unheld(found[0])
+            unheld = to_unheld(found)
+            if unheld.run.attempt != attempt:
+                return False
             if unheld.run.state != "running":  # the reply may have been lost
                 return unheld.run.state == "queued"
             if unheld.run.cancel is not None:  # its canceller was promised this end
@@ -366,7 +357,7 @@ class SQLBackend(SQLSweeper):
 
     # -- cancelling and answering --------------------------------------------------
 
-    def strike(self, id: str, cancel: CancelRecord) -> Struck:
+    def cancel(self, id: str, cancel: CancelRecord) -> CancelReply:
         # Nearly always: a living worker has it, and no one has cancelled it yet.
         body = to_json(cancel)
         rows = self.single(
@@ -377,31 +368,23 @@ class SQLBackend(SQLSweeper):
         )
         if rows:
             begun = tuple(msgspec.json.decode(rows[0][0]))
-            return Struck(True, True, cancel, rows[0][1], "running", begun)
+            return CancelReply(True, True, cancel, rows[0][1], "running", begun)
         with self.transaction() as do:
-            if not self.lock_run(do, id):
-                raise _no_such_run(id)
-            found = do.rows(
-                f"SELECT {UNHELD}, r.begun, {IS_HELD} FROM syncagent_run r "
-                "WHERE r.id = ?",
-                id,
-            )
-            if not found:
-                raise _no_such_run(id)
-            *row, begun_text, is_held = found[0]
+            found = self.locked_row(do, id, f"{UNHELD}, r.begun, {IS_HELD}")
+            if found is None:
+                raise missing_run(id)
+            *row, begun_text, is_held = found
             begun = tuple(msgspec.json.decode(begun_text))
-            return strike_locked(do, to_unheld(row), begun, is_held, cancel)
+            return cancel_locked(do, to_unheld(row), begun, is_held, cancel)
 
     def answer(
         self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
     ) -> Answered:
         with self.transaction() as do:
-            if not self.lock_run(do, id):
-                raise _no_such_run(id)
-            found = do.rows(f"SELECT {RUN} FROM syncagent_run r WHERE r.id = ?", id)
-            if not found:
-                raise _no_such_run(id)
-            run = to_run(found[0])
+            found = self.locked_row(do, id, RUN)
+            if found is None:
+                raise missing_run(id)
+            run = to_run(found)
             statuses: dict[str, Literal["taken", "over", "refused"]] = {}
             known = {question.id for question in run.interrupts}
             for interrupt, body in answers.items():
@@ -456,8 +439,3 @@ class SQLBackend(SQLSweeper):
 
     def leave(self, worker: str) -> None:
         self.single("DELETE FROM syncagent_worker WHERE id = ?", worker)
-
-
-def _no_such_run(id: str) -> NoSuchRun:
-    # Only the beginning: the rest is a secret.
-    return NoSuchRun(f"the store has no run {id[:8]!r}..., or has forgotten it")

@@ -1,4 +1,4 @@
-"""Check what a run is submitted with, and whether it was added."""
+"""Check the arguments of ``submit()``, and explain why a run was not added."""
 
 from __future__ import annotations
 
@@ -46,21 +46,29 @@ def check_texts(texts: Mapping[str, str], *, can_have_null: bool = False) -> Non
 
 def new_run(
     prompt: Prompt,
+    *,
+    owner: str,
+    agent: str,
+    conversation: str,
     labels: Mapping[str, Any] | None,
     timeout: float | None,
     id: str | None,
     run_id: str | None,
     unfollowed_seconds: float | None,
-    owner: str,
-    agent: str,
-    conversation: str,
+    lease: float,
 ) -> NewRun:
-    """Return the run that ``submit()`` was asked for.
+    """Return the run to add, from the arguments of ``submit()``.
 
-    :raises ConfigurationError: an argument is not of its kind.
+    :param lease: the lease of the store. Followers are counted with its beats.
+    :raises ConfigurationError: an argument has the wrong type or value.
     """
     check_timeout(timeout)
     check_timeout(unfollowed_seconds, "unfollowed_seconds")
+    if unfollowed_seconds is not None and unfollowed_seconds < lease:
+        raise ConfigurationError(
+            f"unfollowed_seconds must be {lease:g} or more, the lease; got "
+            f"{unfollowed_seconds!r:.80}"
+        )
     texts = {"owner": owner, "agent": agent, "conversation": conversation}
     check_texts(texts)
     id = check_run_id(id) or secrets.token_hex(24)
@@ -82,7 +90,7 @@ def new_run(
 
 
 def check_added(added: Added, conversation: str, max_live: int | None) -> None:
-    """Raise the error for a run that was not added.
+    """Check that a run was added, now or by an earlier call with the same id.
 
     :raises AgentBusy: the conversation has a live run.
     :raises InterruptPending: that run waits for answers.

@@ -11,9 +11,9 @@ from .records import CancelRecord, Recovered
 from .rows import IS_HELD, delete_runs
 from .unheld import (
     UNHELD,
+    cancel_locked,
     recover_crashed,
     recover_waiting,
-    strike_locked,
     to_unheld,
 )
 
@@ -68,16 +68,14 @@ class SQLSweeper(SQLReader):
     def _recover(self, id: str, max_crashes: int) -> bool:
         """Recover one run, if that is still necessary; true to hand it to a worker."""
         with self.transaction() as do:
-            self.lock_run(do, id)
-            found = do.rows(
-                f"SELECT {UNHELD}, {IS_HELD}, r.due_at <= {{now}}, "
-                "r.answer_by <= {now}, r.followed_until <= {now} "
-                "FROM syncagent_run r WHERE r.id = ?",
-                id,
+            found = self.locked_row(
+                *(do, id),
+                f"{UNHELD}, {IS_HELD}, r.due_at <= {{now}}, r.answer_by <= {{now}}, "
+                "r.followed_until <= {now}",
             )
-            if not found:
+            if found is None:
                 return False
-            *row, is_held, is_due, is_late, is_left = found[0]
+            *row, is_held, is_due, is_late, is_left = found
             unheld = to_unheld(row)
             run = unheld.run
             if not run.is_live:
@@ -85,7 +83,7 @@ class SQLSweeper(SQLReader):
             if run.state == "running" and not is_held:
                 return recover_crashed(do, unheld, max_crashes)
             if is_left and run.cancel is None:
-                strike_locked(do, unheld, (), is_held, _UNFOLLOWED)
+                cancel_locked(do, unheld, (), is_held, _UNFOLLOWED)
                 return False
             return recover_waiting(do, run, max_crashes, is_due, is_late)
 

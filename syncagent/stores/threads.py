@@ -1,4 +1,4 @@
-"""Work on runs here, each on a thread of its own."""
+"""Work on runs in this process, each on a thread of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger("syncagent.store")
 
 
 class RunThreads:
-    """Threads for runs; those that find none wait for one.
+    """Threads for runs; a run that finds none free waits for one.
 
     :param limit: how many runs are worked on at once.
     :param work: works on a run.
@@ -48,7 +48,7 @@ class RunThreads:
     def start(self, id: str) -> bool:
         """Work on a run, now or when a thread is free.
 
-        :return: false if it is too late for that.
+        :return: false if this is closed.
         :raises RuntimeError: no thread can be started.
         """
         with self._lock:

@@ -12,11 +12,11 @@ from ..interrupts import TIMED_OUT
 from ..result import Cancellation
 from .records import (
     CancelRecord,
+    CancelReply,
     EventBatch,
     StoredAnswer,
     StoredError,
     StoredRun,
-    Struck,
 )
 from .rows import (
     RUN,
@@ -32,11 +32,11 @@ __all__ = [
     "REDELIVERY",
     "UNHELD",
     "Unheld",
+    "cancel_locked",
     "end_unheld",
     "recover_crashed",
     "recover_waiting",
     "resume_if_answered",
-    "strike_locked",
     "to_unheld",
 ]
 
@@ -64,17 +64,18 @@ class Unheld(NamedTuple):
 
 
 def to_unheld(row: Sequence[Any]) -> Unheld:
+    """Return a run and its state from the columns :data:`UNHELD`."""
     *run, tail, messages, key = row
     return Unheld(to_run(run), tail, messages, key)
 
 
-def strike_locked(
+def cancel_locked(
     do: Statements,
     unheld: Unheld,
     begun: tuple[str, ...],
     is_held: object,
     cancel: CancelRecord,
-) -> Struck:
+) -> CancelReply:
     """Cancel a run that the transaction has locked.
 
     :param begun: the calls that have begun and not ended.
@@ -86,11 +87,11 @@ def strike_locked(
     if not run.is_live:
         names = (standing, run.run_id, run.state)
         had_begun = begun if is_ours else ()
-        return Struck(is_ours, is_ours, *names, had_begun, has_ended=True)
+        return CancelReply(is_ours, is_ours, *names, had_begun, has_ended=True)
     is_first = is_ours or run.cancel is None
     if run.state != "running" or not is_held:
         end_unheld(do, unheld, standing)
-        return Struck(
+        return CancelReply(
             True, is_first, standing, run.run_id, run.state, begun, has_ended=True
         )
     if run.cancel is None or _MODES[cancel.mode] > _MODES[standing.mode]:
@@ -100,7 +101,7 @@ def strike_locked(
             "WHERE r.id = ? RETURNING run_id{hint}",
             *(to_json(cancel), cancel.mode, run.id),
         )
-    return Struck(True, is_first, standing, run.run_id, run.state, begun)
+    return CancelReply(True, is_first, standing, run.run_id, run.state, begun)
 
 
 def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:
@@ -110,7 +111,7 @@ def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:
     messages = get_messages(do, key, total) if tail else []
     try:
         result = unfinished_result(run.run_id, tail.encode(), messages, cancellation)
-    except StateInvalid:  # from a newer worker: it has to end all the same
+    except StateInvalid:  # from a newer worker: it has to end anyway
         result = unfinished_result(run.run_id, b"", [], cancellation)
     events = (RunFinished(result), StateChanged("done"))
     batch = EventBatch(
@@ -143,6 +144,7 @@ def resume_if_answered(do: Statements, run: StoredRun) -> bool:
 
 
 def recover_crashed(do: Statements, unheld: Unheld, max_crashes: int) -> bool:
+    """Queue, end or give up a run whose worker died; true to hand it to a worker."""
     run = unheld.run
     if run.cancel is not None:  # its canceller was promised this end
         end_unheld(do, unheld, run.cancel)
@@ -161,6 +163,11 @@ def recover_crashed(do: Statements, unheld: Unheld, max_crashes: int) -> bool:
 def recover_waiting(
     do: Statements, run: StoredRun, max_crashes: int, is_due: Any, is_late: Any
 ) -> bool:
+    """Recover a run that waits for answers or a worker; true to hand it to a worker.
+
+    :param is_due: true if a queued run has to be handed out again.
+    :param is_late: true if the time for answers is over.
+    """
     if run.state == "waiting" and is_late:
         late = StoredAnswer(TIMED_OUT).encode().decode()
         for question in run.interrupts:

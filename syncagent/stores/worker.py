@@ -10,8 +10,8 @@ Guarantees:
   before the store counts its lease as over, however long the reply took.
 - A process whose lease has ended is another worker from then on, with another id. So
   the runs that it had are free, and no one can mistake it for their worker.
-- A hint is never believed: it makes this process look. All is looked at after each
-  (re)connection, and with each beat.
+- A hint is never believed: it makes this process look. It looks at all its runs
+  after each (re)connection, and with each beat.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from .followers import Followers
 from .keeper import StoreKeeper
 from .lanes import Lanes
 from .records import CancelRecord, Claim, Lease
+from .settings import StoreSettings
 
 __all__ = ["StoreWorker"]
 
@@ -42,7 +43,8 @@ _T = TypeVar("_T")
 
 #: Seconds between two writes of events.
 _FLUSH: Final = 0.025
-#: How much of the lease is left when this process gives its runs up: seconds, or parts.
+#: How much of the lease is left when this process gives up its runs: seconds, or a
+#: part of the lease if that is less.
 _MARGIN: Final = 2.0
 _MARGIN_PART: Final = 0.15
 #: Seconds between two clean-ups, and how many runs one of them deletes.
@@ -51,35 +53,30 @@ _PRUNE_LIMIT: Final = 500
 #: Seconds between two attempts to listen.
 _FIRST_RETRY: Final = 0.05
 _LAST_RETRY: Final = 1.0
-#: Seconds until the first attempt to do again what the store could not do.
-_SHORTEST: Final = 0.002
-#: Seconds: another process may have SQLite's lock for a moment.
+#: Seconds until the first repetition of work that the store could not do.
+_FIRST_REPEAT: Final = 0.002
+#: Seconds for which a store may be down without a warning: another process may hold
+#: SQLite's lock.
 _MOMENT: Final = 1.0
-#: Seconds between two looks whether all runs have ended.
+#: Seconds between two checks whether all runs have ended.
 _LOOK: Final = 0.01
-#: How many connections a process has, besides the one that listens.
+#: How many connections a process may have, besides the one that listens.
 _WIDTH: Final = 3
 
 
 class StoreWorker:
     """A process that has a store open.
 
-    :param lease: seconds after which a process that is not heard of is dead.
-    :param timeout: seconds that an operation may take.
-    :param deliver: hands a run to a worker; false if it is too late for that here.
-    :param room: returns how many runs could be taken on.
+    :param deliver: hands a run to a worker; false if this process is closing.
+    :param room: returns how many more runs this process can take on.
     :param is_observer: true for a process that never works on runs: it has no lease.
-    :param keep: seconds that events, and that runs are kept.
     """
 
     def __init__(
         self,
         backend: Backend,
+        settings: StoreSettings,
         *,
-        lease: float,
-        timeout: float,
-        max_crashes: int,
-        keep: tuple[float, float],
         deliver: Callable[[str], bool],
         room: Callable[[], int],
         is_observer: bool = False,
@@ -87,35 +84,33 @@ class StoreWorker:
         self.id = uuid4().hex
         #: The runs of this process, by run id.
         self.keepers: Final[dict[str, StoreKeeper]] = {}
+        self.followers: Final = Followers()
         self._backend: Final = backend
-        self._timeout: Final = timeout
-        self._lease: Final = lease
-        self._margin: Final = min(_MARGIN, lease * _MARGIN_PART)
-        self._max_crashes: Final = max_crashes
-        self._keep: Final = keep
+        self._settings: Final = settings
+        self._lease: Final = settings.lease
+        self._margin: Final = min(_MARGIN, self._lease * _MARGIN_PART)
         self._deliver: Final = deliver
         self._room: Final = room
         self._is_observer: Final = is_observer
         self._lanes: Final = Lanes(_WIDTH, backend.cut) if backend.may_block else None
-        #: Those of this process.
-        self.followers: Final = Followers()
         #: Cancelled when this process leaves the store.
         self.stopping: Final = CancelToken()
         self._watch: Final = Watch()
         self._has_events = False
         self._must_sweep = False
-        #: True if there may be runs to take over that this process had no room for.
-        self.has_left_some = False
-        #: How often a run of this process may have been cancelled.
-        self.cancels = 0
-        #: Since when the store is away, if it is.
+        #: True if the last sweep may have left runs that this process had no room for.
+        self.has_skipped_runs = False
+        #: How often a run of this process may have been cancelled; only compared.
+        self.cancel_count = 0
+        #: Since when the store is unavailable, if it is.
         self._away_since: float | None = None
         #: True once this process ends: it takes on no more runs.
         self.is_leaving = False
-        #: Runs that the store counts as ours and that we do not have, since when.
+        #: Run ids that the store counts as ours although no thread has them, with the
+        #: time when that was first seen.
         self._orphans: dict[str, float] = {}
         #: When the next beat, sweep, write of events and clean-up are due.
-        self._beat_at = clock.now() + lease / 3
+        self._beat_at = clock.now() + self._lease / 3
         self._sweep_at = self._flush_at = 0.0
         self._prune_at = clock.now() + _PRUNE
         if is_observer:  # it takes no run, and it may not know how long to keep them
@@ -131,7 +126,7 @@ class StoreWorker:
     def start(self) -> None:
         """Announce this process, and start its threads.
 
-        :raises StoreUnavailable: the store is away.
+        :raises StoreUnavailable: the store is unavailable.
         """
         try:
             if not self._is_observer:
@@ -175,7 +170,7 @@ class StoreWorker:
 
         Cancellation: ends at once.
 
-        :raises StoreUnavailable: the store is away, or *token* was cancelled.
+        :raises StoreUnavailable: the store is unavailable, or *token* was cancelled.
         """
         backend = self._backend
         if self.has_stopped:  # else a late call would open the database again
@@ -183,7 +178,7 @@ class StoreWorker:
         if self._lanes is None or threading.current_thread() in self._threads[-1:]:
             return operation(backend)
         return self._lanes.perform(
-            lambda: operation(backend), token, timeout or self._timeout
+            lambda: operation(backend), token, timeout or self._settings.timeout
         )
 
     @property
@@ -191,31 +186,24 @@ class StoreWorker:
         """True once this process has given up its part in the store."""
         return self._renewed_at == float("-inf")
 
-    def wait_for_runs(self, seconds: float) -> None:
-        """Wait until this process has no runs, at most *seconds*.
-
-        Cancellation: none but *seconds*.
-        """
-        until = clock.now() + seconds
-        while self.keepers and clock.now() < until:
-            CancelToken().wait(_LOOK)
-
     def give_runs_away(self, grace: float, ending: float) -> None:
         """Release the runs of this process, and wait until they have left.
 
         Cancellation: none but the two times.
 
-        :param grace: seconds that they have to reach a checkpoint.
-        :param ending: seconds that they have to end after that.
+        :param grace: seconds for the runs to reach a checkpoint.
+        :param ending: seconds after that for their threads to leave.
         """
         self.is_leaving = True
         for now, seconds in ((False, grace), (True, ending)):
             for keeper in list(self.keepers.values()):
                 keeper.release(now=now)
-            self.wait_for_runs(seconds)
+            until = clock.now() + seconds
+            while self.keepers and clock.now() < until:
+                CancelToken().wait(_LOOK)
 
     def release(self) -> set[str]:
-        """Take on no more runs, and give those that are here to others.
+        """Take on no more runs, and release those of this process.
 
         Takes no lock.
 
@@ -232,18 +220,18 @@ class StoreWorker:
         return _elapsed() - self._renewed_at > self._lease - self._margin
 
     def wake_soon(self) -> None:
-        """Have the events stored that wait for it. Takes no lock."""
+        """Have waiting events stored soon. Takes no lock."""
         self._has_events = True
         self._watch.wake()
 
     def sweep_soon(self) -> None:
-        """Look for runs that need a worker."""
+        """Have this process look for runs that need a worker, soon."""
         self._must_sweep = True
         self._watch.wake()
 
     def _drive(self) -> None:
         """Renew the lease, store events, look for runs: the work of one thread."""
-        pause = _SHORTEST
+        pause = _FIRST_REPEAT
         while not self.stopping.wait(0.0):
             next_at = min(self._beat_at, self._sweep_at, self._prune_at)
             self._watch.wait(
@@ -255,7 +243,7 @@ class StoreWorker:
                 break
             try:
                 self._do_due_work()
-                pause = _SHORTEST
+                pause = _FIRST_REPEAT
             except StoreUnavailable as error:
                 self._note_away(error)
                 self.stopping.wait(pause)
@@ -267,14 +255,14 @@ class StoreWorker:
                 self._lose_runs()
 
     def _note_away(self, error: StoreUnavailable) -> None:
-        """Log that the store is away, once it is no mere moment."""
+        """Log that the store is unavailable; as a warning after more than a moment."""
         now = clock.now()
         if self._away_since is None:
             self._away_since = now
         is_moment = now - self._away_since < _MOMENT
         _log.log(
             logging.DEBUG if is_moment else logging.WARNING,
-            *("the store is away: %s", error),
+            *("the store is unavailable: %s", error),
         )
 
     def _do_due_work(self) -> None:
@@ -285,8 +273,8 @@ class StoreWorker:
                 self._sweep_at = min(self._sweep_at, now)
                 self._look_at_runs()
             self._beat_at = now + self._lease / 3
-            followed = self.followers.counting
-            if followed:  # they must not end for lack of followers
+            followed = self.followers.needed
+            if followed:
                 self.perform(lambda store: store.follow(followed), CancelToken())
         if self._has_events:
             self._flush_at = now + _FLUSH
@@ -296,8 +284,9 @@ class StoreWorker:
             self._sweep_at = float("inf") if self._is_observer else self._sweep()
         if now >= self._prune_at and not self._is_observer:
             self._prune_at = now + _PRUNE
+            retention = self._settings.retention
             self.perform(
-                lambda store: store.prune(*self._keep, _PRUNE_LIMIT), CancelToken()
+                lambda store: store.prune(*retention, _PRUNE_LIMIT), CancelToken()
             )
         self._away_since = None
 
@@ -306,7 +295,7 @@ class StoreWorker:
         if self._is_announced and self.is_lease_over:
             self._lose_runs()
         sent_at = _elapsed()
-        if not self._announce() and self._is_announced:  # it ended unnoticed
+        if not self._announce() and self._is_announced:  # the lease ended unnoticed
             self._lose_runs()
             self._announce()
         self._is_announced = True
@@ -316,25 +305,25 @@ class StoreWorker:
         """Tell the store that this process lives; return whether it knew."""
         host, pid = socket.gethostname(), os.getpid()
         lease = Lease(self.id, host, pid, __version__, self._lease)
-        timeout = min(self._timeout, self._lease / 3)
+        timeout = min(self._settings.timeout, self._lease / 3)
         return self.perform(lambda store: store.beat(lease), CancelToken(), timeout)
 
     def _lose_runs(self) -> None:
-        # First the id: a run that is claimed from now on is not lost.
+        # The id changes first: a run that is claimed from now on is not lost.
         self.id, self._is_announced = uuid4().hex, False
         for keeper in list(self.keepers.values()):
             keeper.lose("the lease of the worker could not be renewed in time")
 
     # -- its runs ------------------------------------------------------------------
 
-    def keep(self, claim: Claim, cancels: int) -> StoreKeeper:
+    def keep(self, claim: Claim, cancel_count: int) -> StoreKeeper:
         """Return the keeper of a run that was claimed.
 
-        :param cancels: :attr:`cancels` before the claim was sent.
+        :param cancel_count: :attr:`cancel_count` before the claim was sent.
         """
         keeper = StoreKeeper(self, claim)
         self.keepers[keeper.run_id] = keeper  # publish first, then look
-        if self.cancels != cancels:
+        if self.cancel_count != cancel_count:
             with suppress(StoreUnavailable):  # the next beat looks as well
                 self._look_at_runs()
         return keeper
@@ -347,7 +336,7 @@ class StoreWorker:
 
     def cancel_here(self, id: str, record: CancelRecord, *, force: bool) -> None:
         """Cancel a run if this process has it; from any thread."""
-        self.cancels += 1  # publish first, then look
+        self.cancel_count += 1  # publish first, then look
         for keeper in list(self.keepers.values()):
             if keeper.id == id:
                 keeper.cancel(record, force=force)
@@ -355,8 +344,8 @@ class StoreWorker:
     def _look_at_runs(self) -> None:
         if not self.keepers:
             return
-        struck = self.perform(lambda store: store.struck(self.id), CancelToken())
-        for run_id, record in struck.items():
+        cancelled = self.perform(lambda store: store.cancels(self.id), CancelToken())
+        for run_id, record in cancelled.items():
             keeper = self.keepers.get(run_id)
             if keeper is not None:
                 keeper.cancel(record)
@@ -401,17 +390,18 @@ class StoreWorker:
         """Look for runs that need a worker; return when to look again."""
         room, worker = 0 if self.is_leaving else self._room(), self.id
         keepers = dict(self.keepers)  # before the look: later ones are not missed
-        self.has_left_some = True  # publish first, then look
+        self.has_skipped_runs = True  # publish first, then look
+        max_crashes = self._settings.max_crashes
         found = self.perform(
-            lambda store: store.recover(room, self._max_crashes, worker), CancelToken()
+            lambda store: store.recover(room, max_crashes, worker), CancelToken()
         )
-        self.has_left_some = len(found.ids) >= room
+        self.has_skipped_runs = len(found.ids) >= room
         for run_id in keepers.keys() - found.held.keys():
             if not keepers[run_id].is_over:
                 keepers[run_id].lose("the store has forgotten the run")
         self._release_orphans(found.held)
         for id in found.ids:
-            if not self._deliver(id):  # too late here: for another process
+            if not self._deliver(id):  # this process is closing: leave it to another
                 self.perform(
                     lambda store, id=id: store.deliver_now(id),  # type: ignore[misc]
                     CancelToken(),
@@ -421,10 +411,10 @@ class StoreWorker:
         return clock.now() + max(0.0, found.next_look) + 0.01
 
     def _release_orphans(self, held: Mapping[str, tuple[str, int]]) -> None:
-        """Give back runs that this process has and does not know of.
+        """Release runs that the store counts as ours although no thread has them.
 
-        The reply to a claim may have been lost for good. A run that was claimed a
-        moment ago is not known here yet, so it has to stay unknown for a while.
+        The reply to their claim may have been lost for good. A run that was claimed a
+        moment ago has no thread yet, so this waits for the length of a lease.
         """
         now = clock.now()
         orphans = held.keys() - self.keepers.keys()
@@ -456,11 +446,11 @@ class StoreWorker:
 
     def look(self, run_ids: Sequence[str]) -> None:
         """Look, because something about these runs may be new; without ids, at all."""
-        self.cancels += 1  # publish first, then look
+        self.cancel_count += 1  # publish first, then look
         self.followers.wake(run_ids)
         is_ours = any(run_id in self.keepers for run_id in run_ids)
         if (SWEEP in run_ids or is_ours) and not self._is_observer:
-            self.sweep_soon()  # it may have been forgotten
+            self.sweep_soon()  # one of ours may have been deleted
         if not run_ids or is_ours:
             self._look_at_runs()
 

@@ -60,9 +60,9 @@ def work_on(
 def prepare(
     keeper: StoreKeeper, make_agent: MakeAgent
 ) -> tuple[Agent, RunRequest] | None:
-    """Return an agent in the state of a run, and the request to go on with.
+    """Return an agent in the state of a run, and the request to begin or resume it.
 
-    :return: ``None`` if there is no such agent; the store knows why.
+    :return: ``None`` if that is impossible; the store knows why.
     """
     claim = keeper.claim
     run = claim.run
@@ -81,7 +81,7 @@ def prepare(
         if claim.tail:
             agent.restore(join_state(claim.tail, claim.messages))
             pause = agent._conversation.pause
-            # Not those that were used up before the last worker died.
+            # Earlier answers were used up before the last worker died.
             open_ids = {each.id for each in (pause.interrupts if pause else ())}
             answers = {
                 id: answer.value
@@ -98,7 +98,7 @@ def prepare(
     except StateInvalid as error:
         # A worker with other code, perhaps a newer one, may have what is missing.
         _log.warning(
-            "run %s cannot be resumed by this worker, and is given back: %s",
+            "run %s cannot be resumed by this worker, which releases it: %s",
             *(run.run_id, error),
         )
         keeper.give_back()

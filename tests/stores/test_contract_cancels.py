@@ -24,8 +24,8 @@ from syncagent.stores.records import StoredEnd
 def test_a_queued_run_ends_at_once(backend):
     """No worker is needed for that: the cancel itself stores the end."""
     backend.add(new_run(), None)
-    struck = backend.strike("public-a", cancel())
-    assert struck == (True, True, cancel(), "run-a", "queued", (), True)
+    reply = backend.cancel("public-a", cancel())
+    assert reply == (True, True, cancel(), "run-a", "queued", (), True)
     run = backend.read("public-a")
     assert (run.state, run.result.stop_reason) == ("cancelled", "cancelled")
     assert run.result.cancellation.reason == "enough"
@@ -34,7 +34,7 @@ def test_a_queued_run_ends_at_once(backend):
 def test_a_waiting_run_ends_at_once(backend):
     """With the text, the events and the messages that it had."""
     id = waiting(backend)
-    assert backend.strike(id, cancel()).has_ended
+    assert backend.cancel(id, cancel()).has_ended
     run = backend.read(id)
     assert (run.state, run.interrupts, run.cancel) == ("cancelled", (), cancel())
     assert texts_of(backend.messages(id)) == ["hello"]
@@ -47,11 +47,11 @@ def test_a_running_run_is_ended_by_its_worker(backend):
     """The cancel is stored; it names the calls that were recorded as begun."""
     id = running(backend)
     backend.checkpoint(id, 1, delta(), begun=["call-1", "call-2"])
-    struck = backend.strike(id, cancel())
-    assert (struck.is_live, struck.is_first, struck.has_ended) == (True, True, False)
-    assert (struck.state, struck.begun) == ("running", ("call-1", "call-2"))
+    reply = backend.cancel(id, cancel())
+    assert (reply.is_live, reply.is_first, reply.has_ended) == (True, True, False)
+    assert (reply.state, reply.begun) == ("running", ("call-1", "call-2"))
     assert backend.read(id).is_live
-    assert backend.struck("w1") == {"run-a": cancel()}
+    assert backend.cancels("w1") == {"run-a": cancel()}
 
 
 @pytest.mark.parametrize("has_worker", [True, False])
@@ -65,17 +65,17 @@ def test_a_cancel_that_is_repeated_after_the_end_names_the_same_calls(
         backend.finish(id, 1, StoredEnd("cancelled", cancel=cancel()), delta(), None)
     else:
         until(lambda: backend.recover(0, 5).next_look is None)
-        assert backend.strike(id, cancel()).begun == ("call-1",)
-    assert backend.strike(id, cancel()).begun == ("call-1",)
-    assert backend.strike(id, cancel(nonce="another")).begun == ()
+        assert backend.cancel(id, cancel()).begun == ("call-1",)
+    assert backend.cancel(id, cancel()).begun == ("call-1",)
+    assert backend.cancel(id, cancel(nonce="another")).begun == ()
 
 
 def test_the_run_of_a_dead_worker_ends_at_once(backend):
     """As soon as its lease of 0.1 s is over, the cancel itself ends it."""
     id = running(backend, seconds=0.1)
     until(lambda: backend.recover(0, 5).next_look is None)
-    struck = backend.strike(id, cancel())
-    assert (struck.state, struck.has_ended) == ("running", True)
+    reply = backend.cancel(id, cancel())
+    assert (reply.state, reply.has_ended) == ("running", True)
     assert backend.read(id).state == "cancelled"
     assert backend.finish(id, 1, DONE, None, None).is_lost
 
@@ -84,8 +84,8 @@ def test_a_run_that_has_ended_stays_as_it_is(backend):
     """The receipt says that it had ended."""
     id = running(backend)
     backend.finish(id, 1, DONE, None, batch(1, "{}"))
-    struck = backend.strike(id, cancel())
-    assert (struck.is_live, struck.is_first, struck.state) == (False, False, "done")
+    reply = backend.cancel(id, cancel())
+    assert (reply.is_live, reply.is_first, reply.state) == (False, False, "done")
     run = backend.read(id)
     assert (run.state, run.cancel, run.events) == ("done", None, 1)
 
@@ -93,22 +93,22 @@ def test_a_run_that_has_ended_stays_as_it_is(backend):
 def test_the_first_cancel_counts(backend):
     """A second one is told about the first."""
     id = running(backend)
-    backend.strike(id, cancel())
-    struck = backend.strike(id, cancel("too late", nonce="c2"))
-    assert (struck.is_live, struck.is_first) == (True, False)
-    assert struck.cancel == cancel()
+    backend.cancel(id, cancel())
+    reply = backend.cancel(id, cancel("too late", nonce="c2"))
+    assert (reply.is_live, reply.is_first) == (True, False)
+    assert reply.cancel == cancel()
     assert backend.finish(id, 1, CANCELLED, None, None).is_stored
-    struck = backend.strike(id, cancel("too late", nonce="c2"))
-    assert (struck.is_live, struck.is_first, struck.cancel) == (False, False, cancel())
+    reply = backend.cancel(id, cancel("too late", nonce="c2"))
+    assert (reply.is_live, reply.is_first, reply.cancel) == (False, False, cancel())
 
 
 def test_a_stronger_cancel_counts_too(backend):
     """The run stops earlier, for the first reason; a weaker one changes nothing."""
     id = running(backend)
-    backend.strike(id, cancel(mode="after_turn"))
+    backend.cancel(id, cancel(mode="after_turn"))
     assert backend.checkpoint(id, 1, None, is_gate=True).is_stored
-    backend.strike(id, cancel("at once", nonce="c2"))
-    backend.strike(id, cancel("later", mode="after_tools", nonce="c3"))
+    backend.cancel(id, cancel("at once", nonce="c2"))
+    backend.cancel(id, cancel("later", mode="after_tools", nonce="c3"))
     verdict = backend.checkpoint(id, 1, None, is_gate=True)
     assert verdict == (False, cancel(mode="now"))
 
@@ -116,8 +116,8 @@ def test_a_stronger_cancel_counts_too(backend):
 def test_cancels_without_a_nonce_are_not_taken_for_one(backend):
     """Of two, one is the first."""
     id = running(backend)
-    assert backend.strike(id, cancel(nonce="")).is_first
-    assert not backend.strike(id, cancel("other", nonce="")).is_first
+    assert backend.cancel(id, cancel(nonce="")).is_first
+    assert not backend.cancel(id, cancel("other", nonce="")).is_first
 
 
 @pytest.mark.parametrize("tail", [b"{", b'{"format":"syncagent.agent","version":99}'])
@@ -125,7 +125,7 @@ def test_a_state_that_cannot_be_read_does_not_keep_a_run_alive(backend, tail):
     """A newer worker may have stored it before it died."""
     id = dead(backend)
     backend.checkpoint(id, 1, delta(0, "x", tail=tail))
-    assert backend.strike(id, cancel()).has_ended
+    assert backend.cancel(id, cancel()).has_ended
     assert backend.read(id).result.stop_reason == "cancelled"
 
 

@@ -195,7 +195,7 @@ def test_one_cancel_is_the_first(backend, connected, state):
     replies = at_once(
         connected,
         *(
-            lambda store, n=n: store.strike("public-a", cancel(nonce=f"c{n}"))
+            lambda store, n=n: store.cancel("public-a", cancel(nonce=f"c{n}"))
             for n in range(CROWD)
         ),
     )
@@ -233,26 +233,26 @@ def test_a_receipt_tells_the_truth(backend, connected, name, rounds):
     first, second = connected(), connected()
     for n in range(rounds):
         prepare(backend, str(n))
-        id, struck = f"public-{n}", []
+        id, reply = f"public-{n}", []
         together(
             lambda id=id: insist(first, lambda: operation(first, id)),
-            lambda id=id, struck=struck: struck.append(
-                insist(second, lambda: second.strike(id, cancel(nonce=id)))
+            lambda id=id, reply=reply: reply.append(
+                insist(second, lambda: second.cancel(id, cancel(nonce=id)))
             ),
         )
         run = backend.read(id)
         if run.is_live:  # a worker has it, and cannot end it otherwise
-            assert struck[0].is_live
+            assert reply[0].is_live
             assert run.state == "running"
             assert backend.checkpoint(id, run.attempt, None, is_gate=True).cancel
             assert not backend.finish(id, run.attempt, DONE, None, None).is_stored
             assert backend.finish(id, run.attempt, CANCELLED, None, None).is_stored
             run = backend.read(id)
-        if struck[0].is_live:
+        if reply[0].is_live:
             assert run.state == "cancelled"
         else:
             assert run.state == "cancelled" or run.cancel is None
-        assert struck[0].is_first == struck[0].is_live
+        assert reply[0].is_first == reply[0].is_live
 
 
 def test_no_gate_opens_after_a_cancel(backend, connected):
@@ -270,12 +270,12 @@ def test_no_gate_opens_after_a_cancel(backend, connected):
                 ),
             )
 
-        def strike(id=id, replies=replies):
-            replies["struck"] = insist(second, lambda: second.strike(id, cancel()))
+        def stop(id=id, replies=replies):
+            replies["cancel"] = insist(second, lambda: second.cancel(id, cancel()))
 
-        together(gate, strike)
+        together(gate, stop)
         is_open = replies["gate"].is_stored
-        assert replies["struck"].begun == (("call-1",) if is_open else ())
+        assert replies["cancel"].begun == (("call-1",) if is_open else ())
 
 
 # -- no circle of waits ------------------------------------------------------------

@@ -93,24 +93,24 @@ OPERATIONS = {
         "all",
     ),
     "append": (running, lambda store: store.append([batch(1, "a", "b")]), "all"),
-    "strike of a running one": (
+    "cancel of a running one": (
         running,
-        lambda store: store.strike("public-a", cancel()),
+        lambda store: store.cancel("public-a", cancel()),
         "all",
     ),
-    "strike of a queued one": (
+    "cancel of a queued one": (
         lambda store: store.add(new_run(), None),
-        lambda store: store.strike("public-a", cancel())[:4],
+        lambda store: store.cancel("public-a", cancel())[:4],
         "all",
     ),
-    "strike of a waiting one": (
+    "cancel of a waiting one": (
         waiting,
-        lambda store: store.strike("public-a", cancel())[:4],
+        lambda store: store.cancel("public-a", cancel())[:4],
         "all",
     ),
-    "strike of a dead worker's": (
+    "cancel of a dead worker's": (
         dead,
-        lambda store: store.strike("public-a", cancel())[:4],
+        lambda store: store.cancel("public-a", cancel())[:4],
         "all",
     ),
     "answer": (
@@ -224,10 +224,10 @@ def test_a_park_is_repeated_after_the_answer(backend):
 def test_a_cancel_is_repeated_after_the_end(backend):
     """The canceller whose reply was lost is told that it was the first."""
     id = running(backend)
-    backend.strike(id, cancel())
+    backend.cancel(id, cancel())
     backend.finish(id, 1, CANCELLED, None, None)
-    struck = backend.strike(id, cancel())
-    assert (struck.is_live, struck.is_first, struck.has_ended) == (True, True, True)
+    reply = backend.cancel(id, cancel())
+    assert (reply.is_live, reply.is_first, reply.has_ended) == (True, True, True)
 
 
 def test_a_skip_says_why():

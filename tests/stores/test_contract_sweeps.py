@@ -53,7 +53,7 @@ def test_a_run_that_kills_its_workers_has_failed(backend):
 def test_a_cancelled_run_of_a_dead_worker_is_not_resumed(backend):
     """The sweep ends it."""
     id = running(backend)
-    backend.strike(id, cancel())
+    backend.cancel(id, cancel())
     backend.leave("w1")
     assert backend.recover(10, 5).ids == []
     assert backend.read(id).state == "cancelled"
@@ -157,7 +157,7 @@ def test_pruning_takes_a_bite_at_a_time(backend):
     """The oldest come first, and no more than the limit."""
     for name in "abc":
         backend.add(new_run(name), None)
-        backend.strike(f"public-{name}", cancel())
+        backend.cancel(f"public-{name}", cancel())
     age(backend, 100, ended_at=1)
     assert backend.prune(1e9, 50, 2) == 2
     assert [run.run_id for run in backend.find(None, None, 9)] == ["run-c"]
@@ -205,6 +205,6 @@ def test_old_leases_are_deleted(backend):
 def test_one_damaged_run_does_not_stop_the_sweep(backend, tail):
     """The others are handed out."""
     backend.checkpoint(dead(backend, "a"), 1, delta(0, "x", tail=tail))
-    backend.strike("public-a", cancel())
+    backend.cancel("public-a", cancel())
     id = dead(backend, "b")
     assert backend.recover(10, 5).ids == [id]

@@ -47,7 +47,7 @@ def test_an_owner_has_room_for_so_many(backend):
     assert backend.add(new_run("a"), 1) == "added"
     assert backend.add(new_run("b"), 1) == "no room"
     assert backend.add(new_run("c", owner="bert"), 1) == "added"
-    backend.strike("public-a", cancel())
+    backend.cancel("public-a", cancel())
     assert backend.add(new_run("b"), 1) == "added"
 
 
@@ -58,7 +58,7 @@ def test_a_conversation_has_one_live_run(backend):
     assert backend.add(new_run("c", conversation="chat"), None) == "waiting"
     assert backend.add(new_run("d", conversation="other"), None) == "busy"
     assert backend.add(new_run("e", conversation="chat", owner="bert"), 5) == "added"
-    backend.strike("public-a", cancel())
+    backend.cancel("public-a", cancel())
     assert backend.add(new_run("c", conversation="chat"), None) == "added"
 
 
@@ -80,7 +80,7 @@ def test_a_claim_of_nothing(backend):
     """A run that never was cannot be claimed, cancelled or answered."""
     for operation in (
         lambda: backend.claim("public-a", "w1", "n"),
-        lambda: backend.strike("public-a", cancel()),
+        lambda: backend.cancel("public-a", cancel()),
         lambda: backend.answer("public-a", {}, "", "n"),
     ):
         with pytest.raises(NoSuchRun, match=r"'public-a'\.\.\."):
@@ -93,7 +93,7 @@ def test_a_run_is_claimed_once(backend):
     assert backend.claim("public-a", "w2", "other") is None
     park(backend, "public-a", "q1")
     assert backend.claim("public-a", "w2", "other") is None
-    backend.strike("public-a", cancel())
+    backend.cancel("public-a", cancel())
     assert backend.claim("public-a", "w2", "other") is None
 
 
@@ -108,7 +108,7 @@ def test_the_run_of_a_dead_worker_is_claimed(backend):
 def test_a_claim_of_a_cancelled_run_ends_it(backend):
     """Its canceller was told that it ends so, and its worker died before."""
     id = running(backend)
-    backend.strike(id, cancel("wrong customer", mode="after_turn"))
+    backend.cancel(id, cancel("wrong customer", mode="after_turn"))
     backend.leave("w1")
     assert backend.claim(id, "w2", "other") is None
     run = backend.read(id)
@@ -124,7 +124,7 @@ def test_the_next_run_continues_the_conversation(backend):
     tail = b'{"format":"syncagent.agent","version":1,"claims":1}'
     backend.finish(id, 1, DONE, delta(0, "one", "two", tail=tail), None)
     backend.add(new_run("b", conversation="chat"), None)
-    backend.strike("public-b", cancel())
+    backend.cancel("public-b", cancel())
     backend.add(new_run("c", conversation="chat"), None)
     claim = backend.claim("public-c", "w1", "n")
     assert (claim.tail, claim.last_tail) == (b"", tail)
@@ -146,11 +146,11 @@ def test_a_process_learns_of_cancels(backend):
     running(backend, "a")
     running(backend, "b")
     running(backend, "c", worker="w2")
-    assert backend.struck("w1") == {}
-    backend.strike("public-b", cancel())
-    backend.strike("public-c", cancel())
-    assert backend.struck("w1") == {"run-b": cancel()}
-    assert backend.struck("w2") == {"run-c": cancel()}
+    assert backend.cancels("w1") == {}
+    backend.cancel("public-b", cancel())
+    backend.cancel("public-c", cancel())
+    assert backend.cancels("w1") == {"run-b": cancel()}
+    assert backend.cancels("w2") == {"run-c": cancel()}
 
 
 # -- the writes of a worker --------------------------------------------------------
@@ -198,7 +198,7 @@ def test_a_gate_refuses_a_cancelled_run(backend, mode, part):
     """Nothing begins after a cancel; a deferred one is only told."""
     id = running(backend)
     assert backend.checkpoint(id, 1, part, is_gate=True) == (True, None)
-    backend.strike(id, cancel(mode=mode))
+    backend.cancel(id, cancel(mode=mode))
     verdict = backend.checkpoint(id, 1, part, begun=["c1"], is_gate=True)
     assert verdict == (mode != "now", cancel(mode=mode))
     assert not verdict.is_lost
@@ -238,7 +238,7 @@ def test_a_run_waits_without_a_worker(backend):
 def test_a_cancelled_run_does_not_wait(backend):
     """Even a deferred cancel keeps it from waiting for answers."""
     id = running(backend)
-    backend.strike(id, cancel(mode="after_tools"))
+    backend.cancel(id, cancel(mode="after_tools"))
     assert park(backend, id, "q1") == (False, cancel(mode="after_tools"))
     assert backend.read(id).state == "running"
 
@@ -258,7 +258,7 @@ def test_a_released_run_is_queued(backend):
 def test_a_cancelled_run_ends_when_it_is_released(backend):
     """It is not resumed to be cancelled somewhere else."""
     id = running(backend)
-    backend.strike(id, cancel())
+    backend.cancel(id, cancel())
     assert backend.release(id, 1, is_urgent=True)
     assert backend.read(id).state == "cancelled"
     assert backend.recover(10, 5).ids == []
@@ -281,7 +281,7 @@ def test_a_run_ends(backend, state):
 def test_a_cancel_beats_the_end(backend):
     """A run that was cancelled ends as cancelled, or not at all."""
     id = running(backend)
-    backend.strike(id, cancel(mode="after_turn"))
+    backend.cancel(id, cancel(mode="after_turn"))
     verdict = backend.finish(id, 1, DONE, None, None)
     assert verdict == (False, cancel(mode="after_turn"))
     assert backend.read(id).is_live
@@ -295,7 +295,7 @@ def test_a_worker_cancels_its_own_run(backend):
     for name, reason in (("a", "mine"), ("b", "enough")):
         id = running(backend, name)
         if reason == "enough":
-            backend.strike(id, cancel())
+            backend.cancel(id, cancel())
         ending = StoredEnd("cancelled", cancel=cancel("mine", nonce="c2"))
         assert backend.finish(id, 1, ending, None, None).is_stored
         assert backend.read(id).cancel.reason == reason
@@ -320,7 +320,7 @@ def test_runs_are_found(backend):
     """By owner, live or not, the newest first, and no more than wanted."""
     for name, owner in (("a", "anna"), ("b", "bert"), ("c", "anna")):
         backend.add(new_run(name, owner=owner), None)
-    backend.strike("public-a", cancel())
+    backend.cancel("public-a", cancel())
 
     def found(*query):
         return [run.run_id for run in backend.find(*query)]

@@ -141,7 +141,7 @@ def test_cancelled_between_the_claim_and_the_first_step(url, is_here, tmp_path):
         receipt = (store if is_here else other).cancel(id, "too early")
         assert receipt.first
         if not is_here:  # its hint arrives before the claim has returned
-            until(lambda: store.open().cancels > 1)
+            until(lambda: store.open().cancel_count > 1)
         cancelled.set()
         assert receipt.wait(LONG)
         run = store.get(id)

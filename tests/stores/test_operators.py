@@ -25,7 +25,7 @@ def test_live_runs_and_workers_are_counted(backend):
     waiting(backend, "waiting")
     dead(backend, "dead")
     backend.add(new_run("ended"), None)
-    backend.strike("public-ended", cancel())
+    backend.cancel("public-ended", cancel())
     backend.beat(lease("late", 0.0))
     found = backend.census()
     assert found.states == {"queued": 1, "running": 2, "waiting": 1}
@@ -38,7 +38,7 @@ def test_events_and_runs_are_pruned_alone(backend):
     """An infinite age keeps all of the other, so that each can be counted."""
     for name in ("a", "b"):
         backend.add(new_run(name), None)
-        backend.strike(f"public-{name}", cancel())
+        backend.cancel(f"public-{name}", cancel())
     assert backend.prune(-1.0, math.inf, 9) == 2
     assert backend.prune(-1.0, math.inf, 9) == 0
     assert backend.prune(math.inf, -1.0, 9) == 2

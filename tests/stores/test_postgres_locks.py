@@ -112,7 +112,7 @@ def test_a_claim_waits_for_the_pruning_of_its_conversation(stores):
     assert (claims[0].messages, claims[0].last_tail) == ([], b"")
 
 
-@pytest.mark.parametrize("operation", ["strike", "claim", "recover"])
+@pytest.mark.parametrize("operation", ["cancel", "claim", "recover"])
 def test_a_lease_that_is_renewed_during_a_wait_counts(stores, operation):
     """An operation that waited for a run looks at the lease only then."""
     first, second, third = stores
@@ -120,8 +120,8 @@ def test_a_lease_that_is_renewed_during_a_wait_counts(stores, operation):
     replies = []
 
     def work():
-        if operation == "strike":
-            replies.append(second.strike(id, cancel()).has_ended)
+        if operation == "cancel":
+            replies.append(second.cancel(id, cancel()).has_ended)
         elif operation == "claim":
             replies.append(second.claim(id, "w2", "n") is not None)
         else:

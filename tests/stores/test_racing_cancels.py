@@ -225,7 +225,7 @@ def test_cancelled_while_it_is_added(url, tmp_path):
         for number in range(60):
             id, receipts = f"added-{number}", []
 
-            def strike(store, id=id, receipts=receipts):
+            def stop(store, id=id, receipts=receipts):
                 end = time.monotonic() + LONG
                 while time.monotonic() < end:
                     try:
@@ -234,8 +234,8 @@ def test_cancelled_while_it_is_added(url, tmp_path):
                     except NoSuchRun:
                         pass
 
-            strikes = [partial(strike, store) for store in stores]
-            together(*strikes, partial(add, adding, id, str(tmp_path)))
+            stops = [partial(stop, store) for store in stores]
+            together(*stops, partial(add, adding, id, str(tmp_path)))
             assert [first for _, _, first, *_ in receipts].count(True) == 1
     for each in stores:
         each.close()

@@ -162,7 +162,7 @@ def test_a_locked_file_fails_at_once(store, path):
         for write in (
             lambda: store.checkpoint(id, 1, delta()),
             lambda: store.checkpoint(id, 1, delta(0, "x")),
-            lambda: store.strike(id, cancel()),
+            lambda: store.cancel(id, cancel()),
         ):
             began = time.monotonic()
             with pytest.raises(StoreUnavailable, match="locked"):
@@ -243,7 +243,7 @@ def test_hints_arrive(opened, tmp_path, depth):
     id = running(store)
     listener = Listener(other)
     assert listener.heard == [()]
-    store.strike(id, cancel())
+    store.cancel(id, cancel())
     until(lambda: listener.ids() == ["run-a"])
     store.hint(f"run-{n:030}" for n in range(1000))
     until(lambda: listener.heard[-1] == () and len(listener.heard) == 3)
@@ -266,7 +266,7 @@ def test_a_hint_is_sent_after_the_commit(store, opened):
     with pytest.raises(ZeroDivisionError), store.transaction() as do:
         do.rows("UPDATE syncagent_run AS r SET state = 'queued' RETURNING run_id{hint}")
         raise ZeroDivisionError
-    store.strike(id, cancel())
+    store.cancel(id, cancel())
     until(lambda: len(states) == 2)
     assert states == [((), False), (("run-a",), True)]
     watcher.stop_listening()

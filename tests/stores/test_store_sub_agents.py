@@ -61,7 +61,7 @@ class Deaf:
     def listen(self, worker, on_hint):
         threading.Event().wait(0.05)
 
-    def struck(self, worker):
+    def cancels(self, worker):
         return {}
 
 

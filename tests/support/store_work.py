@@ -18,7 +18,7 @@ from syncagent.testing import ScriptedModel, call, complaints, say
 #: The operations of the thread that works on a run.
 OF_THE_RUN = ("claim", "checkpoint", "park", "finish", "answer", "release")
 #: All operations that write, and are not those of a canceller.
-WRITES = (*OF_THE_RUN, "add", "append", "beat", "recover", "leave", "strike")
+WRITES = (*OF_THE_RUN, "add", "append", "beat", "recover", "leave", "cancel")
 #: The calls of each turn, for each kind of run. The last turn says "All done."
 ROUNDS = {
     "plain": [["charge"], ["charge"]],

@@ -86,7 +86,7 @@ def shutting_down() -> Refused:
 
 
 def store_unavailable() -> Refused:
-    """Return the error of a server whose store of runs is away."""
+    """Return the error of a server whose store of runs is unavailable."""
     return Refused(
         503,
         "store_unavailable",
@@ -96,12 +96,12 @@ def store_unavailable() -> Refused:
 
 
 def too_many_runs() -> Refused:
-    """Return the error for a run that is one too many."""
+    """Return the error for a run beyond the limit of its owner."""
     return Refused(429, "too_many_runs", "There are too many runs. Try again later.", 5)
 
 
 def too_many_followers() -> Refused:
-    """Return the error for a stream that is one too many."""
+    """Return the error for a stream beyond the limit of its run or owner."""
     return Refused(
         429,
         "too_many_followers",

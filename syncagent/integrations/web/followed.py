@@ -1,4 +1,4 @@
-"""The interfaces of runs over HTTP, wherever the runs are kept."""
+"""The interfaces of runs over HTTP, in this process or in a store."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class WebRuns(Protocol):
         """Return the events of a run, for one client."""
 
     def check_followers(self, owner: str) -> None:
-        """Refuse a run that is to be followed, if its owner has too many streams."""
+        """Refuse to start a run with a stream, if its owner has too many streams."""
 
     def cancel(
         self,

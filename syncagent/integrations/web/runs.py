@@ -285,7 +285,7 @@ class Runs(Closeable):
         return stream
 
     def check_followers(self, owner: str) -> None:
-        """Refuse a run that is to be followed, if its owner has too many open streams.
+        """Refuse to start a run with a stream, if its owner has too many open streams.
 
         :raises Refused: the owner has too many.
         """

@@ -192,7 +192,7 @@ class RunEventStream(Closeable, Iterator[bytes]):
             return self._chunk(event)
         if not self._subscription.is_over:
             return BEAT
-        # A stored run that is live goes on in another process, or was forgotten: the
+        # A stored run that is live continues in another process, or was deleted: the
         # client reconnects.
         is_closed = not self._is_open  # by another thread, in between
         if is_closed or (self.reads_store and self._run.is_live):

@@ -90,7 +90,7 @@ class StoredWebRun:
 
     @property
     def ended_clock(self) -> float | None:
-        """When this process has noticed the end, by the monotonic clock."""
+        """When this process noticed the end, by the monotonic clock."""
         if self._ended_clock is None and not self.is_live:
             self._ended_clock = clock.now()
         return self._ended_clock
@@ -109,7 +109,7 @@ class StoredWebRun:
         self._followers[follower] = (self.run_id, self.owner)
 
     def remove_follower(self, follower: object) -> None:
-        """Stop to count a follower. Never blocks."""
+        """Count one follower less. Never blocks."""
         self._followers.pop(follower, None)
 
     # -- what clients may see ------------------------------------------------------

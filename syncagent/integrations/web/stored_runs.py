@@ -159,7 +159,7 @@ class StoredRuns(Closeable):
         try:
             self.store.list(limit=1)  # unlike open() it tries again for a while
         except StoreUnavailable as error:
-            _log.warning("the store of runs is away: %s", error)
+            _log.warning("the store of runs is unavailable: %s", error)
 
     # -- starting ------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class StoredRuns(Closeable):
             *conversation* continues that of the same owner.
         :param owner: the owner; ``authorize`` finds it in ``run.owner``.
         :raises Refused: the owner has too many runs, the conversation has one, the
-            store is away, or the server is shutting down.
+            store is unavailable, or the server is shutting down.
         :raises ConfigurationError: there is no owner.
         """
         if not owner or not isinstance(owner, str):
@@ -210,7 +210,9 @@ class StoredRuns(Closeable):
         try:
             yield
         except StoreUnavailable as error:
-            _log.warning("refused a request, because the store is away: %s", error)
+            _log.warning(
+                "refused a request, because the store is unavailable: %s", error
+            )
             raise store_unavailable() from error
         except NoSuchRun:
             raise no_such_run() from None
@@ -225,7 +227,8 @@ class StoredRuns(Closeable):
         """Return a run that the client of *request* may see.
 
         :raises Refused: there is no such run, or the client may not see it. The error
-            is the same, so that clients cannot probe for ids. Or the store is away.
+            is the same, so that clients cannot probe for ids. Or the store is
+            unavailable.
         """
         record = None
         if id.isascii() and id.replace("-", "").replace("_", "").isalnum():
@@ -243,7 +246,7 @@ class StoredRuns(Closeable):
 
         :param owner: look only among the runs of this owner. Otherwise it looks among
             the newest of all owners.
-        :raises Refused: the store is away.
+        :raises Refused: the store is unavailable.
         """
         may_see(self._authorize, request, None)
         with self._refusals():
@@ -266,7 +269,7 @@ class StoredRuns(Closeable):
         :param environ: the environ of the request, to notice at once when the client
             leaves, and to disconnect one that reads nothing.
         :raises Refused: the run or its owner has too many open streams, or the store
-            is away.
+            is unavailable.
         """
         with self._refusals():
             stream = RunEventStream(
@@ -287,7 +290,7 @@ class StoredRuns(Closeable):
         return stream
 
     def check_followers(self, owner: str) -> None:
-        """Refuse a run that is to be followed, if its owner has too many open streams.
+        """Refuse to start a run with a stream, if its owner has too many open streams.
 
         :raises Refused: the owner has too many.
         """
@@ -314,7 +317,7 @@ class StoredRuns(Closeable):
         :param origin: ``user`` for the owner, ``remote`` for an operator.
         :param by: the person who cancels, which is recorded.
         :return: true if and only if the run was live.
-        :raises Refused: the store is away. Repeating the request is safe.
+        :raises Refused: the store is unavailable. Repeating the request is safe.
         """
         request = request or CancelRequest()
         with self._refusals():
@@ -330,7 +333,7 @@ class StoredRuns(Closeable):
         :param answers: by the id of the interrupt or of the tool call.
         :param by: the person who answers, which is recorded.
         :raises Refused: one of them is not an answer at all, or may not change
-            arguments; then none is given. Or the store is away.
+            arguments; then none is given. Or the store is unavailable.
         """
         values = {id: body.value() for id, body in answers.items()}
         check_changes(answers, self._presentation.may_change_arguments)
@@ -352,7 +355,7 @@ class StoredRuns(Closeable):
     # -- ending --------------------------------------------------------------------
 
     def cancel_all(self, reason: str = "", *, is_last: bool = False) -> int:
-        """Cancel no run: other processes continue them.
+        """Cancel no run: other processes resume them.
 
         Takes no lock: signal handlers may call it.
 
@@ -364,7 +367,7 @@ class StoredRuns(Closeable):
         return 0
 
     def close(self) -> None:
-        """Give the runs of this process to others, and close the store.
+        """Release the runs of this process to others, and close the store.
 
         Cancellation: it waits for the end of turns, at most 10 seconds.
         """
