@@ -10,7 +10,7 @@ import msgspec
 
 from ..cancel import CancelMode
 from ..conversation.state import StoredMessage
-from ..exceptions import ConfigurationError, Origin
+from ..exceptions import ConfigurationError, Origin, RunFailed, StoreUnavailable
 from ..interrupts import Approval, Interrupt
 from ..messages import Message, UserMessage
 from ..result import RunResult
@@ -140,6 +140,18 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     def is_live(self) -> bool:
         """True until the run has ended."""
         return self.ended_at is None
+
+    def final_result(self) -> RunResult:
+        """Return the result of a run that has ended.
+
+        :raises RunFailed: it failed.
+        :raises StoreUnavailable: it has not ended: the wait for its end was cut short.
+        """
+        if self.is_live:
+            raise StoreUnavailable("the wait for the end of the run was cancelled")
+        if self.result is None:
+            raise RunFailed(str(self.error or "the run failed"))
+        return self.result
 
     def with_messages(self, messages: tuple[Message, ...]) -> StoredRun:
         """Return the run with the messages of its conversation in its result."""

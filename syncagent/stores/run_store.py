@@ -32,7 +32,6 @@ from ..exceptions import (
     InterruptPending,
     NoSuchRun,
     Origin,
-    RunFailed,
     StoreUnavailable,
 )
 from ..messages import Prompt
@@ -444,11 +443,7 @@ class RunStore(Closeable):
         run = self.get(id)
         if run is None:
             raise NoSuchRun("the store has forgotten the run")
-        if run.is_live:
-            raise StoreUnavailable("a cancel of the store ended the wait for the run")
-        if run.result is None:
-            raise RunFailed(str(run.error or "the run failed"))
-        return run.result
+        return run.final_result()
 
     def list(
         self, *, owner: str | None = None, live: bool | None = None, limit: int = 100
@@ -462,10 +457,7 @@ class RunStore(Closeable):
         return self._call(lambda store: store.find(owner, live, limit))
 
     def forget(self, owner: str) -> int:
-        """Delete all runs of an owner; the workers of live ones end them.
-
-        :return: how many there were.
-        """
+        """Delete all runs of an owner, end live ones, and return their number."""
         return self._call(lambda store: store.forget(owner))
 
     # -- ending --------------------------------------------------------------------
@@ -498,8 +490,7 @@ class RunStore(Closeable):
         self.backend.start_over()
 
     def __repr__(self) -> str:
-        worker = self._worker
-        live = 0 if worker is None else len(worker.keepers)
+        live = 0 if self._worker is None else len(self._worker.keepers)
         return f"<RunStore: {live} runs in this process>"
 
 

@@ -62,6 +62,7 @@ class SQLite(SQLBackend):
         #: process.
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._is_closed = False
         self._offset = 0.0
         self._datagrams = Datagrams(self.path + "-hints")
 
@@ -70,6 +71,8 @@ class SQLite(SQLBackend):
     def _open(self) -> sqlite3.Connection:
         connection = self._connection
         if connection is None:
+            if self._is_closed:  # a thread that was on its way here must not open it
+                raise StoreUnavailable(f"the store {self.path} is closed")
             self._make_folder()
             # Made by us, so that no one else can read it for a moment.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -241,6 +244,7 @@ class SQLite(SQLBackend):
     def close(self) -> None:
         self._datagrams.stop()
         with self._lock:
+            self._is_closed = True
             self._close()
 
     def _close(self) -> None:
@@ -259,6 +263,7 @@ class SQLite(SQLBackend):
     def start_over(self) -> None:
         self._lock = threading.Lock()
         self._connection = None
+        self._is_closed = False
         self._datagrams.start_over()
 
 

@@ -223,7 +223,7 @@ def test_forgotten_before_a_thread_begins_it(url, caplog):
     """There is nothing to do, and nothing to complain about."""
     with RunStore(url, make_agent) as store:
         store._deliveries.deliver("forgotten" * 5)
-        until(lambda: store._deliveries.room == store._max_workers)
+        until(lambda: store._deliveries.room == store._settings.max_workers)
     assert caplog.text == ""
 
 
