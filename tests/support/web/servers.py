@@ -226,7 +226,9 @@ class Server:
 def descendants(pid):
     """Return the child processes, as far as they can be found."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
-    found = [int(child) for child in path.read_text().split()] if path.exists() else []
+    found = []
+    with suppress(OSError):  # it has ended
+        found = [int(child) for child in path.read_text().split()]
     return [pid, *(more for child in found for more in descendants(child))]
 
 
