@@ -88,7 +88,19 @@ class ByHand:
     def __init__(self, place: Place, id: str) -> None:
         url = place.new()
         backend = open_backend(url)
-        backend.add(new_run("go", None, None, id, None, None, "", "", ""), None)
+        run = new_run(
+            "go",
+            owner="",
+            agent="",
+            conversation="",
+            labels=None,
+            timeout=None,
+            id=id,
+            run_id=None,
+            unfollowed_seconds=None,
+            lease=15.0,
+        )
+        backend.add(run, None)
         backend.claim(id, "by hand", "")
         backend.close()
         self._id, self._mark = id, "?"
@@ -165,10 +177,13 @@ class Watched:
     def run(self) -> None:
         """Make a run, in a store of its own."""
         self._hand = ByHand(self._place, f"public-{self._before}")
+        # The first run fills the conversation: two messages for each round.
+        rounds = iter((self._before // 2, ROUNDS))
         store = RunStore(
-            self._place.new(), lambda _: scripted(ROUNDS, self._before), lambda _: None
+            self._place.new(), lambda _: scripted(next(rounds), 0), lambda _: None
         )
-        id = store.submit("add")
+        store.work(store.submit("fill", conversation="long"))
+        id = store.submit("add", conversation="long")
         with self._watching(store.backend):
             result = store.work(id)
         assert result is not None
