@@ -1,13 +1,13 @@
-"""A sub-agent of a stored run asks, and any process answers, while the run goes on."""
+"""The results of stored runs, and sub-agents that ask while their run goes on."""
 
 import pytest
 
 from syncagent import Agent, ConfigurationError, tool
-from syncagent.events import InterruptRaised
+from syncagent.events import InterruptRaised, TurnFinished
 from syncagent.exceptions import InterruptPending, NoSuchRun, RunFailed
 from syncagent.interrupts import Approval
 from syncagent.messages import AssistantMessage
-from syncagent.stores import RunStore
+from syncagent.stores import CancelRecord, RunStore
 from syncagent.testing import Gate, ScriptedModel, call, say
 
 LONG = 30.0
@@ -122,3 +122,24 @@ def test_a_run_without_a_result(url):
             store.result(id, 0.05)
         store.cancel(id)
         assert store.result(id, LONG).cancelled
+
+
+def test_a_cancel_at_the_very_end_counts(tmp_path):
+    """The result is cancelled, in the phase ``end``, and has the whole text."""
+
+    class AtTheEnd:
+        def on_event(self, event):
+            if isinstance(event, TurnFinished):
+                # In the store only: no hint goes to the process that sends it.
+                store.backend.cancel(id, CancelRecord("too much", nonce="n"))
+
+    def make(run):
+        return Agent(scripted("All of it."), hooks=[AtTheEnd()])
+
+    with RunStore(f"sqlite:///{tmp_path}/runs.db", make, lambda run: None) as store:
+        id = store.submit("Go.")
+        result = store.work(id)
+        assert (result.text, result.cancellation.phase) == ("All of it.", "end")
+        assert result.cancellation.reason == "too much"
+        assert store.get(id).state == "cancelled"
+        assert store.result(id, LONG) == result
