@@ -102,7 +102,7 @@ def opened_store(
 def find_id(store: RunStore, given: str) -> str:
     """Return the id of the one run whose id is, or begins with, *given*.
 
-    :raises NoSuchRun: there is none, or there are several.
+    :raises NoSuchRun: no run matches, or several do.
     """
     if store._call(lambda backend: backend.read(given)) is not None:
         return given

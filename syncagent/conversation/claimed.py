@@ -83,7 +83,7 @@ class Claims:
         """Add a claim, and return when it is on the disk.
 
         :raises StateTaken: there is one of this name.
-        :raises ConfigurationError: it cannot be written; there is none.
+        :raises ConfigurationError: it cannot be written, and was not added.
         """
         try:
             with suppress(FileExistsError):

@@ -411,7 +411,7 @@ class RunStore(Closeable):
         )
 
     def get(self, id: str, *, has_messages: bool = True) -> StoredRun | None:
-        """Return a run; ``None`` if there is none, or it was forgotten.
+        """Return a run; ``None`` if its id is unknown or forgotten.
 
         :param has_messages: give the result of a run that has ended the messages of
             the conversation.

@@ -118,7 +118,7 @@ class Transcript(Sequence[Message]):
 
     @property
     def last_text(self) -> str:
-        """The text of the last response; empty if there is none."""
+        """The text of the last response; empty before the first."""
         for message in reversed(self._messages):
             if isinstance(message, AssistantMessage):
                 return message.text

@@ -6,6 +6,9 @@ from support.postgres import cluster  # noqa: F401
 
 from syncagent.stores.sqlite import SQLite
 
+#: Counts the connections of one test: they are named after its schema.
+CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _ready():
@@ -61,3 +64,37 @@ def connected(url):
 def backend(connected):
     """Yield an empty store."""
     return connected()
+
+
+# -- PostgreSQL alone ---------------------------------------------------------------
+
+
+@pytest.fixture
+def named_url(postgres_url):
+    """Yield a URL whose connections can be told from those of other tests."""
+    schema = postgres_url.rpartition("%3D")[2]
+    return f"{postgres_url}&application_name={schema}"
+
+
+@pytest.fixture
+def store(named_url):
+    """Yield a store with tables."""
+    store = connect(named_url)
+    store.migrate()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def other(named_url, store):
+    """Yield the store of another process."""
+    other = connect(named_url)
+    yield other
+    other.close()
+
+
+@pytest.fixture
+def connections(cluster, named_url):  # noqa: F811
+    """Yield a function that counts the connections of this test."""
+    name = named_url.rpartition("=")[2]
+    return lambda: cluster.execute(CONNECTIONS, name)[0][0]

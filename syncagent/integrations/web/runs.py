@@ -42,6 +42,8 @@ __all__ = [
     "EndingRuns",
     "Runs",
     "all_runs",
+    "check_choices",
+    "check_owner",
     "close_all",
     "may_see",
     "register",
@@ -60,6 +62,31 @@ _GRACE: Final = 5.0
 _SHUTTING_DOWN: Final = "the server is shutting down"
 #: Seconds.
 _SHORTEST_HEARTBEAT: Final = 0.01
+
+
+def check_choices(authorize: Any, on_disconnect: Any, timeout: Any) -> None:
+    """Check the settings that runs in this process and runs in a store share.
+
+    :raises ConfigurationError: one of them is not of its kind.
+    """
+    if authorize is not None and not callable(authorize):
+        raise ConfigurationError(
+            f"authorize must be a function(request, run); got {authorize!r:.80}"
+        )
+    if on_disconnect not in ("cancel", "detach"):
+        raise ConfigurationError(
+            f"on_disconnect must be 'cancel' or 'detach'; got {on_disconnect!r:.80}"
+        )
+    check_timeout(timeout)
+
+
+def check_owner(owner: Any) -> None:
+    """Check that a run has an owner.
+
+    :raises ConfigurationError: it has none.
+    """
+    if not owner or not isinstance(owner, str):
+        raise ConfigurationError(f"owner must be a non-empty string; got {owner!r:.80}")
 
 
 def may_see(authorize: Authorize | None, request: Any, run: FollowedRun | None) -> bool:
@@ -130,15 +157,7 @@ class Runs(Closeable):
         show_tool_errors: bool = False,
         may_change_arguments: bool = True,
     ) -> None:
-        if authorize is not None and not callable(authorize):
-            raise ConfigurationError(
-                f"authorize must be a function(request, run); got {authorize!r:.80}"
-            )
-        if on_disconnect not in ("cancel", "detach"):
-            raise ConfigurationError(
-                f"on_disconnect must be 'cancel' or 'detach'; got {on_disconnect!r:.80}"
-            )
-        check_timeout(timeout)
+        check_choices(authorize, on_disconnect, timeout)
         for name, value, minimum in (
             ("grace", grace, 0),
             ("recording", recording, 0),
@@ -190,10 +209,7 @@ class Runs(Closeable):
             agent is busy.
         :raises ConfigurationError: there is no owner.
         """
-        if not owner or not isinstance(owner, str):
-            raise ConfigurationError(
-                f"owner must be a non-empty string; got {owner!r:.80}"
-            )
+        check_owner(owner)
         if not isinstance(agent, Agent):
             raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
         message = UserMessage.of(prompt)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from ..._checks import check_number, check_timeout
+from ..._checks import check_number
 from ..._closeable import Closeable
 from ...background.runtime import ShutdownReport
 from ...cancel import CancelToken, Receipt
@@ -41,7 +41,7 @@ from .errors import (
     too_many_runs,
 )
 from .presentation import Presentation
-from .runs import Authorize, may_see, register
+from .runs import Authorize, check_choices, check_owner, may_see, register
 from .sse import HEARTBEAT, SLOW, RunEventStream
 from .stored_run import StoredWebRun
 from .web_run import OnDisconnect
@@ -111,15 +111,7 @@ class StoredRuns(Closeable):
     ) -> None:
         if not isinstance(store, RunStore):
             raise ConfigurationError(f"store must be a RunStore; got {store!r:.80}")
-        if authorize is not None and not callable(authorize):
-            raise ConfigurationError(
-                f"authorize must be a function(request, run); got {authorize!r:.80}"
-            )
-        if on_disconnect not in ("cancel", "detach"):
-            raise ConfigurationError(
-                f"on_disconnect must be 'cancel' or 'detach'; got {on_disconnect!r:.80}"
-            )
-        check_timeout(timeout)
+        check_choices(authorize, on_disconnect, timeout)
         for name, value, minimum in (
             ("grace", grace, 0),
             ("max_per_owner", max_per_owner, 1),
@@ -173,10 +165,7 @@ class StoredRuns(Closeable):
             store is unavailable, or the server is shutting down.
         :raises ConfigurationError: there is no owner.
         """
-        if not owner or not isinstance(owner, str):
-            raise ConfigurationError(
-                f"owner must be a non-empty string; got {owner!r:.80}"
-            )
+        check_owner(owner)
         with self._refusals():
             id = self.store.submit(
                 start.prompt,
