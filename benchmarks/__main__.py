@@ -19,10 +19,12 @@ from benchmarks import (
     agent_cancel,
     agent_crowd,
     agent_loop,
+    engines,
     fixed,
     functions,
     handles,
     latency,
+    mcp,
     models,
     paced,
     recording,
@@ -50,6 +52,8 @@ AREAS = {
     "functions": functions.rows,
     "recording": recording.rows,
     "stores": stores.rows,
+    "engines": engines.rows,
+    "mcp": mcp.rows,
     "web": web.rows,
 }
 

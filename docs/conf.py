@@ -23,6 +23,8 @@ html_title = f"syncagent {version}"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 
+# The modules of these engines import them; the documentation is built without.
+autodoc_mock_imports = ["dramatiq", "rq"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
@@ -38,17 +40,22 @@ nitpick_ignore_regex = [
     ("py:.*", r"(str|int|float|bool|dict|list|tuple|None|object|type|BaseException)"),
     ("py:.*", r"(Exception|ValueError|TypeError|RuntimeError|TimeoutError|OSError)"),
     ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
-    ("py:.*", r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord)"),
+    (
+        "py:.*",
+        r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord"
+        r"|ConversationRecord|Era|HTTPAuth|OnError|RequestRefused|WayBack)",
+    ),
     ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
     ("py:.*", r"(requests|msgspec|http|flask|django|contextlib)(\..*)?"),
     # Private names in signatures and among bases.
     (
         "py:.*",
         r"syncagent\.(_closeable|asking|background|conversation|functions|run|schemas"
-        r"|stores|tools\.raw|tools\.context|integrations\.web)\..*",
+        r"|stores|mcp|tools\.raw|tools\.context|integrations\.web)\..*",
     ),
     ("py:.*", r"syncagent\.(cancel\.\w+|logs\.\w+|transport\.\w+)\..*"),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
+    ("py:.*", r"syncagent\.testing\.mcp\.\w+\..*"),
     ("py:.*", r"syncagent\.providers\..*Dialect"),
     ("py:.*", r"syncagent\.transcript\.turns\.(User|Assistant)Turn"),
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*|typing\.~_P)"),

@@ -50,7 +50,8 @@ class Agent:
     :meth:`stream`; :meth:`cancel` ends that run from any thread.
 
     :param model: a model, or the name of one, such as ``"openai:gpt-6-luna"``.
-    :param tools: functions, :class:`~syncagent.tools.tool.Tool` objects, other agents.
+    :param tools: functions, :class:`~syncagent.tools.tool.Tool` objects, other agents,
+        and sources of tools (:class:`~syncagent.tools.source.ToolSource`).
     :param system: the system prompt.
     :param name: its name where it is a tool of another agent.
     :param messages: a conversation to continue; it is repaired if need be.
@@ -386,8 +387,8 @@ class Agent:
 
     @property
     def tools(self) -> tuple[AnyTool, ...]:
-        """The tools."""
-        return tuple(self._setup.tools.values())
+        """The tools; those of sources as they were in the newest turn."""
+        return tuple(self._setup.toolbox.latest.by_name.values())
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -11,7 +11,14 @@
     │  ├─ StateTaken()                   another caller has claimed a saved state
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
+    ├─ ConversationChanged(RuntimeError)  it has changed since it was read
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
+    ├─ MCPError()                        an MCP server could not be used
+    │  ├─ MCPAuthRequired()              it wants a login
+    │  ├─ MCPProtocolError()             it does not speak the protocol
+    │  ├─ MCPRequestFailed()             it answered with an error
+    │  ├─ MCPServerLost(ConnectionError)  it could not be reached, or has ended
+    │  └─ MCPTimedOut(TimeoutError)      it did not answer in time
     ├─ RunFailed()                       a stored run ended with an error
     ├─ StoreUnavailable(OSError)         a store of runs cannot be reached now
     ├─ TooManyRuns(RuntimeError)         an owner has as many runs as allowed
@@ -21,6 +28,8 @@
     │  ├─ StoppedByProvider()            the provider ended it, irregularly
     │  └─ OutputInvalid(ValueError)      its output is not of the requested type
     ├─ ToolError()                       for tools: tell the model what is wrong
+    │  └─ Declined()                     the user said no to a form
+    ├─ ToolSourceFailed()                a source of tools cannot say which it has
     ├─ TransportError(OSError)           no complete response came
     │  ├─ ConnectionFailed(ConnectionError)   none began
     │  ├─ StreamBroken(ConnectionError)       it ended too early
@@ -58,11 +67,19 @@ __all__ = [
     "ConnectTimeout",
     "ConnectionFailed",
     "ContextTooLong",
+    "ConversationChanged",
+    "Declined",
     "FirstEventTimeout",
     "HeadersTimeout",
     "InterruptOver",
     "InterruptPending",
     "LimitReached",
+    "MCPAuthRequired",
+    "MCPError",
+    "MCPProtocolError",
+    "MCPRequestFailed",
+    "MCPServerLost",
+    "MCPTimedOut",
     "NoSuchRun",
     "Origin",
     "OutputInvalid",
@@ -88,6 +105,7 @@ __all__ = [
     "SyncAgentError",
     "TooManyRuns",
     "ToolError",
+    "ToolSourceFailed",
     "TotalTimeout",
     "TransportError",
     "WrongThread",
@@ -148,6 +166,10 @@ class AgentBusy(SyncAgentError, RuntimeError):
     """The agent has a live run already."""
 
 
+class ConversationChanged(SyncAgentError, RuntimeError):
+    """Another caller has changed the conversation since it was read; read it again."""
+
+
 class InterruptPending(SyncAgentError, RuntimeError):
     """The agent waits for answers, and can do nothing else until it has them.
 
@@ -158,6 +180,54 @@ class InterruptPending(SyncAgentError, RuntimeError):
     def __init__(self, message: str = "", *, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class MCPError(SyncAgentError):
+    """An MCP server could not be used.
+
+    :param server: its name, as the user gave it.
+    """
+
+    def __init__(self, message: str = "", *, server: str = "") -> None:
+        super().__init__(message)
+        self.server = server
+
+
+class MCPAuthRequired(MCPError):
+    """The server wants a login, and there is no one here who could do it."""
+
+
+class MCPProtocolError(MCPError):
+    """The server does not speak the protocol, or no version of it that we speak."""
+
+
+class MCPRequestFailed(MCPError):
+    """The server answered a request with an error.
+
+    :param code: the JSON-RPC code; servers disagree about most of them.
+    :param data: what the server has added, decoded from JSON.
+    """
+
+    def __init__(
+        self, message: str = "", *, server: str = "", code: int = 0, data: Any = None
+    ) -> None:
+        super().__init__(message, server=server)
+        self.code = code
+        self.data = data
+
+
+class MCPServerLost(MCPError, ConnectionError):
+    """The server could not be started or reached, or it ended before it answered.
+
+    In the last case it is unknown how much of the work it has done.
+    """
+
+    #: False if the server has not seen the request, so that it has no effects.
+    started: bool = True
+
+
+class MCPTimedOut(MCPError, TimeoutError):
+    """The server did not answer in time; it was told to stop."""
 
 
 class RunFailed(SyncAgentError):
@@ -225,6 +295,21 @@ class OutputInvalid(RunStopped, ValueError):
 
 class ToolError(SyncAgentError):
     """Raise it in a tool to send the model this message."""
+
+
+class Declined(ToolError):
+    """The user said no to the form that ``ctx.ask(form=...)`` showed."""
+
+
+class ToolSourceFailed(SyncAgentError):
+    """A source of tools raised an error, so that a turn could not begin.
+
+    :param source: the name of the source.
+    """
+
+    def __init__(self, message: str = "", *, source: str = "") -> None:
+        super().__init__(message)
+        self.source = source
 
 
 class TransportError(SyncAgentError, OSError):
@@ -395,6 +480,8 @@ class Cancelled(BaseException):
     usage: Any = None
     #: The result so far, if the cancelled work could keep one.
     partial: Any = None
+    #: False if the work had not begun, so that it has no effects.
+    started: bool = True
 
     def __str__(self) -> str:
         reason = f": {self.reason}" if len(self.reason) else ""

@@ -22,11 +22,13 @@ __all__ = [
     "AuthRequest",
     "AwaitingInput",
     "Interrupt",
+    "Question",
     "Remember",
     "Rule",
     "RuleBook",
     "TIMED_OUT",
     "arguments_key",
+    "is_decline",
     "is_refusal",
 ]
 
@@ -137,6 +139,9 @@ class AwaitingInput(_Interrupt, frozen=True, tag="input"):
     #: The name of the tool that asks, or an empty string.
     tool: str = ""
     question: str = ""
+    #: The JSON schema of the answer, from ``ctx.ask(form=...)``; see
+    #: :class:`~syncagent.schemas.forms.Form`.
+    form: dict[str, Any] | None = None
 
     @property
     def is_blocking(self) -> bool:
@@ -144,11 +149,19 @@ class AwaitingInput(_Interrupt, frozen=True, tag="input"):
         return bool(self.call_id)
 
     def submit(self, text: Any) -> None:
-        """Give the answer.
+        """Give the answer: a text, or the values of a form as a dict.
+
+        :raises InterruptOver: the question was already answered, or its run has ended.
+        :raises ConfigurationError: it does not fit the form; the question stays open.
+        """
+        self._answer(text)
+
+    def decline(self) -> None:
+        """Say no: the tool gets no answer, and for a form learns that it was a no.
 
         :raises InterruptOver: the question was already answered, or its run has ended.
         """
-        self._answer(text)
+        self._answer(False)
 
 
 class AfterToolResult(_Interrupt, frozen=True, tag="after_tools"):
@@ -236,6 +249,24 @@ class Approval(msgspec.Struct, frozen=True):
 TIMED_OUT: Final = Approval(False, timed_out=True)
 
 
+class Question(str):
+    """A question of a tool, as an ``ask=`` handler gets it."""
+
+    #: The JSON schema of the answer, or ``None``: then the answer is a text.
+    form: dict[str, Any] | None
+
+    def __new__(cls, text: str, form: dict[str, Any] | None = None) -> Question:
+        question = super().__new__(cls, text)
+        question.form = form
+        return question
+
+
+def is_decline(answer: object) -> bool:
+    """True if *answer*, to a form, says no; false if there is none, or it is late."""
+    is_no = isinstance(answer, Approval) and not answer.timed_out
+    return answer is False or is_no
+
+
 def is_refusal(answer: object) -> bool:
     """True if *answer*, to a question other than an approval, declines to answer."""
     return answer is None or answer is False or isinstance(answer, Approval)
@@ -254,6 +285,9 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: dict[str, Any] | None = None
     #: Given to the model if the call is not allowed.
     reason: str = ""
+    #: The :attr:`~syncagent.tools.tool.Tool.definition` of the tool that was approved;
+    #: once that has changed, the rule no longer counts. Empty means any.
+    definition: str = ""
 
 
 class RuleBook:
@@ -274,7 +308,7 @@ class RuleBook:
 
         :raises ConfigurationError: it is not a valid :class:`Rule`.
         """
-        fields = (("tool", str), ("allow", bool), ("reason", str))
+        fields = (("tool", str), ("allow", bool), ("reason", str), ("definition", str))
         is_valid = (
             isinstance(rule, Rule)
             and all(isinstance(getattr(rule, name), kind) for name, kind in fields)
@@ -292,12 +326,17 @@ class RuleBook:
             )
         self._rules[rule.tool, key] = rule
 
-    def find(self, tool: str, arguments: dict[str, Any]) -> Rule | None:
-        """Return the rule for a call, or ``None``."""
+    def find(
+        self, tool: str, arguments: dict[str, Any], definition: str = ""
+    ) -> Rule | None:
+        """Return the rule for a call of a tool with that definition, or ``None``."""
         if not self._rules:
             return None
-        key = arguments_key(arguments)
-        return self._rules.get((tool, key)) or self._rules.get((tool, None))
+        for key in (arguments_key(arguments), None):
+            rule = self._rules.get((tool, key))
+            if rule is not None and rule.definition in ("", definition):
+                return rule
+        return None
 
     def clear(self) -> None:
         """Remove all rules."""

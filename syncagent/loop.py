@@ -38,7 +38,12 @@ from .messages import AssistantMessage, ToolMessage
 from .result import StopReason
 from .run.progress import ToolRound
 from .run.run import Run
-from .run.tool_round import after_tool, apply_answers, find_questions
+from .run.tool_round import (
+    after_tool,
+    apply_answers,
+    find_questions,
+    find_saved_tools,
+)
 from .tools.executor import Executor, ShownEvent
 
 __all__ = [
@@ -100,6 +105,8 @@ def resume_point(run: Run) -> Steps[AssistantMessage | None]:
     """
     if run.open_round is None:
         yield from offer_input(run)  # it may have been saved right after its tools
+    elif run.progress.toolset is None and run.setup.toolbox.sources:
+        find_saved_tools(run, run.open_round)  # it was loaded
     last = run.transcript[-1]
     return last if isinstance(last, AssistantMessage) else None
 
@@ -114,6 +121,7 @@ def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     call_hooks(run, "before_model", BeforeModel(run.id, turn, run.transcript))
     yield from run.change_state("processing")
     run.token.checkpoint()
+    run.find_tools()  # <- I/O: only with a source of tools
     finished: MessageFinished | None = None
     try:
         with run.send_request() as response:

@@ -33,6 +33,8 @@ MAX_EVENT_LINES: Final = 100_000
 
 _BOM: Final = b"\xef\xbb\xbf"
 _COLON: Final = ord(":")
+#: A delay with more digits than this makes no sense, and is ignored.
+_MOST_DIGITS: Final = 18
 
 # The form of nearly every event: a line of data, perhaps a name before it. A test shows
 # that this shortcut and the full reader give the same event.
@@ -79,7 +81,11 @@ class EventDecoder:
         self._has_newline = False
         self._size = 0
         self._lines = 0
-        self._last_id = ""
+        #: The last id in the stream, also that of a block without data.
+        self.last_event_id = ""
+        #: How many milliseconds the server wants a client to wait before it connects
+        #: again. None if it has not said so.
+        self.retry: int | None = None
 
     @property
     def has_begun_an_event(self) -> bool:
@@ -137,7 +143,7 @@ class EventDecoder:
         return ServerSentEvent(
             data.decode("utf-8", "replace"),
             (name and name.decode("utf-8", "replace")) or "message",
-            self._last_id,
+            self.last_event_id,
         )
 
     def _without_bom(self, chunk: bytes) -> bytes:
@@ -171,6 +177,8 @@ class EventDecoder:
             for line in lines
             if not (line.startswith(b"id:") and b"\0" in line)
         }
+        if b"retry" in last:
+            self._note_retry(lines)
         head = [last[field] for field in (b"event", b"id") if field in last]
         if not data and not head:
             return
@@ -178,10 +186,18 @@ class EventDecoder:
         blocks = (line + b"\n\n" for line in [first, *data])
         event, *values = SSEClient(blocks, "latin-1").events()
         if event.id is not None:
-            self._last_id = _decode(event.id)
+            self.last_event_id = _decode(event.id)
         if data:
             text = _decode("\n".join(value.data for value in values))
-            yield ServerSentEvent(text, _decode(event.event), self._last_id)
+            yield ServerSentEvent(text, _decode(event.event), self.last_event_id)
+
+    def _note_retry(self, lines: list[bytes]) -> None:
+        # The last valid one counts: an invalid one is ignored, and changes nothing.
+        for line in lines:
+            field, _, value = line.partition(b":")
+            digits = value.removeprefix(b" ")
+            if field == b"retry" and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+                self.retry = int(digits)
 
     def _too_large(self, limit: str) -> ResponseTooLarge:
         return ResponseTooLarge(

@@ -18,7 +18,7 @@ SLOW_S = 0.5
 #: machine has more to do than these tests: machines are rarely idle.
 MARGIN = 10
 #: These marks imply ``slow``, so that ``-m "not slow"`` is enough for a quick run.
-LONG_RUNS = ("stress", "local", "browser")
+LONG_RUNS = ("stress", "local", "browser", "engines", "mcp_real")
 
 
 def pytest_addoption(parser, pluginmanager):

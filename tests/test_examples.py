@@ -23,6 +23,17 @@ def test_every_example_is_on_its_page():
     assert sorted(listed) == [path.name for path in EXAMPLES]
 
 
+@pytest.mark.parametrize("name", ["flask_celery/app.py", "django_tasks/manage.py"])
+def test_applications_are_started_by_two_commands(name):
+    """The first lines of an application print them, and the page the same ones."""
+    explained = (ROOT / "examples" / name).read_text(encoding="utf-8").split('"""')[1]
+    commands = [each for each in explained.split("\n\n") if each.startswith("    ")]
+    assert len(commands) == 2
+    assert all(f"\n\n{command}\n\n" in PAGE for command in commands)
+    assert f"``{name}``" in PAGE
+    assert "\nWith a real model: " in explained
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_is_short_and_explained(path):
     """It says what it shows, how to run it, and what to do with a real model."""

@@ -19,7 +19,7 @@ import msgspec
 from .._checks import check_timeout
 from ..cancel import CancelToken
 from ..cancel.handler_errors import raised_by_signal_handler
-from ..exceptions import Cancelled, ConfigurationError, ToolError
+from ..exceptions import Cancelled, ConfigurationError, Declined, ToolError
 from ..interrupts import (
     TIMED_OUT,
     AfterToolResult,
@@ -28,13 +28,16 @@ from ..interrupts import (
     AuthRequest,
     AwaitingInput,
     Interrupt,
+    Question,
     RuleBook,
+    is_decline,
     is_refusal,
 )
 from ..loop import Answers
 from ..messages import UserMessage, user_message
 from ..run.run import Run
 from ..run.tool_round import check_answer, remember
+from ..schemas.forms import Form
 from .handler_call import HandlerCall, call_handler
 from .inbox import Inbox
 from .questions import OpenQuestions
@@ -46,6 +49,7 @@ __all__ = [
     "Attendance",
     "Authenticate",
     "Handlers",
+    "InputAnswer",
     "NOT_YET",
 ]
 
@@ -55,7 +59,10 @@ Approve = (
     | Callable[[ApprovalRequest, CancelToken], bool | Approval]
 )
 Authenticate = Callable[[AuthRequest], Any] | Callable[[AuthRequest, CancelToken], Any]
-Ask = Callable[[str], str] | Callable[[str, CancelToken], str]
+#: The answer to a :class:`~syncagent.interrupts.Question` of a tool: a text; for a form
+#: a dict, or false to decline.
+InputAnswer = str | Mapping[str, Any] | bool | None
+Ask = Callable[[Question], InputAnswer] | Callable[[Question, CancelToken], InputAnswer]
 
 _ANY_QUESTION: Final = AwaitingInput("")
 #: In place of answers: the run moves to a handle, which waits for them.
@@ -182,14 +189,24 @@ class Answering:
 
     # -- questions of a tool round -------------------------------------------------
 
-    def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
-        """Open *questions* for answers, and return them as events should show them."""
+    def show(
+        self,
+        run: Run,
+        questions: tuple[Interrupt, ...],
+        token: CancelToken | None = None,
+    ) -> tuple[Interrupt, ...]:
+        """Open *questions* for answers, and return them as events should show them.
+
+        :param token: withdraws them; by default the run's.
+        """
         if self._has_all(questions):
             return ()
         if isinstance(questions[0], AfterToolResult) and not self._is_driven:
             return ()
         if self.open_questions is not None and self._handler(questions[0]) is None:
-            questions = tuple(self._open(run, question) for question in questions)
+            questions = tuple(
+                self._open(run, question, token) for question in questions
+            )
         return questions
 
     def answer(self, questions: tuple[Interrupt, ...], run: Run) -> Answers:
@@ -247,7 +264,9 @@ class Answering:
         own = self._handlers.timeout
         return self._outer._timeout if own is None and self._outer else own
 
-    def _open(self, run: Run, question: Interrupt) -> Interrupt:
+    def _open(
+        self, run: Run, question: Interrupt, token: CancelToken | None = None
+    ) -> Interrupt:
         """Open a question to other threads; its check runs on the answering thread."""
         open_questions = self.open_questions
         assert open_questions is not None
@@ -259,7 +278,9 @@ class Answering:
         round = run.open_round
         assert round is not None
         return open_questions.add(
-            question, run.token, lambda answer: check_answer(round, question, answer)
+            question,
+            token or run.token,
+            lambda answer: check_answer(round, question, answer),
         )
 
     def _take_input(self, pause: AfterToolResult, run: Run) -> Answers:
@@ -337,7 +358,7 @@ class Answering:
         deadline = token.child(self._timeout)
         argument: object = question
         if isinstance(question, AwaitingInput):
-            argument = question.question
+            argument = Question(question.question, question.form)
         call = HandlerCall(name, run.id, handler, argument, deadline)
         self._handler_call = (question.id, call)
         return call
@@ -351,19 +372,21 @@ class Answering:
             return True
         return self.open_questions is not None and not self._is_driven
 
-    def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> str:
+    def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> Any:
         """Return the user's answer to a question of a tool.
 
         Cancellation: ends at once.
 
-        :raises ToolError: the user did not answer in time.
+        :raises Declined: the user said no to a form.
+        :raises ToolError: the user did not answer in time, or a handler's answer does
+            not fit the form.
         """
         deadline = token.child(self._timeout)
         try:
             handler = self._handler(question)
             if handler is not None:
-                text = question.question
-                answer = call_handler("ask", run.id, handler, text, deadline)
+                asked = Question(question.question, question.form)
+                answer = call_handler("ask", run.id, handler, asked, deadline)
             else:
                 assert self.open_questions is not None
                 answer = self.open_questions.wait(question.id, deadline)
@@ -371,6 +394,13 @@ class Answering:
             if raised_by_signal_handler(error):
                 raise
             answer = TIMED_OUT
+        if question.form is not None and is_decline(answer):
+            raise Declined("the user declined")
         if is_refusal(answer):
             raise ToolError("the user did not answer")
-        return str(answer)
+        if question.form is None:
+            return str(answer)
+        try:
+            return Form.of(question.form).check(answer)
+        except ConfigurationError as error:
+            raise ToolError(f"the answer does not fit the form: {error}") from None

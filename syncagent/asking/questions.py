@@ -94,7 +94,9 @@ class OpenQuestions:
         question = self._find(id)
         candidate = (question.check(answer),)
         if question.token.cancelled:
-            raise InterruptOver(f"{id!r} is over: its run was cancelled")
+            raise InterruptOver(
+                f"{id!r} is over: it was withdrawn, or its run was cancelled"
+            )
         if question.answer.claim(candidate) is not candidate:
             raise InterruptOver(
                 f"{id!r} was answered already, or its run has continued"

@@ -180,7 +180,8 @@ class Runtime(Closeable):
             handle.join(max(0.0, end - clock.now()))
         running = [each for each in late if not each.done()]
         cancelled = [each for each in late if each not in running]
-        return ShutdownReport(*(_ids(each) for each in (drained, cancelled, running)))
+        lists = (drained, cancelled, running)
+        return ShutdownReport(*(tuple(one.run_id for one in each) for each in lists))
 
     def close(self) -> None:
         """Shut down.
@@ -255,18 +256,12 @@ def _wait(handle: Handle, until: float | None) -> bool:
         return False
 
 
-def _ids(handles: list[Handle]) -> tuple[str, ...]:
-    return tuple(handle.run_id for handle in handles)
-
-
 #: Shut down when the interpreter exits.
 _runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 
+@atexit.register
 def _drain_all() -> None:
     for runtime in list(_runtimes):
         if runtime._registered():
             runtime.close()
-
-
-atexit.register(_drain_all)

@@ -119,7 +119,9 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
         log, number = self._log, self._next
         if number >= log.count and not self.is_over:
             until = None if timeout is None else clock.now() + timeout
-            log.watch.wait(self._has_news, self._token, until)
+            log.watch.wait(
+                lambda: self._next < log.count or self.is_over, self._token, until
+            )
         if self._is_closed or self._token.cancelled or number >= log.count:
             return None
         event = log.read(number)
@@ -139,9 +141,6 @@ class Subscription(Closeable, Iterator[LoggedEvent]):
     def watch(self) -> Watch:
         """Woken when there is an event, for threads that must not wait in ``get()``."""
         return self._log.watch
-
-    def _has_news(self) -> bool:
-        return self._next < self._log.count or self.is_over
 
     @property
     def is_over(self) -> bool:

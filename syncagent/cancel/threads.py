@@ -19,7 +19,6 @@ import heapq
 import itertools
 import logging
 import math
-import os
 import sys
 import threading
 import traceback
@@ -31,6 +30,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from .._forks import in_child
 from . import clock
 from .links import Bell
 from .once import start_thread
@@ -325,12 +325,9 @@ class Services:
 current = Services()
 
 
+@in_child
 def _renew_in_child() -> None:
     global current
     # In this order: nothing that end_in_child() calls may find the parent's services.
     inherited, current = current, Services()
     inherited.end_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_in_child)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from ..cancel import CancelToken
+from ..exceptions import ConfigurationError
 from ..interrupts import (
     AfterToolResult,
     Approval,
     ApprovalRequest,
     AuthRequest,
+    AwaitingInput,
     Interrupt,
 )
+from ..schemas.forms import Form
 from .approvals import DENIED, approval_question
 from .exit_codes import EXIT_NO_SUCH_RUN, EXIT_TOO_LATE
+from .forms import DECLINE, fill_in, form_text
 from .plain_text import on_one_line
 from .store_access import add_run, find_id, opened_store, operator_name
+from .streams import read_line
 
 if TYPE_CHECKING:
     from ..stores import StoredRun
@@ -28,6 +36,9 @@ SUMMARY: Final = "answer the questions of a run of a store, and let it continue"
 _EPILOG: Final = """\
 Without an answer it lists the open questions. If there is one question, its id can be
 omitted: syncagent answer ID yes
+
+A form is answered with JSON, such as '{"name": "Ann"}'; one field also with its value;
+/decline says no. --fill asks for the fields one after the other.
 
 exit codes: 0 taken; 2 wrong usage; 3 too late: answered before, or the run has
 continued or ended; 5 the store is unavailable, and doing it again is safe; 6 no such
@@ -53,6 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "several pairs are answered at once",
     )
     parser.add_argument(
+        "--fill",
+        action="store_true",
+        help="fill in a form on the terminal; the id of its question may be given",
+    )
+    parser.add_argument(
         "--reason", metavar="TEXT", help="why not, for the model, with no"
     )
 
@@ -69,6 +85,8 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     with opened_store(options, token) as store:
         id = find_id(store, options.id)
         found = store.get(id)
+        if found is not None and options.fill:
+            options.answers = _fill_in(options, found, token)
         if found is None or not options.answers:
             return _list_questions(found)
         if len(options.answers) == 1 and not found.interrupts:
@@ -104,7 +122,45 @@ def question_text(question: Interrupt) -> str:
         )
     if isinstance(question, AfterToolResult):
         return "Input for the model?"
-    return on_one_line(f"{question.tool} asks: {question.question}")
+    text = f"{question.tool} asks: {question.question}"
+    if question.form is not None:
+        text = f"{text} (form: {form_text(question.form)})"
+    return on_one_line(text)
+
+
+def _fill_in(
+    options: argparse.Namespace, run: StoredRun, token: CancelToken
+) -> list[str]:
+    """Ask for the fields of a form; return the question and its answer as words.
+
+    Cancellation: ends at once.
+    """
+    forms = [
+        question
+        for question in run.interrupts
+        if isinstance(question, AwaitingInput) and question.form is not None
+        if not options.answers or _find(run, options.answers[0]) is question
+    ]
+    if len(forms) != 1 or len(options.answers) > 1:
+        options.parser.error(
+            f"--fill takes one question with a form; {len(forms)} are open: name one, "
+            "as listed by: syncagent answer ID"
+        )
+    (question,) = forms
+    assert question.form is not None
+
+    def tell(line: str, end: str = "\n") -> None:
+        print(line, end=end, file=sys.stderr, flush=True)
+
+    def ask(prompt: str) -> str | None:
+        tell(prompt, end="")
+        return read_line(sys.stdin.fileno(), token)
+
+    answer = fill_in(question.question, question.form, ask, tell)
+    if answer is None:
+        options.parser.error("--fill needs a line for each field")
+    word = DECLINE if answer is False else msgspec.json.encode(answer).decode()
+    return [question.id, word]
 
 
 def _parse_answers(options: argparse.Namespace, run: StoredRun) -> dict[str, Any]:
@@ -135,7 +191,8 @@ def _parse_answers(options: argparse.Namespace, run: StoredRun) -> dict[str, Any
 def _find(run: StoredRun, given: str) -> Interrupt | None:
     """Return the open question with this id, or the one whose id begins with it."""
     for question in run.interrupts:
-        if given in (question.id, getattr(question, "call_id", None)):
+        names = (question.id, getattr(question, "call_id", None))
+        if given in names or given == on_one_line(question.id):  # as it is listed
             return question
     near = [each for each in run.interrupts if each.id.startswith(given)]
     return near[0] if given and len(near) == 1 else None
@@ -143,7 +200,12 @@ def _find(run: StoredRun, given: str) -> Interrupt | None:
 
 def _parse_answer(
     options: argparse.Namespace, question: Interrupt | None, word: str
-) -> Approval | str:
+) -> Approval | str | dict[str, Any] | bool:
+    if isinstance(question, AwaitingInput) and question.form is not None:
+        try:
+            return word != DECLINE and Form.of(question.form).check(word)
+        except ConfigurationError as error:
+            options.parser.error(str(error))
     is_yes_or_no = question is None or isinstance(
         question, (ApprovalRequest, AuthRequest)
     )

@@ -1,4 +1,4 @@
-"""Numbers on the command line."""
+"""Arguments that several commands have."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ import argparse
 import re
 from typing import Final
 
-__all__ = ["count", "duration", "position"]
+__all__ = ["add_trust", "count", "duration", "position"]
 
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add ``--trust-mcp`` to a command."""
+    parser.add_argument(
+        "--trust-mcp",
+        action="store_true",
+        help="start the servers of the files without asking: such a file is code that "
+        "runs with your rights",
+    )
 
 
 def count(text: str) -> int:
@@ -20,9 +30,11 @@ def count(text: str) -> int:
 
 
 def position(text: str) -> int:
-    """Return an argument that is a number of events."""
+    """Return an argument that is a number of events or messages."""
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a number of events; got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"must be a non-negative integer; got {text!r}"
+        )
     return int(text)
 
 

@@ -17,6 +17,7 @@ from ..models.local import INSTALL
 from ..models.model import Model
 from ..models.names import find_model
 from ..tools.settings import ToolDefaults
+from ..tools.source import as_tool_source
 from ..tools.tool import AnyTool, Tool
 from .demo.model import DemoModel, demo_model
 from .demo.tools import demo_tools
@@ -28,6 +29,7 @@ __all__ = [
     "choose_model",
     "choose_tools",
     "has_local_model",
+    "import_place",
     "seconds",
 ]
 
@@ -89,16 +91,15 @@ def choose_tools(
     :param model: the demo model adds tools of its own.
     :raises ConfigurationError: a place holds nothing that can be a tool.
     """
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # like "python -m", for the user's modules
     found: list[AnyTool | Any] = []
     for place in places:
-        value = _import(place)
+        value = import_place(place)
         for each in value if isinstance(value, (list, tuple)) else [value]:
-            if not callable(each) and not isinstance(each, (Tool, Agent)):
+            is_tool = callable(each) or isinstance(each, (Tool, Agent))
+            if not is_tool and as_tool_source(each) is None:
                 raise ConfigurationError(
-                    f"--tools {place} must be a function, a tool or an agent; got "
-                    f"{each!r:.60}"
+                    f"--tools {place} must be a function, a tool, an agent or a tool "
+                    f"source; got {each!r:.60}"
                 )
             found.append(each)
     if isinstance(model, DemoModel):
@@ -120,21 +121,28 @@ def seconds(text: str) -> float:
     return number
 
 
-def _import(place: str) -> Any:
+def import_place(place: str, option: str = "--tools") -> Any:
+    """Return the object at a place such as ``shop.tools:search``.
+
+    :param option: names the place in errors.
+    :raises ConfigurationError: there is none.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # like "python -m", for the user's modules
     module_name, colon, name = place.partition(":")
     if not colon or not module_name or not name:
         raise ConfigurationError(
-            f"--tools takes MODULE:NAME, such as shop.tools:search; got {place!r}"
+            f"{option} takes MODULE:NAME, such as shop.tools:search; got {place!r}"
         )
     try:
         value: Any = import_module(module_name)
     except (Exception, SystemExit) as error:  # of the user's module
         raise ConfigurationError(
-            f"--tools {place}: cannot import {module_name}: "
+            f"{option} {place}: cannot import {module_name}: "
             f"{type(error).__name__}: {error}"
         ) from error
     for part in name.split("."):
         if not hasattr(value, part):
-            raise ConfigurationError(f"--tools {place}: {module_name} has no {name!r}")
+            raise ConfigurationError(f"{option} {place}: {module_name} has no {name!r}")
         value = getattr(value, part)
     return value

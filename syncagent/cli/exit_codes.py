@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from ..exceptions import NoSuchRun, StoreUnavailable
+from ..exceptions import MCPServerLost, MCPTimedOut, NoSuchRun, StoreUnavailable
 
 __all__ = [
     "EXIT_CANCELLED",
     "EXIT_DEADLINE",
     "EXIT_FAILED",
     "EXIT_NOT_YET",
+    "EXIT_NO_SERVER",
     "EXIT_NO_SUCH_RUN",
     "EXIT_STORE_AWAY",
     "EXIT_TERMINATED",
@@ -29,6 +30,8 @@ EXIT_NOT_YET: Final = 4
 EXIT_STORE_AWAY: Final = 5
 #: There is no such run or question in the store, or there are several.
 EXIT_NO_SUCH_RUN: Final = 6
+#: An MCP server cannot be started or reached, or has ended.
+EXIT_NO_SERVER: Final = 7
 #: The code of timeout(1).
 EXIT_DEADLINE: Final = 124
 #: The codes that a shell shows for a program ended by SIGINT or SIGTERM.
@@ -45,6 +48,11 @@ def exit_code_of(reason: str, origin: str) -> int:
 
 def exit_code_of_error(error: Exception) -> int:
     """Return the exit code for an error that ended a command."""
-    if isinstance(error, StoreUnavailable):
-        return EXIT_STORE_AWAY
-    return EXIT_NO_SUCH_RUN if isinstance(error, NoSuchRun) else EXIT_FAILED
+    codes = {
+        StoreUnavailable: EXIT_STORE_AWAY,
+        NoSuchRun: EXIT_NO_SUCH_RUN,
+        MCPServerLost: EXIT_NO_SERVER,
+        MCPTimedOut: EXIT_DEADLINE,
+    }
+    found = (code for kind, code in codes.items() if isinstance(error, kind))
+    return next(found, EXIT_FAILED)

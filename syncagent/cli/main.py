@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "STORE_COMMANDS", "main"]
 
 #: The commands for stores of runs.
-STORE_COMMANDS: Final = ("runs", "cancel", "answer", "follow", "store")
+STORE_COMMANDS: Final = (
+    *("runs", "cancel", "answer", "follow"),
+    *("inbox", "audit", "conversations", "store"),
+)
 #: Each is a module or package here with a ``SUMMARY``, ``run(options, token)``, which
 #: returns the exit code, and optionally ``add_arguments(parser)``.
 COMMANDS: Final = (
-    *("chat", "run", "demo", "doctor", "models", "timeline"),
+    *("chat", "run", "demo", "doctor", "models", "timeline", "mcp"),
     *STORE_COMMANDS,
 )
 
@@ -53,8 +56,8 @@ def main(
         are only the commands for stores.
     :param prog: the name of that command.
     :return: the exit code: 0 done; 1 failed, or stopped by a limit or a refusal; 2
-        wrong usage; 3 to 6 of the commands for stores; 124 timeout; 130 cancelled,
-        mostly by Ctrl+C; 143 SIGTERM.
+        wrong usage; 3 to 6 of the commands for stores; 7 an MCP server that cannot be
+        started or reached; 124 timeout; 130 cancelled, mostly by Ctrl+C; 143 SIGTERM.
     """
     mend_standard_streams()
     try:

@@ -18,11 +18,18 @@ from ..events import RunFinished
 from ..policies import Limits
 from ..result import RunResult
 from .arguments import count
-from .choices import TOOL_DEFAULTS, add_choices, choose_model, choose_tools, seconds
+from .choices import (
+    TOOL_DEFAULTS,
+    add_choices,
+    choose_model,
+    choose_tools,
+    seconds,
+)
 from .display import EventDisplay, JsonDisplay, TextDisplay
 from .exit_codes import EXIT_FAILED, exit_code_of
 from .formatting import end_text, run_text
 from .handlers import ApprovalMode, TerminalHandlers, has_terminal
+from .mcp_tools import add_mcp_choices, opened_mcp_tools
 from .notes import Notes
 from .plain_text import on_one_line
 from .streams import OutputStream, read_all, reserve_stdout
@@ -51,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("prompt", nargs="?", help="the prompt; - for standard input")
     add_choices(parser)
+    add_mcp_choices(parser)
     parser.add_argument("--system", metavar="TEXT", help="the system prompt")
     parser.add_argument(
         "--timeout", metavar="SECONDS", type=seconds, help="stop after SECONDS"
@@ -104,29 +112,31 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         display: EventDisplay = (
             JsonDisplay(output) if options.json else TextDisplay(output, notes)
         )
-        agent = Agent(
-            model,
-            tools=choose_tools(options.tools, model=model),
-            tool_defaults=TOOL_DEFAULTS,
-            system=options.system and _decode(options.system),
-            limits=Limits(turns=options.max_turns),
-            hooks=[display],
-            approve=handlers.approve,
-            ask=handlers.ask,
-            authenticate=handlers.authenticate,
-        )
+        tools = choose_tools(options.tools, model=model)
         prompt = _read_prompt(options, bounded, notes)
-        timeout = None
-        if options.timeout is not None:  # reading the prompt has taken some of it
-            timeout = max(options.timeout - (time.monotonic() - started), 0.001)
-        try:
-            with _explain_second_ctrl_c(bounded, notes):
-                result = agent.run(
-                    prompt, timeout=timeout, cancel=token, record=options.record
-                )
-            display.finish(RunFinished(result))
-        finally:
-            display.end()
+        with opened_mcp_tools(options, bounded, notes) as theirs:
+            agent = Agent(
+                model,
+                tools=[*tools, *theirs],
+                tool_defaults=TOOL_DEFAULTS,
+                system=options.system and _decode(options.system),
+                limits=Limits(turns=options.max_turns),
+                hooks=[display],
+                approve=handlers.approve,
+                ask=handlers.ask,
+                authenticate=handlers.authenticate,
+            )
+            timeout = None
+            if options.timeout is not None:  # the prompt and the servers took some
+                timeout = max(options.timeout - (time.monotonic() - started), 0.001)
+            try:
+                with _explain_second_ctrl_c(bounded, notes):
+                    result = agent.run(
+                        prompt, timeout=timeout, cancel=token, record=options.record
+                    )
+                display.finish(RunFinished(result))
+            finally:
+                display.end()
         return _report(result, notes, time.monotonic() - started)
 
 

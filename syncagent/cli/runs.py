@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from ..cancel import CancelToken
 from ..messages import Text
-from .arguments import count
-from .colours import Paint
 from .plain_text import on_one_line
-from .rows import clip, columns
-from .store_access import SHORTEST, add_store, opened_store
+from .store_access import add_list_options, opened_store
+from .tables import age_text, print_json, print_table, short_ids
 
 if TYPE_CHECKING:
     from ..stores import StoredRun
 
-__all__ = ["SUMMARY", "add_arguments", "age_text", "run"]
+__all__ = ["SUMMARY", "add_arguments", "run"]
 
 SUMMARY: Final = "list the runs of a store, newest first"
 
-#: How many characters of an id are shown on a terminal, at least.
-_ID: Final = SHORTEST + 4
-#: The widest that columns may be on a terminal.
-_WIDEST: Final = {"AGENT": 16, "OWNER": 20, "WORKER": 24}
-#: Columns that go, in this order, until the prompt has enough room.
-_OPTIONAL: Final = ("WORKER", "AGENT", "OWNER")
-_PROMPT: Final = 24
+#: The widest that columns may be on a terminal; the first goes first.
+_WIDEST: Final = {"WORKER": 24, "AGENT": 16, "OWNER": 20}
 #: The longest beginning of a prompt in a pipe.
 _PIPED_PROMPT: Final = 200
 _STYLES: Final = {
@@ -46,15 +36,10 @@ _STYLES: Final = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_store(parser)
-    parser.add_argument("--owner", metavar="NAME", help="only runs of this owner")
+    add_list_options(parser, "only runs of this owner")
     parser.add_argument(
         "--live", action="store_true", help="only runs that have not ended"
     )
-    parser.add_argument(
-        "--limit", metavar="N", type=count, default=50, help="at most N; by default 50"
-    )
-    parser.add_argument("--json", action="store_true", help="write lines of JSON")
 
 
 def run(options: argparse.Namespace, token: CancelToken) -> int:
@@ -69,8 +54,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
         live = True if options.live else None
         runs = store.list(owner=options.owner, live=live, limit=options.limit)
     if options.json:
-        for each in runs:
-            print(msgspec.json.encode(each, enc_hook=repr).decode())
+        print_json(runs)
     elif runs:
         _print_table(runs)
     else:
@@ -80,10 +64,9 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
 
 
 def _print_table(runs: Sequence[StoredRun]) -> None:
-    """Print the runs; as wide as the terminal, or complete if there is no terminal."""
-    is_terminal = sys.stdout.isatty()
+    ids = short_ids(each.id for each in runs)
     table = {
-        "ID": _short_ids(runs) if is_terminal else [each.id for each in runs],
+        "ID": [ids[each.id] for each in runs],
         "STATE": [
             "cancelling" if each.is_live and each.cancel is not None else each.state
             for each in runs
@@ -100,60 +83,4 @@ def _print_table(runs: Sequence[StoredRun]) -> None:
             for each in runs
         ],
     }
-    if is_terminal:
-        _fit(table, shutil.get_terminal_size((80, 24)).columns)
-    paint = Paint()
-    widths = {name: max(map(columns, (name, *cells))) for name, cells in table.items()}
-    last = [*table][-1]
-    for number in range(-1, len(runs)):
-        cells = []
-        for name, values in table.items():
-            text = name if number < 0 else on_one_line(values[number])
-            padding = "" if name == last else " " * (widths[name] - columns(text))
-            style = "bold" if number < 0 else _STYLES.get(text, "dim")
-            is_painted = number < 0 or name == "STATE"
-            cells.append((paint(text, style) if is_painted else text) + padding)
-        print("  ".join(cells).rstrip())
-
-
-def _fit(table: dict[str, list[str]], width: int) -> None:
-    """Shorten columns, and remove some, until a line has *width* columns."""
-
-    def room() -> int:
-        """Return the columns that are left for the prompt."""
-        others = [
-            max(map(columns, (name, *cells))) + 2
-            for name, cells in table.items()
-            if name != "PROMPT"
-        ]
-        return width - sum(others)
-
-    for name in _OPTIONAL:
-        table[name] = [clip(on_one_line(cell), _WIDEST[name]) for cell in table[name]]
-        if not any(table[name]):
-            del table[name]
-    for name in _OPTIONAL:
-        if room() < _PROMPT:
-            table.pop(name, None)
-    left = room()
-    if left < len("PROMPT"):
-        del table["PROMPT"]
-    else:
-        table["PROMPT"] = [clip(cell, left) for cell in table["PROMPT"]]
-
-
-def _short_ids(runs: Sequence[StoredRun]) -> list[str]:
-    """Return as much of each id as tells it from the others here."""
-    ids = [each.id for each in runs]
-    length = _ID
-    while len({id[:length] for id in ids}) < len(ids):
-        length += 1
-    return [id[:length] for id in ids]
-
-
-def age_text(seconds: float) -> str:
-    """Return an age in its largest unit: ``5s``, ``12m``, ``3h`` or ``2d``."""
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f}{unit}"
-    return f"{max(seconds, 0.0):.0f}s"
+    print_table(table, _WIDEST, _STYLES, "STATE")

@@ -24,6 +24,20 @@ __all__ = ["SUMMARY", "add_arguments", "check", "migrate", "prune", "run"]
 
 SUMMARY: Final = "migrate, prune or check a store of runs"
 
+#: The kinds of rows that can be deleted by age, in this order: a conversation can go
+#: when its runs are gone.
+_PRUNED: Final = {
+    "events": "the events of {} run",
+    "runs": "{} run",
+    "conversations": "{} conversation",
+    "audit": "the record of {} answer",
+}
+_PRUNE_HELP: Final = {
+    "events": "events of runs that ended so long ago",
+    "runs": "runs that ended so long ago",
+    "conversations": "conversations without runs that changed so long ago",
+    "audit": "records of answers that were given so long ago",
+}
 #: How many runs one transaction deletes; other processes wait for it.
 _BATCH: Final = 500
 #: Seconds between two lines about the progress.
@@ -35,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
     for action, summary in (
         (migrate, "create the tables, or bring them up to date"),
-        (prune, "delete runs that ended long ago, or only their events"),
+        (
+            prune,
+            "delete what is old: runs, or events, conversations, answers",
+        ),
         (check, "look for faults of the store; exit code 1 if there is one"),
     ):
         name = action.__name__
@@ -44,13 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_store(command)
         if action is check:
             command.add_argument("--json", action="store_true", help="write JSON")
-        for kind in ("events", "runs") if action is prune else ():
+        for kind in _PRUNED if action is prune else ():
             command.add_argument(
                 f"--{kind}",
                 metavar="AGE",
                 type=duration,
-                help=f"delete {kind} of runs that ended so long ago: seconds, or such "
-                "as 12h or 7d",
+                help=f"delete {_PRUNE_HELP[kind]}: seconds, or such as 12h or 7d",
             )
 
 
@@ -79,34 +95,37 @@ def migrate(options: argparse.Namespace, token: CancelToken) -> int:
 
 def prune(options: argparse.Namespace, token: CancelToken) -> int:
     """Delete what is old; return the exit code."""
-    if options.events is None and options.runs is None:
-        options.parser.error("how old? use --events 1d, --runs 7d, or both")
+    chosen = [kind for kind in _PRUNED if getattr(options, kind) is not None]
+    if not chosen:
+        options.parser.error("how old? use --events 1d, --runs 7d, or others")
     with opened_store(options, token) as store:
-        if options.events is not None:
-            count = _delete(store, "logs", options.events, math.inf, token)
-            print(f"Deleted the events of {_runs_text(count)}.", flush=True)
-        if options.runs is not None:
-            count = _delete(store, "runs", math.inf, options.runs, token)
-            print(f"Deleted {_runs_text(count)}.", flush=True)
+        for kind in chosen:
+            total = _delete(store, kind, getattr(options, kind), token)
+            print(f"Deleted {_pruned_text(kind, total)}.", flush=True)
     return 0
 
 
-def _runs_text(count: int) -> str:
-    return f"{count} run{'s' * (count != 1)}"
+def _pruned_text(kind: str, count: int) -> str:
+    return _PRUNED[kind].format(count) + "s" * (count != 1)
 
 
-def _delete(
-    store: RunStore, kind: str, events: float, runs: float, token: CancelToken
-) -> int:
+def _delete(store: RunStore, kind: str, age: float, token: CancelToken) -> int:
     """Delete in batches; return how many there were."""
+    ages = {each: age if each == kind else math.inf for each in _PRUNED}
     total, tell_at = 0, time.monotonic() + _PROGRESS
     while True:
-        count = store._call(lambda backend: backend.prune(events, runs, _BATCH))
+        count = store.call(
+            lambda backend: backend.prune(
+                *(ages["events"], ages["runs"], _BATCH),
+                conversations_seconds=ages["conversations"],
+                audit_seconds=ages["audit"],
+            )
+        )
         total += count
         if count < _BATCH:
             return total
         if time.monotonic() >= tell_at:
-            print(f"{total} {kind} so far", flush=True)
+            print(f"{_pruned_text(kind, total)} so far", flush=True)
             tell_at = time.monotonic() + _PROGRESS
         token.checkpoint()
 
@@ -114,8 +133,8 @@ def _delete(
 def check(options: argparse.Namespace, token: CancelToken) -> int:
     """Print facts and faults; return the exit code."""
     with opened_store(options, token) as store:
-        facts = store._call(lambda backend: backend.check())
-        census = store._call(lambda backend: backend.census())
+        facts = store.call(lambda backend: backend.check())
+        census = store.call(lambda backend: backend.census())
     findings = [*check_facts(facts), *check_census(census)]
     problems = [each.name for each in findings if each.status == "problem"]
     if options.json:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..cancel import CancelToken
 from ..exceptions import NoSuchRun, StoreUnavailable
+from .arguments import count
 from .plain_text import on_one_line
 
 if TYPE_CHECKING:  # imported late: other commands start without it
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # imported late: other commands start without it
 __all__ = [
     "SHORTEST",
     "STORE_VARIABLE",
+    "add_list_options",
     "add_run",
     "add_store",
     "find_id",
@@ -32,6 +34,8 @@ __all__ = [
 STORE_VARIABLE: Final = "SYNCAGENT_STORE"
 #: How many characters of an id are enough, if no other id begins with them.
 SHORTEST: Final = 8
+#: The commands report what they see themselves.
+_SILENT: Final = logging.NullHandler()
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +58,16 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         help=f"the id of the run, or its first {SHORTEST} or more characters",
     )
     add_store(parser)
+
+
+def add_list_options(parser: argparse.ArgumentParser, owner_help: str) -> None:
+    """Add ``--store``, ``--owner``, ``--limit`` and ``--json`` to a command."""
+    add_store(parser)
+    parser.add_argument("--owner", metavar="NAME", help=owner_help)
+    parser.add_argument(
+        "--limit", metavar="N", type=count, default=50, help="at most N; by default 50"
+    )
+    parser.add_argument("--json", action="store_true", help="write lines of JSON")
 
 
 @contextmanager
@@ -79,8 +93,7 @@ def opened_store(
         options.parser.error(
             f"no store; use --store sqlite:///runs.db, or set {STORE_VARIABLE}"
         )
-    # The commands report what they see themselves.
-    logging.getLogger("syncagent").addHandler(logging.NullHandler())
+    logging.getLogger("syncagent").addHandler(_SILENT)
     if isinstance(place, RunStore):
         store = place.observer(token)
     else:
@@ -104,7 +117,7 @@ def find_id(store: RunStore, given: str) -> str:
 
     :raises NoSuchRun: no run matches, or several do.
     """
-    if store._call(lambda backend: backend.read(given)) is not None:
+    if store.call(lambda backend: backend.read(given)) is not None:
         return given
     shown = repr(on_one_line(given, SHORTEST + 4))
     if len(given) < SHORTEST:
@@ -112,7 +125,7 @@ def find_id(store: RunStore, given: str) -> str:
             f"the store has no run {shown}; the beginning of an id needs {SHORTEST} "
             "characters or more, and syncagent runs lists them"
         )
-    found = store._call(lambda backend: backend.find_ids(given, 2))
+    found = store.call(lambda backend: backend.find_ids(given, 2))
     if len(found) > 1:
         raise NoSuchRun(f"several runs begin with {shown}; use more of the id")
     if not found:

@@ -35,7 +35,13 @@ from .state import (
     StoredMessage,
 )
 
-__all__ = ["join_state", "restore", "unfinished_result", "whole_messages"]
+__all__ = [
+    "decode_state",
+    "join_state",
+    "restore",
+    "unfinished_result",
+    "whole_messages",
+]
 
 
 # Made here and not when first needed: msgspec collects the fields of a type at first
@@ -50,7 +56,7 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
 
     :raises StateInvalid: the state is damaged, from a newer version, or does not fit.
     """
-    saved = _decode(state)
+    saved = decode_state(state)
     # The rules given to load() come last: they beat the saved ones.
     conversation.rules = RuleBook([*saved.rules, *conversation.rules])
     conversation.usage = saved.usage
@@ -68,7 +74,11 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
     transcript.stored = next(same, min(len(saved.messages), len(transcript)))
 
 
-def _decode(state: str | bytes) -> SavedAgent:
+def decode_state(state: str | bytes) -> SavedAgent:
+    """Return the parts of a saved state.
+
+    :raises StateInvalid: it is damaged, or from a newer version.
+    """
     if not isinstance(state, (str, bytes)):
         raise StateInvalid(
             f"a state must be a string made by agent.save(); got {state!r:.80}"
@@ -175,7 +185,8 @@ def _is_about(question: Interrupt, call: Invocation) -> bool:
     if isinstance(question, ApprovalRequest):
         return (question.tool, question.arguments) == (name, call.arguments)
     if isinstance(question, AwaitingInput):
-        return (question.tool, question.question) == (name, call.question)
+        asked = (question.tool, question.question, question.form)
+        return asked == (name, call.question, call.form)
     return isinstance(question, AuthRequest) and question.tool == name
 
 
@@ -183,7 +194,8 @@ def _invocation(
     conversation: Conversation, saved: SavedCall, *, is_open: bool
 ) -> Invocation:
     invocation = Invocation(saved.call, saved.key)
-    invocation.is_approved, invocation.question = saved.is_approved, saved.question
+    invocation.is_approved = saved.is_approved
+    invocation.question, invocation.form = saved.question, saved.form
     invocation.answers, invocation.seconds = list(saved.said), saved.seconds
     invocation.times_asked, invocation.changes = saved.times_asked, saved.changes
     invocation.is_announced = not is_open
@@ -195,9 +207,18 @@ def _invocation(
         return invocation
     if not is_open or saved.arguments is None:
         return invocation
-    tool = conversation.setup.tools.get(saved.call.name)
+    toolbox = conversation.setup.toolbox
+    tool = toolbox.own.by_name.get(saved.call.name)
+    if tool is None and toolbox.sources:
+        # Without a tool: the sources are asked when the run is resumed.
+        invocation.arguments, invocation.is_seen = saved.arguments, True
+        if saved.has_begun:
+            # Open, so that it can be saved again; interrupted if the run ends before.
+            invocation.lose()
+            invocation.begin_again()
+        return invocation
     if tool is None:
-        names = ", ".join(conversation.setup.tools) or "none"
+        names = ", ".join(toolbox.own.by_name) or "none"
         raise StateInvalid(
             f"the state has an open call of {saved.call.name!r}, which is not among "
             f"the tools: {names}; give it to Agent.load(tools=...)"
@@ -210,8 +231,10 @@ def _invocation(
             f"the state has an open call of {saved.call.name!r} with arguments that do "
             f"not fit: {error}"
         ) from None
-    if saved.has_begun and not tool.idempotent:
-        invocation.lose()  # it was running when its process ended: it is not run twice
+    if saved.has_begun:
+        invocation.lose()  # it was running when its process ended
+        if tool.idempotent:  # others are not called twice
+            invocation.begin_again()
     return invocation
 
 
@@ -271,7 +294,7 @@ def unfinished_result(
         messages=(),
         cancellation=cancellation,
     )
-    run = _decode(join_state(tail, messages)).run if tail else None
+    run = decode_state(join_state(tail, messages)).run if tail else None
     if run is None:
         return result
     return replace(

@@ -122,8 +122,9 @@ def _saved_call(call: Invocation, is_open: bool) -> SavedCall:
         arguments=call.arguments if call.is_seen and call.is_open else None,
         is_approved=call.is_approved,
         changes=call.changes,
-        has_begun=call.is_open and call.began is not None,
+        has_begun=call.is_open and call.has_begun,
         question=call.question,
+        form=call.form,
         said=tuple(call.answers),
         times_asked=call.times_asked,
         ending=None

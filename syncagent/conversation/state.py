@@ -8,6 +8,7 @@ import msgspec
 
 from ..interrupts import Interrupt, Rule
 from ..messages import Message, Outcome, ResultBlock, ToolCall, UserMessage
+from ..tools.invocation import SavedAnswer
 from ..usage import Usage
 
 __all__ = [
@@ -52,7 +53,8 @@ class SavedCall(_Record, frozen=True):
     changes: int = 0
     has_begun: bool = False
     question: str | None = None
-    said: tuple[tuple[str, str | None], ...] = ()
+    form: dict[str, Any] | None = None
+    said: tuple[tuple[str, SavedAnswer], ...] = ()
     times_asked: int = 0
     ending: SavedEnding | None = None
     seconds: float = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -20,6 +19,7 @@ from typing import (
 )
 
 from .._closeable import Closeable
+from .._forks import in_child
 from ..agent import Agent
 from ..cancel import RunClaim
 from ..cancel.claim import CancelsRun
@@ -152,14 +152,11 @@ _pending: weakref.WeakValueDictionary[int, _HistoryUpdate] = (
 _lock = threading.RLock()
 
 
+@in_child
 def _replace_lock() -> None:
     """Replace the lock in a forked child, where its owner may not exist."""
     global _lock
     _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_replace_lock)
 
 
 def _updating(

@@ -13,7 +13,7 @@ from ..exceptions import ConfigurationError
 from ..messages import Message
 from ..models.model import Model
 from ..models.names import check_name
-from ..run.setup import tools_by_name
+from ..run.toolbox import sort_tools
 from .parameters import RESERVED, Parameters
 
 __all__ = ["AgentMaker", "StandIn"]
@@ -52,9 +52,12 @@ class AgentMaker:
             for name, value in settings.items()
         }
         # Once for all agents: reading the signature of a tool is the expensive part.
-        tools = tools_by_name(reusable.get("tools", ()))
+        tools, sources = sort_tools(reusable.get("tools", ()))
         self.model = model
-        self.settings: dict[str, Any] = {**reusable, "tools": tuple(tools.values())}
+        self.settings: dict[str, Any] = {
+            **reusable,
+            "tools": (*tools.values(), *sources),
+        }
         self._template: Agent | None = None
         if isinstance(model, str):
             check_name(model)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
+from .._forks import in_child
 from ..cancel import clock
 from ..exceptions import ConfigurationError
 from .format import JsonFormatter, TextFormatter
@@ -249,13 +250,10 @@ def _stop_at_exit() -> None:
         setup.stop(max(deadline - clock.now(), 0))
 
 
+@in_child
 def _start_again_in_child() -> None:
     global _lock
     _lock = threading.Lock()
     for setup in _setups.values():
         setup._writer = setup._writer.in_child()
         setup._handler.use(setup._writer)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_again_in_child)

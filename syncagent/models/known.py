@@ -96,10 +96,15 @@ class _Table(msgspec.Struct, frozen=True):
     models: Mapping[str, Mapping[str, KnownModel]]
 
 
+# Made here and not when first needed: msgspec collects the fields of a type at first
+# use, and crashes if another thread uses the type at that moment.
+_DECODER: Final = msgspec.json.Decoder(_Table)
+
+
 @cache
 def _table() -> _Table:
     """Read the file, once."""
-    return msgspec.json.decode(_FILE.read_bytes(), type=_Table)
+    return _DECODER.decode(_FILE.read_bytes())
 
 
 def known_date() -> date:

@@ -16,6 +16,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from .._forks import in_child
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError, ProviderUnavailable
 from ..transport import Transport
@@ -290,6 +291,7 @@ def _stop_at_exit() -> None:
         _server.stop()
 
 
+@in_child
 def _forget_in_child() -> None:
     """Make a forked child start a server of its own."""
     global _lock, _server
@@ -299,5 +301,3 @@ def _forget_in_child() -> None:
 
 
 atexit.register(_stop_at_exit)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)

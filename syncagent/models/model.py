@@ -47,6 +47,9 @@ from .response import Events, ModelResponse
 __all__ = ["Model"]
 
 _OPTION_NAMES = frozenset(Options.__struct_fields__)
+# Once here: msgspec collects the fields of a type at first use, and crashes if another
+# thread uses the type at that moment.
+msgspec.convert({}, Options)
 
 
 class Model:

@@ -10,6 +10,7 @@ from ..messages import Message, ToolMessage, UserMessage
 from ..tools.invocation import Invocation
 from .meter import Meter
 from .output import Output
+from .toolbox import Toolset
 
 __all__ = ["RunProgress", "ToolRound"]
 
@@ -64,6 +65,8 @@ class RunProgress:
         self.invocations: list[Invocation] = []
         #: The tool calls that have no results in the transcript yet.
         self.open_round: ToolRound | None = None
+        #: The tools of the last turn; None if no source was asked for them yet.
+        self.toolset: Toolset | None = None
 
     @classmethod
     def after(

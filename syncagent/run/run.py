@@ -11,6 +11,7 @@ import msgspec
 
 from ..cancel import CancelReason, CancelToken, RunClaim
 from ..events import MessageFinished, RunEvent, State, StateChanged
+from ..exceptions import Cancelled
 from ..interrupts import AwaitingInput, Interrupt, RuleBook
 from ..messages import AssistantMessage, Text, UserMessage
 from ..models.response import NOT_SENT, ModelResponse
@@ -22,6 +23,7 @@ from .meter import Meter
 from .progress import RunProgress, ToolRound
 from .setup import Setup
 from .tool_services import ToolServices
+from .toolbox import Toolset
 
 __all__ = ["Respondent", "Run", "RunKeeper", "RunRecorder"]
 
@@ -40,10 +42,15 @@ class Respondent(Protocol):
     def pending_inputs(self) -> tuple[UserMessage, ...]:
         """Input that was sent to the run and not taken yet."""
 
-    def show(self, run: Run, questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
+    def show(
+        self,
+        run: Run,
+        questions: tuple[Interrupt, ...],
+        token: CancelToken | None = None,
+    ) -> tuple[Interrupt, ...]:
         """Open *questions* for answers, and return them as events should show them."""
 
-    def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> str:
+    def ask(self, run: Run, question: AwaitingInput, token: CancelToken) -> Any:
         """Return the user's answer to a question of a tool."""
 
 
@@ -220,7 +227,35 @@ class Run:
         self._state = (state, tool, call_id)
         return [StateChanged(state, tool, call_id)]
 
-    # -- asking the model ----------------------------------------------------------
+    # -- asking for tools, and the model -------------------------------------------
+
+    @property
+    def toolset(self) -> Toolset:
+        """The tools of the turn."""
+        return self.progress.toolset or self.setup.toolbox.own
+
+    def find_tools(self) -> None:
+        """Ask the sources of tools which tools they have now.
+
+        Cancellation: ends at once, if the sources do.
+
+        :raises ToolSourceFailed: one of them cannot say.
+        """
+        toolbox, deferred = self.setup.toolbox, self.claim.deferred
+        if not toolbox.sources:
+            return
+        self.enter("tools")
+        try:
+            token = deferred.operation_token(self.token)
+            token.checkpoint()
+            self.progress.toolset = toolbox.ask_sources(token)
+            token.checkpoint()
+        except Cancelled:
+            # A cancel "after_tools" has ended only the question: raise it for the run.
+            self.raise_if_cancel_due("after_tools")
+            raise
+        finally:
+            deferred.operation_ended()
 
     def send_request(self) -> ModelResponse:
         """Ask the model for the next message.
@@ -238,7 +273,7 @@ class Run:
             options = msgspec.structs.replace(options, output=output.format)
         self.response = setup.model.ask(
             self.transcript,
-            setup.specs,
+            self.toolset.specs,
             token=self.claim.deferred.operation_token(self.token),
             options=options,
             timeouts=setup.timeouts,

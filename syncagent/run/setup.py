@@ -14,14 +14,13 @@ from .._checks import check_number
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
 from ..models.model import Model
-from ..options import ToolSpec
 from ..policies import CancelPolicy, Limits
 from ..tools.settings import NeedsApproval, ToolDefaults, ToolSettings
-from ..tools.tool import AnyTool, Tool, as_tool
 from ..transport.timeouts import Timeouts
 from ..usage import Usage
+from .toolbox import Toolbox
 
-__all__ = ["Setup", "check_price", "tools_by_name"]
+__all__ = ["Setup", "check_price"]
 
 
 class Setup:
@@ -46,13 +45,7 @@ class Setup:
         _check(model, system, limits, cancel_policy, parallel_tools, tool_defaults)
         ToolSettings(requires_approval=requires_approval)  # checks it, as for a tool
         self.model = model
-        self.tools = {
-            name: tool.with_defaults(tool_defaults)
-            for name, tool in tools_by_name(tools).items()
-        }
-        self.specs: tuple[ToolSpec, ...] = tuple(
-            tool.spec for tool in self.tools.values()
-        )
+        self.toolbox = Toolbox(tools, tool_defaults)
         self.options = model.options
         if system is not None:
             self.options = msgspec.structs.replace(model.options, system=system)
@@ -76,26 +69,6 @@ def check_price(model: Model) -> None:
             "dollars for a million tokens, such as price=Price(input=1.0, output=4.0) "
             "with Price from syncagent.models, or update syncagent"
         )
-
-
-def tools_by_name(tools: Iterable[Any]) -> dict[str, AnyTool]:
-    """Return the tools made of what a user lists, by name.
-
-    :raises ConfigurationError: *tools* is not a list, or two tools share a name.
-    """
-    is_single = callable(tools) or isinstance(tools, (str, Tool))
-    if is_single or not isinstance(tools, Iterable):
-        raise ConfigurationError(
-            f"tools must be a list, as in tools=[f]; got {tools!r:.80}"
-        )
-    found: dict[str, AnyTool] = {}
-    for function in tools:
-        tool = as_tool(function)
-        if found.setdefault(tool.name, tool) is not tool:
-            raise ConfigurationError(
-                f"two tools are named {tool.name!r}; rename one with @tool(name=...)"
-            )
-    return found
 
 
 def _timeouts(model: Model, limits: Limits) -> Timeouts | None:

@@ -22,9 +22,11 @@ from ..interrupts import (
     Rule,
     RuleBook,
     arguments_key,
+    is_decline,
     is_refusal,
 )
 from ..schemas import ShapeError
+from ..schemas.forms import Form
 from ..tools.invocation import Ending, Invocation
 from .progress import ToolRound
 from .run import Run
@@ -35,6 +37,7 @@ __all__ = [
     "check_answer",
     "check_call",
     "find_questions",
+    "find_saved_tools",
     "remember",
 ]
 
@@ -80,9 +83,10 @@ def check_call(run: Run, invocation: Invocation) -> None:
     A call that cannot be made is refused here: its result tells the model why.
     """
     call = invocation.call
-    tool = run.setup.tools.get(call.name)
+    tools = run.toolset.by_name
+    tool = tools.get(call.name)
     if tool is None:
-        names = ", ".join(run.setup.tools) or "none"
+        names = ", ".join(tools) or "none"
         invocation.refuse(f"there is no tool {call.name!r}; the tools are: {names}")
         return
     invocation.tool = tool
@@ -95,6 +99,46 @@ def check_call(run: Run, invocation: Invocation) -> None:
             raise
         invocation.refuse(str(error))
     _show_to_hooks(run, invocation)
+
+
+def find_saved_tools(run: Run, round: ToolRound) -> None:
+    """Give calls of a loaded round their tools, which only a source can have.
+
+    A call whose tool is gone, or takes other arguments now, gets a failed result.
+
+    Cancellation: ends at once, while the sources are asked.
+    """
+    if all(call.tool or not call.is_open for call in round.invocations):
+        return
+    run.find_tools()
+    for invocation in round.invocations:
+        if invocation.is_open and invocation.is_seen and invocation.tool is None:
+            _find_saved_tool(run, invocation)
+    ids = {call.call.call_id for call in round.invocations if call.is_open}
+    round.questions = tuple(
+        question
+        for question in round.questions
+        if not isinstance(question, AfterToolResult) and question.call_id in ids
+    )
+    round.is_waiting = bool(round.questions)
+
+
+def _find_saved_tool(run: Run, invocation: Invocation) -> None:
+    name = invocation.call.name
+    tool = run.toolset.by_name.get(name)
+    if invocation.has_begun and (tool is None or not tool.idempotent):
+        invocation.lose()  # it was running when its process ended
+        return
+    if tool is None:
+        invocation.refuse(f"the tool {name!r} is gone since this call was saved")
+        return
+    invocation.tool = tool
+    try:
+        invocation.bind(invocation.arguments)
+    except ValueError as error:
+        if raised_by_signal_handler(error):
+            raise
+        invocation.refuse(f"the tool {name!r} has changed since this call: {error}")
 
 
 def _show_to_hooks(run: Run, invocation: Invocation) -> bool:
@@ -130,7 +174,7 @@ def _questions_about(run: Run, invocation: Invocation) -> list[Interrupt]:
         needs_approval = _needs_approval(run, invocation) or invocation.changes > 0
     if needs_approval:
         arguments = _arguments_of(invocation)
-        rule = run.rules.find(call.name, arguments)
+        rule = run.rules.find(call.name, arguments, tool.definition)
         if rule is None:
             # Numbered: an answer to the first question must not count for the next.
             number = f":{invocation.changes}" if invocation.changes else ""
@@ -152,7 +196,7 @@ def _questions_about(run: Run, invocation: Invocation) -> list[Interrupt]:
         # must not get its id, or an old answer would count for it.
         id = f"input:{invocation.key}:{invocation.times_asked}"
         names = (id, call.call_id, call.name)
-        questions.append(AwaitingInput(*names, invocation.question))
+        questions.append(AwaitingInput(*names, invocation.question, invocation.form))
     return questions
 
 
@@ -194,11 +238,14 @@ def check_answer(round: ToolRound, question: Interrupt, answer: Any) -> Any:
         approval = Approval.of(answer)
         if approval.allow and approval.arguments is not None:
             call = _calls_by_id(round)[question.call_id]
-            _check_arguments(call, approval.arguments, "the approval")
+            if call.tool is not None:  # else a source is asked for it first
+                _check_arguments(call, approval.arguments, "the approval")
         return approval
     if answer is True or (isinstance(answer, Approval) and answer.allow):
         raise ConfigurationError(f"{question.id!r} needs text or credentials, not True")
     is_input = isinstance(question, AwaitingInput) and not is_refusal(answer)
+    if is_input and isinstance(question, AwaitingInput) and question.form is not None:
+        return Form.of(question.form).check(answer)
     if is_input and not isinstance(answer, str):
         raise ConfigurationError(
             f"{question.id!r} needs a string; got a {type(answer).__name__}"
@@ -232,7 +279,9 @@ def apply_answers(
         elif isinstance(question, AuthRequest):
             _apply_credentials(run, invocation, question, answer)
         else:
-            invocation.add_answer(None if is_refusal(answer) else answer)
+            is_no = question.form is not None and is_decline(answer)
+            answer = False if is_no else None if is_refusal(answer) else answer
+            invocation.add_answer(answer)
 
 
 def _apply_approval(
@@ -249,7 +298,9 @@ def _apply_approval(
         if not _passes_again(run, invocation, question.reason):
             return  # without a rule: it would be about another call
     invocation.is_approved = approval.allow
-    remember(run.rules, invocation.call.name, _arguments_of(invocation), approval)
+    assert invocation.tool is not None
+    name, definition = invocation.call.name, invocation.tool.definition
+    remember(run.rules, name, _arguments_of(invocation), approval, definition)
 
 
 def _passes_again(run: Run, invocation: Invocation, shown_reason: str) -> bool:
@@ -259,10 +310,12 @@ def _passes_again(run: Run, invocation: Invocation, shown_reason: str) -> bool:
     :return: whether the approval counts. If not, the call is refused, or the approver
         is asked again.
     """
+    assert invocation.tool is not None
     has_changed = _show_to_hooks(run, invocation)
     if not invocation.is_open:
         return False
-    rule = run.rules.find(invocation.call.name, invocation.arguments)
+    name, definition = invocation.call.name, invocation.tool.definition
+    rule = run.rules.find(name, invocation.arguments, definition)
     if rule is not None and not rule.allow:
         _deny(invocation, rule.reason)
         return False
@@ -288,12 +341,16 @@ def _apply_credentials(
 
 
 def remember(
-    rules: RuleBook, tool: str, arguments: dict[str, Any], approval: Approval
+    rules: RuleBook,
+    tool: str,
+    arguments: dict[str, Any],
+    approval: Approval,
+    definition: str = "",
 ) -> None:
     """Add a rule for later calls, if the approval asks for one."""
     if approval.remember:
         exact = arguments if approval.remember == "arguments" else None
-        rules.add(Rule(tool, approval.allow, exact, approval.reason))
+        rules.add(Rule(tool, approval.allow, exact, approval.reason, definition))
 
 
 # -- after a tool ----------------------------------------------------------------------

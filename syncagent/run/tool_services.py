@@ -137,7 +137,13 @@ class ToolServices:
             run.claim.phase = "tool" if other is None else _PHASES[other[0]]
             self._emit(StateChanged(*run.state))
 
-    def ask(self, invocation: Invocation, token: CancelToken, question: str) -> str:
+    def ask(
+        self,
+        invocation: Invocation,
+        token: CancelToken,
+        question: str,
+        form: dict[str, Any] | None,
+    ) -> Any:
         """Ask the user, and wait for the answer.
 
         Cancellation: ends at once.
@@ -145,9 +151,10 @@ class ToolServices:
         run, call = self._run, invocation.call
         number = invocation.times_asked + next(self._numbers)
         interrupt = AwaitingInput(
-            f"input:{invocation.key}:{number}", call.call_id, call.name, question
+            *(f"input:{invocation.key}:{number}", call.call_id, call.name),
+            *(question, form),
         )
-        shown = run.respondent.show(run, (interrupt,))
+        shown = run.respondent.show(run, (interrupt,), token)
         self._begin_wait("waiting_for_input", call.call_id)
         try:
             self._emit(InterruptRaised(shown))

@@ -10,6 +10,7 @@
 :mod:`~.problems`         errors of msgspec and pydantic, for a model to read
 :mod:`~.coercion`         wrong values that can mean one thing only
 :mod:`~.paths`            places in a value and in a schema
+:mod:`~.forms`            forms for people, and answers that fit them
 ========================  =============================================================
 """
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any, Final
 
 import msgspec
 
+from .._forks import in_child
 from .coercion import located, repaired
 from .hints import readable
 from .paths import ABSENT
@@ -20,6 +22,8 @@ __all__ = ["Shape"]
 _CACHE_SIZE: Final = 512
 #: Number of places in one value that are repaired.
 _MAX_REPAIRS: Final = 1000
+#: Held while msgspec collects the fields of a type.
+_first_use = threading.Lock()
 
 
 class Shape:
@@ -55,6 +59,10 @@ class Shape:
         shape.schema = make_schema(known)
         # msgspec caches how to convert to a struct, and for no other type.
         shape._holder = msgspec.defstruct("Holder", [("value", known)])
+        # It collects the fields of a type at first use, and crashes if another thread
+        # uses the type at that moment. Shapes may share types.
+        with _first_use:
+            msgspec.json.Decoder(shape._holder)
         return shape
 
     def convert(self, value: Any) -> Any:
@@ -101,3 +109,9 @@ class Shape:
 @functools.lru_cache(_CACHE_SIZE)
 def _cached(hint: Any) -> Shape:
     return Shape._make(hint)
+
+
+@in_child
+def _renew_in_child() -> None:
+    global _first_use
+    _first_use = threading.Lock()  # another thread may have had it at the fork

@@ -7,8 +7,12 @@ for programs
 :mod:`~.submission`         the arguments of ``submit()``
 :mod:`~.answers`            checks answers before they are stored
 :mod:`~.receipts`           :class:`StoreReceipt`, the result of ``cancel()``
+:mod:`~.conversations`      :class:`StoredConversation`: messages that runs share
+:mod:`~.inbox`              open questions of all runs, and the record of answers
 :mod:`~.event_log`          events: written in batches, read by any process
 this process
+:mod:`~.archive`            looks at what is kept, and deletes it
+:mod:`~.process`            opens the store when it is first needed, and tries again
 :mod:`~.worker`             its lease, its runs, its sweeps, its hints
 :mod:`~.followers`          the runs that it follows
 :mod:`~.deliveries`         hands runs to threads, or to an engine
@@ -25,6 +29,8 @@ the database
 :mod:`~.sql`                the operations that write, in SQL for both back ends
 :mod:`~.reader`             those that only look
 :mod:`~.sweeper`            those that find runs without a worker, and old ones
+:mod:`~.sql_conversations`  those on conversations
+:mod:`~.sql_inbox`          those on questions and answers of all runs
 :mod:`~.unheld`             ends and recovers runs that no worker has
 :mod:`~.rows`               turns records into rows, and back
 :mod:`~.sqlite`             the default: a file, for the processes of one host
@@ -34,17 +40,25 @@ the database
 ==========================  ==========================================================
 """
 
+from .conversations import StoredConversation
 from .event_log import StoredEvents
+from .inbox import AnswerKind, ApproverOf, AuditEntry, InboxEntry
 from .receipts import StoreReceipt
-from .records import CancelRecord, StoredError, StoredRun
+from .records import CancelRecord, StoredAnswer, StoredError, StoredRun
 from .run_store import Enqueue, MakeAgent, RunStore
 
 __all__ = [
+    "AnswerKind",
+    "ApproverOf",
+    "AuditEntry",
     "CancelRecord",
     "Enqueue",
+    "InboxEntry",
     "MakeAgent",
     "RunStore",
     "StoreReceipt",
+    "StoredAnswer",
+    "StoredConversation",
     "StoredError",
     "StoredEvents",
     "StoredRun",

@@ -14,12 +14,14 @@ from ..interrupts import (
     Approval,
     ApprovalRequest,
     AuthRequest,
+    AwaitingInput,
     Interrupt,
     is_refusal,
 )
+from ..schemas.forms import Form
 from .records import StoredAnswer, StoredRun
 
-__all__ = ["check_answers", "check_with_agent"]
+__all__ = ["check_answers", "check_with_agent", "find_question"]
 
 
 def check_answers(
@@ -41,12 +43,13 @@ def check_answers(
     stored: dict[str, tuple[str, StoredAnswer]] = {}
     changed: dict[str, Approval] = {}
     for given, answer in answers.items():
-        question = _find(run, given)
+        question = find_question(run, given)
         asked = given if question is None else question.id
         stored[asked] = (given, _stored(question, answer))
         approval = stored[asked][1].approval
-        if question is not None and approval is not None and approval.arguments:
-            changed[asked] = approval
+        if question is None or approval is None or approval.arguments is None:
+            continue
+        changed[asked] = approval
     if changed:
         check_arguments(run, changed)
     return stored
@@ -69,7 +72,8 @@ def check_with_agent(
         pause.check({**others, **answers})
 
 
-def _find(run: StoredRun, given: str) -> Interrupt | None:
+def find_question(run: StoredRun, given: str) -> Interrupt | None:
+    """Return the open question with this id, or about this tool call."""
     for question in run.interrupts:
         if question.id == given:
             return question
@@ -91,6 +95,10 @@ def _stored(question: Interrupt | None, answer: Any) -> StoredAnswer:
         )
     if question is None and isinstance(answer, bool):
         return StoredAnswer(Approval(answer))
+    if isinstance(question, AwaitingInput) and question.form is not None:
+        return StoredAnswer(values=Form.of(question.form).check(answer))
+    if question is None and isinstance(answer, dict):
+        return StoredAnswer(values=answer)
     if not isinstance(answer, str):
         raise ConfigurationError(
             f"a question of a tool needs a string; got a {type(answer).__name__}"

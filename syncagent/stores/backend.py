@@ -16,17 +16,23 @@ reached or is locked; then it is not known whether the operation has happened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
 from ..conversation.state import Delta, StoredMessage
 from ..exceptions import NoSuchRun
+from .inbox import AuditEntry, InboxEntry
 from .records import (
     Answered,
     CancelRecord,
     CancelReply,
     Census,
+    Changed,
     Claim,
+    ConversationChange,
+    ConversationRecord,
     EventBatch,
     Lease,
     NewRun,
@@ -43,8 +49,9 @@ __all__ = ["Added", "Backend", "SWEEP", "missing_run"]
 SWEEP: Final = "sweep"
 #: ``known``: the id was added before; ``busy``: the conversation has a live run;
 #: ``waiting``: and that run waits for answers; ``no room``: the owner has too many.
+#: ``changed``: the conversation has another version than the caller has seen;
 #: ``taken``: it is the id of another owner's run.
-Added = Literal["added", "known", "busy", "waiting", "no room", "taken"]
+Added = Literal["added", "known", "busy", "waiting", "changed", "no room", "taken"]
 
 
 def missing_run(id: str) -> NoSuchRun:
@@ -111,10 +118,12 @@ class Backend(Protocol):
         *,
         seconds_left: float | None,
         answer_seconds: float | None,
+        approvers: Mapping[str, str] = MappingProxyType({}),
     ) -> Verdict:
         """Let a run wait for answers, without a worker; refused if it is cancelled.
 
         :param answer_seconds: seconds after which it continues without answers.
+        :param approvers: who is to answer, by question, if not the owner.
         """
 
     def release(
@@ -144,17 +153,30 @@ class Backend(Protocol):
         """
 
     def answer(
-        self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
+        self,
+        id: str,
+        answers: Mapping[str, bytes],
+        by: str,
+        nonce: str,
+        approvers: Collection[str] | None = None,
     ) -> Answered:
         """Answer questions; the first answer to each one wins.
 
         :param nonce: recognises answers that are sent again.
+        :param approvers: refuse answers to questions that none of these is to answer.
         :raises NoSuchRun: there is no such run.
         """
 
-    def ask(self, id: str, attempt: int, questions: bytes) -> bool:
+    def ask(
+        self,
+        id: str,
+        attempt: int,
+        questions: bytes,
+        approvers: Mapping[str, str] = MappingProxyType({}),
+    ) -> bool:
         """Note the questions that sub-agents of a run wait for.
 
+        :param approvers: who is to answer, by question, if not the owner.
         :return: false if it was not this worker's any more.
         """
 
@@ -175,10 +197,64 @@ class Backend(Protocol):
         :param worker: the process that asks; it learns which runs it has.
         """
 
-    def prune(self, events_seconds: float, runs_seconds: float, limit: int) -> int:
-        """Delete what is too old.
+    def prune(
+        self,
+        events_seconds: float,
+        runs_seconds: float,
+        limit: int,
+        *,
+        conversations_seconds: float = math.inf,
+        audit_seconds: float = math.inf,
+    ) -> int:
+        """Delete what is too old: logs, runs, conversations without runs, and answers.
 
-        :return: how many runs and logs were deleted; *limit* at most.
+        :param limit: delete so many of each kind at most.
+        :return: how many were deleted, of the kind with the most.
+        """
+
+    # -- conversations -------------------------------------------------------------
+
+    def conversation(self, key: str) -> ConversationRecord | None:
+        """Return a conversation; ``None`` if it has not begun."""
+
+    def conversations(self, owner: str | None, limit: int) -> list[ConversationRecord]:
+        """Return conversations, last changed first."""
+
+    def conversation_messages(self, key: str) -> list[StoredMessage]:
+        """Return the messages that the next run of a conversation begins with."""
+
+    def change(self, change: ConversationChange) -> Changed:
+        """Change a conversation, or begin it; messages only while no run is live."""
+
+    def fork(self, key: str, at: int | None, change: ConversationChange) -> Changed:
+        """Begin a conversation with the messages of another.
+
+        :param at: only with so many of them.
+        """
+
+    def forget_conversation(self, key: str, owner: str) -> bool:
+        """Delete a conversation and its runs; return whether there was one."""
+
+    # -- questions of all runs -----------------------------------------------------
+
+    def inbox(
+        self, approvers: Sequence[str], owner: str | None, limit: int
+    ) -> list[InboxEntry]:
+        """Return open questions, those that wait longest first.
+
+        :param approvers: only those that one of these is to answer; empty for all.
+        """
+
+    def audit(
+        self,
+        approvers: Sequence[str],
+        owner: str | None,
+        run_id: str | None,
+        limit: int,
+    ) -> list[AuditEntry]:
+        """Return closed questions, newest first.
+
+        :param approvers: only those that one of these was asked; empty for all.
         """
 
     # -- looking -------------------------------------------------------------------

@@ -10,6 +10,7 @@ import errno
 import os
 import select
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -34,7 +35,9 @@ class Datagrams:
         self._sender: socket.socket | None = None
         #: Ends the wait; also where the folder is gone, and with it the socket's name.
         self._wakers: tuple[socket.socket, socket.socket] | None = None
-        self._is_stopped = False
+        self._is_stopped = self._is_closed = False
+        #: Held to make and to close the socket that sends.
+        self._lock = threading.Lock()
 
     @contextmanager
     def _place(self) -> Iterator[str]:
@@ -98,11 +101,9 @@ class Datagrams:
                     self._send_to(f"{place}/{name}", hint)
 
     def _send_to(self, path: str, hint: bytes) -> None:
-        sender = self._sender
+        sender = self._sender or self._open_sender()
         if sender is None:
-            sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            sender.setblocking(False)
-            self._sender = sender
+            return
         try:
             sender.sendto(hint, path)
         except OSError as error:
@@ -110,11 +111,26 @@ class Datagrams:
                 with suppress(OSError):
                     os.unlink(path)
 
+    def _open_sender(self) -> socket.socket | None:
+        """Return the one socket that all threads send with; None after the end."""
+        with self._lock:
+            if self._sender is None and not self._is_closed:
+                sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                sender.setblocking(False)
+                self._sender = sender
+            return self._sender
+
     def stop(self) -> None:
         """End :meth:`listen`, from any thread. Safe to repeat."""
         self._is_stopped = True
         self._wake()
-        sender, self._sender = self._sender, None
+
+    def close(self) -> None:
+        """End everything: nothing is sent any more. Safe to repeat."""
+        self.stop()
+        with self._lock:
+            self._is_closed = True
+            sender, self._sender = self._sender, None
         if sender is not None:
             sender.close()
 
@@ -137,7 +153,8 @@ class Datagrams:
             if each is not None:
                 each.close()
         self._socket = self._sender = self._wakers = None
-        self._name, self._is_stopped = "", False
+        self._name, self._lock = "", threading.Lock()
+        self._is_stopped = self._is_closed = False
 
 
 def _wait(receiver: socket.socket, woken: socket.socket) -> bool:

@@ -18,7 +18,7 @@ Guarantees:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -42,10 +42,12 @@ from ..events import (
     TurnFinished,
 )
 from ..exceptions import ConfigurationError, StoreUnavailable
+from ..interrupts import Interrupt
 from ..result import Cancellation, RunResult
 from ..run.run import Run, RunKeeper
 from .backend import Backend
 from .event_log import PendingEvents
+from .inbox import find_approvers
 from .records import (
     CancelRecord,
     Claim,
@@ -103,6 +105,8 @@ class StoreKeeper:
         )
         #: All cancels so far, and whether each one forces.
         self._cancels: Final[list[tuple[CancelRecord, bool]]] = []
+        #: The questions of sub-agents, as the store has them.
+        self._asked: tuple[Interrupt, ...] = ()
         #: The number of checkpoints so far.
         self._step = 0
         #: Why the run is no longer this worker's; empty while it is.
@@ -175,6 +179,7 @@ class StoreKeeper:
             is_stored = self._checkpoint(is_gate=False)
             if not is_stored and (self.lost_reason or self.is_releasing):
                 return  # the next worker logs how the call ended
+            self.close_questions()
         elif kind is InterruptRaised:
             self._show(event)
             return
@@ -194,8 +199,19 @@ class StoreKeeper:
 
     def _store_questions(self, token: CancelToken) -> None:
         """Store the questions that sub-agents wait for; on any thread."""
-        body = to_json(self.questions.open).encode()
-        self._write(lambda store: store.ask(self.id, self.claim.attempt, body), token)
+        self._asked = questions = self.questions.open
+        body, approvers = to_json(questions).encode(), self._approvers(questions)
+        self._write(
+            lambda store: store.ask(self.id, self.claim.attempt, body, approvers), token
+        )
+
+    def close_questions(self) -> None:
+        """Take questions out of the store that were withdrawn or are too old."""
+        if self._asked and self._asked != self.questions.open:
+            self._store_questions(self._run.token if self._run else CancelToken())
+
+    def _approvers(self, questions: Iterable[Interrupt]) -> dict[str, str]:
+        return find_approvers(self._worker.approver_of, self.claim.run, questions)
 
     def take_answers(self, answers: Mapping[str, StoredAnswer]) -> None:
         """Pass answers to sub-agents that wait for them, from any thread."""
@@ -220,14 +236,13 @@ class StoreKeeper:
     def ask_gate(self) -> bool:
         """Return whether a tool of a sub-agent may begin; on any thread."""
         token = self._run.token if self._run is not None else CancelToken()
-        return self._judge(
-            self._write(
-                lambda store: store.checkpoint(
-                    self.id, self.claim.attempt, None, is_gate=True
-                ),
-                token,
-            )
+        verdict = self._write(
+            lambda store: store.checkpoint(
+                self.id, self.claim.attempt, None, is_gate=True
+            ),
+            token,
         )
+        return self._judge(verdict)
 
     def _checkpoint(self, *, is_gate: bool) -> bool:
         run, conversation = self._run, self._conversation
@@ -258,7 +273,7 @@ class StoreKeeper:
         return [
             call.call.call_id
             for call in (() if round is None else round.invocations)
-            if call.is_open and call.began is not None
+            if call.is_open and call.has_begun
         ]
 
     @property
@@ -387,6 +402,7 @@ class StoreKeeper:
         assert run is not None
         assert conversation is not None
         delta = save_delta(conversation, run)
+        approvers = self._approvers(result.interrupts)
         with self.pending.lock:
             batch = self.pending.take(())
             verdict = self._write(
@@ -396,6 +412,7 @@ class StoreKeeper:
                     batch,
                     seconds_left=self._seconds_left,
                     answer_seconds=conversation.handlers.timeout,
+                    approvers=approvers,
                 ),
                 CancelToken(),
             )
@@ -467,6 +484,8 @@ class SubAgentKeeper:
     def _observe(self, event: Any) -> None:
         if event.__class__ is ToolStarted:
             self._outer.ask_gate()
+        elif event.__class__ is StateChanged:
+            self._outer.close_questions()
 
     def for_agent(self) -> RunKeeper:
         """Return this keeper: a sub-agent's sub-agent passes the same gate."""

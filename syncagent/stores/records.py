@@ -20,7 +20,10 @@ __all__ = [
     "CancelRecord",
     "CancelReply",
     "Census",
+    "Changed",
     "Claim",
+    "ConversationChange",
+    "ConversationRecord",
     "EndState",
     "EventBatch",
     "Lease",
@@ -72,11 +75,22 @@ class StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
     approval: Approval | None = None
     text: str | None = None
+    #: The values of a form.
+    values: dict[str, Any] | None = None
 
     @property
     def value(self) -> Any:
         """The answer in the form that a run takes."""
-        return self.text if self.approval is None else self.approval
+        if self.approval is not None:
+            return self.approval
+        return self.text if self.values is None else self.values
+
+    @property
+    def shown(self) -> str:
+        """The text or the values, for people."""
+        if self.values is None:
+            return self.text or ""
+        return msgspec.json.encode(self.values).decode()
 
     def encode(self) -> bytes:
         """Return the answer as JSON.
@@ -126,6 +140,11 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     cancel: CancelRecord | None = None
     #: The open questions of a run that waits.
     interrupts: tuple[Interrupt, ...] = ()
+    #: The people or groups that ``approver_of`` gave its questions to, by question.
+    approvers: dict[str, str] = {}
+    #: Since when it waits for answers, and when that time is over.
+    asked_at: float | None = None
+    expires_at: float | None = None
     #: The number of events so far.
     events: int = 0
     #: Seconds since 1970, by the clock of the store.
@@ -140,6 +159,10 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     def is_live(self) -> bool:
         """True until the run has ended."""
         return self.ended_at is None
+
+    def approver_of(self, question: Interrupt) -> str:
+        """Return the person or group whose inbox has a question of the run."""
+        return self.approvers.get(question.id) or self.owner
 
     def final_result(self) -> RunResult:
         """Return the result of a run that has ended.
@@ -175,8 +198,53 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     prompt: bytes
     #: How long it may work, in seconds.
     seconds_left: float | None
+    #: The title of the conversation, if the run is its first.
+    title: str = ""
+    #: The version that the conversation must have.
+    version: int | None = None
     #: Cancel it once no one has followed it for so many seconds.
     unfollowed_seconds: float | None = None
+
+
+class ConversationRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation as its store knows it."""
+
+    #: Names its messages; see :func:`conversation_key`.
+    key: str
+    id: str
+    owner: str
+    #: By default the beginning of the first prompt.
+    title: str = ""
+    labels: dict[str, Any] = {}
+    #: Grows with each change; 0 for one that has not begun.
+    version: int = 0
+    #: Seconds since 1970, by the clock of the store.
+    created_at: float = 0.0
+    #: When it was last changed, or its last run began.
+    changed_at: float = 0.0
+    #: The id of its live run; empty if it has none.
+    live_run: str = ""
+
+
+class ConversationChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a conversation, or a new one."""
+
+    key: str
+    id: str
+    owner: str
+    #: Recognises a change that is sent again because its reply was lost.
+    nonce: str
+    #: The version that it must have.
+    version: int | None = None
+    messages: tuple[Message, ...] = ()
+    #: As JSON; ``None`` leaves the title and the labels as they are.
+    labels: str | None = None
+    title: str | None = None
+
+
+#: ``busy``, ``waiting``, ``changed``: as for :data:`~.backend.Added`; ``taken``: there
+#: is a conversation with this id; ``missing``: no conversation has it.
+Changed = Literal["done", "busy", "waiting", "changed", "taken", "missing"]
 
 
 class Lease(NamedTuple):

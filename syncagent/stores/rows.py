@@ -54,6 +54,7 @@ RUN: Final = (
     "CASE r.state WHEN 'waiting' THEN r.questions WHEN 'running' "
     "THEN r.live_questions ELSE '[]' END, r.events, "
     "r.created_at, r.ended_at, r.result, r.error, r.unfollowed_seconds IS NOT NULL, "
+    "r.approvers, r.asked_at, r.answer_by, "
     "(SELECT w.host || ':' || w.pid FROM syncagent_worker w WHERE w.id = r.worker)"
 )
 #: True if a living worker has the run *r*.
@@ -129,15 +130,16 @@ def put_events(do: Statements, batch: EventBatch | None) -> None:
 
 
 def delete_runs(do: Statements, runs: Rows) -> None:
-    """Delete runs, with the messages that no other run shares."""
+    """Delete runs, with the messages that no one shares."""
     run_ids = [(run_id,) for _, run_id, _ in runs]
     do.many("DELETE FROM syncagent_event WHERE run_id = ?", run_ids)
     do.many("DELETE FROM syncagent_answer WHERE run_id = ?", run_ids)
     do.many("DELETE FROM syncagent_run WHERE run_id = ?", run_ids)
     do.many(
         "DELETE FROM syncagent_message WHERE conversation_key = ? AND NOT "
-        "EXISTS (SELECT 1 FROM syncagent_run WHERE conversation_key = ?)",
-        [(key, key) for key in dict.fromkeys(key for _, _, key in runs)],
+        "EXISTS (SELECT 1 FROM syncagent_run WHERE conversation_key = ?) AND NOT "
+        "EXISTS (SELECT 1 FROM syncagent_conversation WHERE key = ?)",
+        [(key, key, key) for key in dict.fromkeys(key for _, _, key in runs)],
     )
 
 
@@ -161,7 +163,8 @@ def to_run(row: Sequence[Any]) -> StoredRun:
     names, (attempt, crashes), rest = row[:8], row[8:10], row[10:]
     id, run_id, owner, agent, conversation, labels, prompt, state = names
     cancel, cancel_mode, questions, events, *rest = rest
-    created_at, ended_at, result, error, needs_followers, worker = rest
+    created_at, ended_at, result, error, needs_followers, *rest = rest
+    approvers, asked_at, expires_at, worker = rest
     return StoredRun(
         id=id,
         run_id=run_id,
@@ -177,6 +180,9 @@ def to_run(row: Sequence[Any]) -> StoredRun:
         worker=worker or "",
         cancel=None if cancel is None else to_cancel(cancel, cancel_mode),
         interrupts=to_questions(questions),
+        approvers=msgspec.json.decode(approvers),
+        asked_at=asked_at,
+        expires_at=expires_at,
         events=events,
         created_at=created_at,
         ended_at=ended_at,

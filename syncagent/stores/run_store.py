@@ -16,36 +16,39 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 from uuid import uuid4
 
 from .._checks import check_number, check_timeout
-from .._closeable import Closeable
 from .._context import ContextFactory
-from ..cancel import CancelMode, CancelToken, clock
+from ..cancel import CancelMode, CancelToken
 from ..cancel.claim import check_cancel
 from ..conversation.request import Cancel, run_token
-from ..conversation.restored import whole_messages
 from ..exceptions import (
     ConfigurationError,
     InterruptPending,
     NoSuchRun,
     Origin,
-    StoreUnavailable,
 )
 from ..messages import Prompt
 from ..result import RunResult
 from .answers import check_answers, check_with_agent
-from .backend import Backend, missing_run
+from .archive import StoreArchive
+from .conversations import StoredConversation
 from .deliveries import Deliveries, Enqueue
 from .event_log import StoredEvents
+from .inbox import ApproverOf
 from .lifetimes import OPEN_STORES
 from .receipts import StoreReceipt
-from .records import CancelRecord, StoredRun
+from .records import (
+    CancelRecord,
+    ConversationRecord,
+    StoredRun,
+    conversation_key,
+)
 from .settings import StoreSettings
 from .submission import check_added, check_texts, new_run
-from .urls import open_backend
 from .worker import StoreWorker
 from .working import MakeAgent, work_on
 
@@ -53,15 +56,12 @@ __all__ = ["Enqueue", "MakeAgent", "RunStore"]
 
 _log = logging.getLogger("syncagent.store")
 _T = TypeVar("_T")
-
 _DAY: Final = 86400.0
-#: Seconds between two attempts of a call while the store is unavailable.
-_RETRY: Final = 0.01
 #: Seconds that cancelled runs have to end, and threads to stop.
 _ENDING: Final = 5.0
 
 
-class RunStore(Closeable):
+class RunStore(StoreArchive):
     """Runs in a database, which outlive the process that works on them.
 
     It opens nothing before it is first used, so it may be made before a fork. Call
@@ -79,6 +79,10 @@ class RunStore(Closeable):
     :param max_crashes: a run has failed once so many workers have died with it.
     :param keep_events: seconds that the events of a run are kept after its end.
     :param keep_runs: seconds that runs are kept after their end.
+    :param keep_conversations: seconds that conversations are kept after their last run.
+    :param keep_audit: seconds that the record of answers is kept.
+    :param approver_of: returns the person or group whose inbox gets a question of a
+        run; by default its owner.
     :param timeout: seconds that a call waits for a store that is unavailable.
     :param cancel: a token that ends the waits of all calls, and no run.
     :raises ConfigurationError: an argument cannot work.
@@ -95,38 +99,42 @@ class RunStore(Closeable):
         max_crashes: int = 5,
         keep_events: float = _DAY,
         keep_runs: float = 7 * _DAY,
+        keep_conversations: float = 90 * _DAY,
+        keep_audit: float = 365 * _DAY,
+        approver_of: ApproverOf | None = None,
         timeout: float = 10.0,
         cancel: CancelToken | None = None,
     ) -> None:
-        for name, function in (("make_agent", make_agent), ("enqueue", enqueue)):
+        for name, arguments, function in (
+            ("make_agent", "run", make_agent),
+            ("enqueue", "run", enqueue),
+            ("approver_of", "run, question", approver_of),
+        ):
             if function is not None and not callable(function):
                 raise ConfigurationError(
-                    f"{name} must be a function(run); got {function!r:.80}"
+                    f"{name} must be a function({arguments}); got {function!r:.80}"
                 )
-        self._settings: Final = StoreSettings(
+        settings = StoreSettings(
             max_workers=max_workers,
             lease=lease,
             max_crashes=max_crashes,
             keep_events=keep_events,
             keep_runs=keep_runs,
+            keep_conversations=keep_conversations,
+            keep_audit=keep_audit,
             timeout=timeout,
         )
-        #: The back end, for tools of operators.
-        self.backend: Final[Backend] = open_backend(url)
+        super().__init__(url, settings, cancel)
         self._url = url
-        self._cancel = cancel
         self._make_agent = make_agent
         self._enqueue = enqueue
+        self._approver_of = approver_of
         #: Seconds without a sign of life after which a process counts as dead.
         self.lease: Final = lease
         #: Makes the context that surrounds the work on each run and each tool call,
         #: such as the application context of Flask.
         self.context: ContextFactory | None = None
-        #: This process in the store; made when it is first needed.
-        self._worker: StoreWorker | None = None
         self._deliveries = self._new_deliveries()
-        self._lock = threading.Lock()
-        self._is_closed = False
         OPEN_STORES.add(self)
 
     def observer(self, cancel: CancelToken | None = None) -> RunStore:
@@ -138,72 +146,29 @@ class RunStore(Closeable):
             cancel=cancel,
         )
 
+    @property
+    def has_approvers(self) -> bool:
+        """True if ``approver_of`` decides who answers a question."""
+        return self._approver_of is not None
+
     # -- this process --------------------------------------------------------------
-
-    def open(self) -> StoreWorker:
-        """Announce this process in the store, and return its part in it.
-
-        Every other method does this when it is first called. A server that should take
-        over the runs of dead processes without a request of its own calls it when it
-        starts, after a fork.
-
-        :raises StoreUnavailable: the store is unavailable.
-        """
-        return self._worker or self._retry(self._begin)
 
     def _new_deliveries(self) -> Deliveries:
         return Deliveries(
             *(self._settings.max_workers, self._work_on_thread, self._enqueue),
-            read=lambda id: self._call(lambda store: store.read(id)),
+            read=self._read_for_engine,
             on_free=self._has_room,
         )
 
-    def _begin(self) -> StoreWorker:
-        """Announce this process, if it is not announced yet."""
-        with self._lock:
-            if self._is_closed:
-                raise ConfigurationError("the store is closed")
-            if self._worker is None:
-                worker = StoreWorker(
-                    self.backend,
-                    self._settings,
-                    deliver=self._deliveries.start,
-                    room=lambda: self._deliveries.room,
-                    is_observer=self._make_agent is None,
-                )
-                worker.start()
-                self._worker = worker
-            return self._worker
-
-    def _call(self, operation: Callable[[Backend], _T]) -> _T:
-        """Do an operation, and repeat it while the store is unavailable.
-
-        :raises StoreUnavailable: it stays unavailable, or a cancel ended the wait.
-        """
-        token = self._cancel or CancelToken()
-        return self._retry(
-            lambda: (self._worker or self._begin()).perform(operation, token)
+    def _new_worker(self) -> StoreWorker:
+        return StoreWorker(
+            self.backend,
+            self._settings,
+            deliver=self._deliveries.start,
+            room=lambda: self._deliveries.room,
+            approver_of=self._approver_of,
+            is_observer=self._make_agent is None,
         )
-
-    def _read(self, id: str) -> StoredRun:
-        """Return a run.
-
-        :raises NoSuchRun: there is no such run.
-        """
-        run = self._call(lambda store: store.read(id))
-        if run is None:
-            raise missing_run(id)
-        return run
-
-    def _retry(self, function: Callable[[], _T]) -> _T:
-        token = self._cancel or CancelToken()
-        until = clock.now() + self._settings.timeout
-        while True:
-            try:
-                return function()
-            except StoreUnavailable:
-                if token.wait(_RETRY) or clock.now() >= until:
-                    raise
 
     # -- beginning -----------------------------------------------------------------
 
@@ -220,6 +185,7 @@ class RunStore(Closeable):
         run_id: str | None = None,
         max_live: int | None = None,
         unfollowed_seconds: float | None = None,
+        version: int | None = None,
     ) -> str:
         """Add a run, and have it worked on; from now on a cancel finds it.
 
@@ -236,9 +202,11 @@ class RunStore(Closeable):
         :param max_live: how many live runs the owner may have.
         :param unfollowed_seconds: cancel it once no one has followed its events for so
             long.
+        :param version: refuse the run unless its conversation has this version.
         :return: the id of the run.
         :raises AgentBusy: the conversation has a live run.
         :raises InterruptPending: that run waits for answers.
+        :raises ConversationChanged: it has another version.
         :raises TooManyRuns: the owner has *max_live* runs.
         :raises StoreUnavailable: the store is unavailable; the run may have been added.
         """
@@ -254,13 +222,21 @@ class RunStore(Closeable):
             id=id,
             run_id=run_id,
             unfollowed_seconds=unfollowed_seconds,
+            version=version,
             lease=self.lease,
         )
-        added = self._call(lambda store: store.add(run, max_live))
+        added = self.call(lambda store: store.add(run, max_live))
         check_added(added, conversation, max_live)
         # Also if it is known: the reply to the first attempt may have been lost.
         self._deliveries.deliver(run.id)
         return run.id
+
+    def _read_for_engine(self, id: str) -> StoredRun | None:
+        """Return a run, also while this closes: no other process hands it out soon."""
+        if not self._is_closed:
+            return self.call(lambda store: store.read(id))
+        with self.observer() as store:
+            return store.call(lambda backend: backend.read(id))
 
     def _has_room(self) -> None:
         """Look again for runs that this process had no room for."""
@@ -273,6 +249,7 @@ class RunStore(Closeable):
 
         This is all that the task of an engine has to do. A run that has ended, waits,
         or is another worker's is left alone, so any number of deliveries is harmless.
+        A closed store has another process hand the run out again.
 
         Cancellation: a cancel of the run ends it at once.
 
@@ -282,9 +259,12 @@ class RunStore(Closeable):
         """
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
+        if self._is_closed:  # engines still deliver to a process that ends
+            with self.observer() as store:
+                return store.call(lambda backend: backend.deliver_now(id))
         worker = self.open()
         nonce, cancel_count = uuid4().hex, worker.cancel_count
-        claim = self._call(lambda store: store.claim(id, worker.id, nonce))
+        claim = self.call(lambda store: store.claim(id, worker.id, nonce))
         if claim is None:
             return None
         keeper = worker.keep(claim, cancel_count)
@@ -332,13 +312,18 @@ class RunStore(Closeable):
         record = CancelRecord(reason, origin, mode, by, uuid4().hex)
         worker = self.open()
         worker.cancel_here(id, record, force=force)  # at once, whatever the store does
-        reply = self._call(lambda store: store.cancel(id, record))
+        reply = self.call(lambda store: store.cancel(id, record))
         worker.cancel_here(id, record, force=force)  # if it was just claimed
         worker.followers.wake([reply.run_id])
         return StoreReceipt(reply, lambda: self.events(id, after=_AT_END))
 
     def answer(
-        self, id: str, answers: Mapping[str, Any], *, by: str = ""
+        self,
+        id: str,
+        answers: Mapping[str, Any],
+        *,
+        by: str = "",
+        approvers: Collection[str] | None = None,
     ) -> dict[str, Literal["taken", "over", "refused"]]:
         """Answer questions of a run; the first answer to each one wins.
 
@@ -346,6 +331,8 @@ class RunStore(Closeable):
             :class:`~syncagent.interrupts.Approval`; text. Never credentials: those are
             not stored, give ``make_agent``'s agent ``authenticate=``.
         :param by: the person who answers; it is recorded.
+        :param approvers: refuse answers to questions that none of these people and
+            groups is to answer.
         :return: for each, ``taken``; ``over`` if it was answered before, or the run has
             continued or ended; ``refused`` if there is no such question.
         :raises ConfigurationError: an answer does not fit its question; then none is
@@ -358,11 +345,12 @@ class RunStore(Closeable):
         stored = check_answers(run, answers, self._check_arguments)
         bodies = {asked: answer.encode() for asked, (_, answer) in stored.items()}
         nonce = uuid4().hex
-        answered = self._call(lambda store: store.answer(id, bodies, by, nonce))
+        allowed = None if approvers is None else frozenset(approvers)
+        answered = self.call(lambda store: store.answer(id, bodies, by, nonce, allowed))
         self.open().look([run.run_id])
         if answered.is_ready:
             if self._make_agent is None and self._enqueue is None:
-                self._call(lambda store: store.deliver_now(id))
+                self.call(lambda store: store.deliver_now(id))
             else:
                 self._deliveries.deliver(id)
         return {given: answered.statuses[asked] for asked, (given, _) in stored.items()}
@@ -371,9 +359,11 @@ class RunStore(Closeable):
         """Check changed arguments as the tool of the agent does."""
         if run.state != "waiting" or self._make_agent is None:
             raise ConfigurationError(
-                "arguments can be changed where make_agent= is given, not of sub-agents"
+                "this approval cannot change arguments: the store needs make_agent= to "
+                "check them, and those of sub-agents cannot be changed; allow or deny "
+                "the call as it is"
             )
-        tail, messages = self._call(lambda s: (s.tail(run.id), s.messages(run.id)))
+        tail, messages = self.call(lambda s: (s.tail(run.id), s.messages(run.id)))
         check_with_agent(self._make_agent(run), tail, messages, answers)
 
     def events(
@@ -395,7 +385,7 @@ class RunStore(Closeable):
         ending = CancelToken.any_of(worker.stopping, self._cancel or CancelToken())
         token, registration = run_token(None, None, cancel, ending)
         if run.needs_followers:
-            self._call(lambda store: store.follow([run_id]))
+            self.call(lambda store: store.follow([run_id]))
         news = worker.followers.add(run_id, needs_followers=run.needs_followers)
         return StoredEvents(
             run,
@@ -409,18 +399,6 @@ class RunStore(Closeable):
             token=token,
             registration=registration,
         )
-
-    def get(self, id: str, *, has_messages: bool = True) -> StoredRun | None:
-        """Return a run; ``None`` if its id is unknown or forgotten.
-
-        :param has_messages: give the result of a run that has ended the messages of
-            the conversation.
-        """
-        run = self._call(lambda store: store.read(id))
-        if run is None or run.result is None or not has_messages:
-            return run
-        rows = self._call(lambda store: store.messages(id))
-        return run.with_messages(whole_messages(rows))
 
     def result(self, id: str, timeout: float | None = None) -> RunResult:
         """Wait until a run has ended or waits for answers, and return its result.
@@ -445,20 +423,31 @@ class RunStore(Closeable):
             raise NoSuchRun("the store has forgotten the run")
         return run.final_result()
 
-    def list(
-        self, *, owner: str | None = None, live: bool | None = None, limit: int = 100
-    ) -> Sequence[StoredRun]:
-        """Return runs, newest first.
+    # -- conversations -------------------------------------------------------------
+
+    def conversation(self, id: str, *, owner: str = "") -> StoredConversation:
+        """Return a conversation as it is now; its first run begins it.
+
+        :param id: its name, which is unique for its owner.
+        """
+        check_texts({"id": id, "owner": owner})
+        if not id:
+            raise ConfigurationError("a conversation needs an id, in the form of text")
+        key = conversation_key(owner, id, "")
+        record = self.call(lambda store: store.conversation(key))
+        record = record or ConversationRecord(key=key, id=id, owner=owner)
+        return StoredConversation(self, record)
+
+    def conversations(
+        self, *, owner: str | None = None, limit: int = 100
+    ) -> Sequence[StoredConversation]:
+        """Return conversations, last changed first.
 
         :param owner: only those of this owner.
-        :param live: only those that have not ended, or only those that have.
         """
         check_number("limit", limit, minimum=1, is_integer=True)
-        return self._call(lambda store: store.find(owner, live, limit))
-
-    def forget(self, owner: str) -> int:
-        """Delete all runs of an owner, end live ones, and return their number."""
-        return self._call(lambda store: store.forget(owner))
+        records = self.call(lambda store: store.conversations(owner, limit))
+        return [StoredConversation(self, record) for record in records]
 
     # -- ending --------------------------------------------------------------------
 

@@ -109,7 +109,68 @@ _FIRST: Final = (
     """,
 )
 
+_CONVERSATIONS: Final = (
+    """
+    CREATE TABLE syncagent_conversation (
+        key text PRIMARY KEY,
+        id text NOT NULL,
+        owner text NOT NULL,
+        title text NOT NULL DEFAULT '',
+        labels text NOT NULL DEFAULT '{}',
+        version integer NOT NULL,
+        nonce text NOT NULL DEFAULT '',
+        tail text NOT NULL DEFAULT '',
+        messages integer NOT NULL DEFAULT 0,
+        head_at double precision,
+        created_at double precision NOT NULL,
+        changed_at double precision NOT NULL
+    )
+    """,
+    """
+    CREATE INDEX syncagent_conversation_owner
+    ON syncagent_conversation (owner, changed_at)
+    """,
+    """
+    CREATE INDEX syncagent_conversation_changed ON syncagent_conversation (changed_at)
+    """,
+    # Those that runs of the first version have begun.
+    """
+    INSERT INTO syncagent_conversation
+        (key, id, owner, version, created_at, changed_at)
+    SELECT conversation_key, conversation, owner, count(*), min(created_at),
+        max(created_at)
+    FROM syncagent_run WHERE conversation <> ''
+    GROUP BY conversation_key, conversation, owner
+    """,
+    # Whose questions they are, by the id of the question, and since when they wait.
+    "ALTER TABLE syncagent_run ADD COLUMN approvers text NOT NULL DEFAULT '{}'",
+    "ALTER TABLE syncagent_run ADD COLUMN asked_at double precision",
+    """
+    CREATE TABLE syncagent_audit (
+        id text PRIMARY KEY,
+        run_id text NOT NULL,
+        owner text NOT NULL,
+        agent text NOT NULL,
+        conversation text NOT NULL,
+        approver text NOT NULL,
+        question text NOT NULL,
+        kind text NOT NULL,
+        answer text NOT NULL,
+        given_by text NOT NULL,
+        asked_at double precision,
+        given_at double precision NOT NULL
+    )
+    """,
+    "CREATE INDEX syncagent_audit_owner ON syncagent_audit (owner, given_at)",
+    "CREATE INDEX syncagent_audit_approver ON syncagent_audit (approver, given_at)",
+    "CREATE INDEX syncagent_audit_given ON syncagent_audit (given_at)",
+    "CREATE INDEX syncagent_audit_run ON syncagent_audit (run_id)",
+)
+
 #: The statements that lead from one version to the next.
-MIGRATIONS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = ((100, _FIRST),)
+MIGRATIONS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
+    (100, _FIRST),
+    (101, _CONVERSATIONS),
+)
 #: The version of this code.
 VERSION: Final = MIGRATIONS[-1][0]

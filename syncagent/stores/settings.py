@@ -25,6 +25,9 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     keep_events: float
     #: Seconds to keep a run after its end.
     keep_runs: float
+    #: Seconds to keep a conversation after its last change, and answers.
+    keep_conversations: float
+    keep_audit: float
     #: Seconds that a call waits for a store that is unavailable.
     timeout: float
 
@@ -32,7 +35,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
         check_number("max_workers", self.max_workers, minimum=1, is_integer=True)
         check_number("lease", self.lease, minimum=0.1, unit="seconds")
         check_number("max_crashes", self.max_crashes, minimum=1, is_integer=True)
-        for name in ("keep_events", "keep_runs"):
+        for name in ("keep_events", "keep_runs", "keep_conversations", "keep_audit"):
             seconds = getattr(self, name)
             check_number(name, seconds, unit="seconds", allow_infinity=True)
         check_number("timeout", self.timeout, is_positive=True, unit="seconds")

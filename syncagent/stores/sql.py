@@ -8,7 +8,8 @@ the next tool, between a cancel and the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import msgspec
@@ -23,6 +24,7 @@ from .records import (
     EventBatch,
     Lease,
     NewRun,
+    StoredAnswer,
     StoredEnd,
     Verdict,
 )
@@ -31,6 +33,7 @@ from .rows import (
     IS_MINE,
     RUN,
     Rows,
+    Statements,
     get_answers,
     get_messages,
     put_events,
@@ -40,6 +43,8 @@ from .rows import (
     to_questions,
     to_run,
 )
+from .sql_conversations import get_head, live_state, touch_conversation
+from .sql_inbox import close_live, put_audit
 from .sweeper import SQLSweeper
 from .unheld import (
     REDELIVERY,
@@ -93,7 +98,9 @@ class SQLBackend(SQLSweeper):
 
     def add(self, run: NewRun, max_live: int | None) -> Added:
         with self.transaction() as do:
-            self.lock_owner(do, run.owner, is_shared=max_live is None)
+            # A version that is to be compared must not change until the commit.
+            is_shared = max_live is None and run.version is None
+            self.lock_owner(do, run.owner, is_shared=is_shared)
             known = do.rows("SELECT owner FROM syncagent_run WHERE id = ?", run.id)
             if known:
                 return "known" if known == [(run.owner,)] else "taken"
@@ -105,6 +112,11 @@ class SQLBackend(SQLSweeper):
                 )
                 if live >= max_live:
                     return "no room"
+            if run.version not in (None, self._version(do, run)):
+                state = live_state(do, run.key)
+                if state is None:
+                    return "changed"
+                return "waiting" if state == "waiting" else "busy"
             added = do.rows(
                 "INSERT INTO syncagent_run (id, run_id, owner, agent, conversation, "
                 "conversation_key, labels, prompt, state, seconds_left, due_at, "
@@ -116,6 +128,8 @@ class SQLBackend(SQLSweeper):
                 *(REDELIVERY, run.unfollowed_seconds, run.unfollowed_seconds),
             )
             if added:
+                if run.conversation:
+                    touch_conversation(do, run)
                 return "added"
             others = do.rows(
                 "SELECT id, state FROM syncagent_run WHERE id = ? "
@@ -127,6 +141,14 @@ class SQLBackend(SQLSweeper):
             if not others:
                 return "taken"  # the run id is another run's
             return "waiting" if "waiting" in dict(others).values() else "busy"
+
+    @staticmethod
+    def _version(do: Statements, run: NewRun) -> int:
+        """Return the version of the conversation of a run; 0 if it has not begun."""
+        rows = do.rows(
+            "SELECT version FROM syncagent_conversation WHERE key = ? {lock}", run.key
+        )
+        return rows[0][0] if rows else 0
 
     def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
         with self.transaction() as do:
@@ -156,14 +178,7 @@ class SQLBackend(SQLSweeper):
                 )
             last_tail, total = "", unheld.messages
             if not unheld.tail:
-                # The lock keeps its messages from being pruned before the commit.
-                last = do.rows(
-                    "SELECT tail, messages FROM syncagent_run "
-                    "WHERE conversation_key = ? AND ended_at IS NOT NULL "
-                    "AND tail <> '' ORDER BY ended_at DESC LIMIT 1 {lock}",
-                    unheld.key,
-                )
-                last_tail, total = last[0] if last else ("", 0)
+                last_tail, total = get_head(do, unheld.key)
             return Claim(
                 msgspec.structs.replace(run, state="running", attempt=attempt),
                 attempt,
@@ -244,16 +259,18 @@ class SQLBackend(SQLSweeper):
         *,
         seconds_left: float | None,
         answer_seconds: float | None,
+        approvers: Mapping[str, str] = MappingProxyType({}),
     ) -> Verdict:
         rows = self.write(
             "UPDATE syncagent_run AS r SET state = 'waiting', worker = NULL, "
-            "tail = ?, begun = '[]', messages = ?, questions = ?, "
+            "tail = ?, begun = '[]', messages = ?, questions = ?, approvers = ?, "
+            "asked_at = {now}, "
             "seconds_left = ?, answer_by = {now} + ?, events = coalesce(?, events) "
             f"WHERE {IS_MINE} AND r.cancel_at IS NULL "
             "RETURNING cancel, cancel_mode, conversation_key{hint}",
             (
                 *(delta.tail.decode(), delta.total, questions.decode()),
-                *(seconds_left, answer_seconds),
+                *(to_json(dict(approvers)), seconds_left, answer_seconds),
                 None if events is None else events.last,
                 *(id, attempt),
             ),
@@ -314,7 +331,7 @@ class SQLBackend(SQLSweeper):
             "cancel_at = CASE WHEN ? = 'cancelled' "
             "THEN coalesce(cancel_at, {now}) END "
             f"WHERE {IS_MINE}{unless} "
-            "RETURNING NULL, NULL, conversation_key{hint}",
+            "RETURNING NULL, NULL, conversation_key, live_questions{hint}",
             (
                 *(ending.state, ending.result.decode(), ending.error.decode()),
                 None if delta is None else delta.tail.decode(),
@@ -324,13 +341,15 @@ class SQLBackend(SQLSweeper):
             ),
             *(delta, events),
         )
-        if not rows and self.single(
-            "SELECT 1 FROM syncagent_run WHERE id = ? AND attempt = ? "
-            "AND state = ? AND ended_at IS NOT NULL",
+        # The reply to the first time may be lost.
+        known = rows or self.single(
+            "SELECT NULL, NULL, 1, live_questions FROM syncagent_run WHERE id = ? "
+            "AND attempt = ? AND state = ? AND ended_at IS NOT NULL",
             *(id, attempt, ending.state),
-        ):
-            return Verdict(True)  # the reply to the first time was lost
-        return self._verdict(rows, id, attempt)
+        )
+        if known and known[0][3] != "[]":
+            self._replace_live(id, attempt, "[]", {}, "ended_at IS NOT NULL")
+        return self._verdict(known, id, attempt)
 
     def append(self, batches: Iterable[EventBatch]) -> list[str]:
         refused = []
@@ -378,7 +397,12 @@ class SQLBackend(SQLSweeper):
             return cancel_locked(do, to_unheld(row), begun, is_held, cancel)
 
     def answer(
-        self, id: str, answers: Mapping[str, bytes], by: str, nonce: str
+        self,
+        id: str,
+        answers: Mapping[str, bytes],
+        by: str,
+        nonce: str,
+        approvers: Collection[str] | None = None,
     ) -> Answered:
         with self.transaction() as do:
             found = self.locked_row(do, id, RUN)
@@ -386,16 +410,23 @@ class SQLBackend(SQLSweeper):
                 raise missing_run(id)
             run = to_run(found)
             statuses: dict[str, Literal["taken", "over", "refused"]] = {}
-            known = {question.id for question in run.interrupts}
+            questions = {
+                question.id: question
+                for question in run.interrupts
+                if approvers is None or run.approver_of(question) in approvers
+            }
             for interrupt, body in answers.items():
                 taken: Rows = []
-                if interrupt in known:
+                if interrupt in questions:
                     taken = do.rows(
                         "INSERT INTO syncagent_answer (run_id, interrupt, body, "
                         "given_by, nonce, given_at) VALUES (?, ?, ?, ?, ?, {now}) "
                         "ON CONFLICT DO NOTHING RETURNING 1",
                         *(run.run_id, interrupt, body.decode(), by, nonce),
                     )
+                if taken:
+                    answer = StoredAnswer.decode(body)
+                    put_audit(do, run, questions[interrupt], answer, by)
                 before = do.rows(
                     "SELECT nonce FROM syncagent_answer WHERE run_id = ? "
                     "AND interrupt = ?",
@@ -411,13 +442,40 @@ class SQLBackend(SQLSweeper):
             self.hint([run.run_id])  # a sub-agent waits for it
         return Answered(statuses, is_ready or is_repeated)
 
-    def ask(self, id: str, attempt: int, questions: bytes) -> bool:
-        rows = self.single(
-            f"UPDATE syncagent_run AS r SET live_questions = ? WHERE {IS_MINE} "
-            "RETURNING run_id{hint}",
-            *(questions.decode(), id, attempt),
-        )
-        return bool(rows)
+    def ask(
+        self,
+        id: str,
+        attempt: int,
+        questions: bytes,
+        approvers: Mapping[str, str] = MappingProxyType({}),
+    ) -> bool:
+        body = questions.decode()
+        return self._replace_live(id, attempt, body, approvers, "state = 'running'")
+
+    def _replace_live(
+        self,
+        id: str,
+        attempt: int,
+        questions: str,
+        approvers: Mapping[str, str],
+        condition: str,
+    ) -> bool:
+        """Store the questions of sub-agents, and record those that are over."""
+        with self.transaction() as do:
+            rows = do.rows(
+                "SELECT live_questions FROM syncagent_run WHERE id = ? "
+                f"AND attempt = ? AND {condition} {{lock}}",
+                *(id, attempt),
+            )
+            if not rows:
+                return False
+            close_live(do, id, rows[0][0], questions)
+            do.rows(
+                "UPDATE syncagent_run AS r SET live_questions = ?, approvers = ?, "
+                "asked_at = {now} WHERE r.id = ? RETURNING run_id{hint}",
+                *(questions, to_json(dict(approvers)), id),
+            )
+        return True
 
     # -- presence ------------------------------------------------------------------
 

@@ -242,7 +242,7 @@ class SQLite(SQLBackend):
         """Do nothing: no statement blocks."""
 
     def close(self) -> None:
-        self._datagrams.stop()
+        self._datagrams.close()
         with self._lock:
             self._is_closed = True
             self._close()

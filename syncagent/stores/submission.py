@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
-from .._checks import check_timeout
+from .._checks import check_number, check_timeout
 from ..conversation.request import check_run_id
 from ..exceptions import (
     AgentBusy,
     ConfigurationError,
+    ConversationChanged,
     InterruptPending,
     TooManyRuns,
 )
-from ..messages import Prompt, user_message
+from ..messages import Message, Prompt, Text, user_message
 from .backend import Added
 from .records import NewRun, conversation_key
 
-__all__ = ["check_added", "check_texts", "new_run"]
+__all__ = [
+    "check_added",
+    "check_texts",
+    "conversation_changed",
+    "new_run",
+    "title_of",
+]
+
+#: Characters of a title.
+_LONGEST_TITLE: Final = 80
 
 
 def check_texts(texts: Mapping[str, str], *, can_have_null: bool = False) -> None:
@@ -55,6 +65,7 @@ def new_run(
     id: str | None,
     run_id: str | None,
     unfollowed_seconds: float | None,
+    version: int | None,
     lease: float,
 ) -> NewRun:
     """Return the run to add, from the arguments of ``submit()``.
@@ -69,12 +80,17 @@ def new_run(
             f"unfollowed_seconds must be {lease:g} or more, the lease; got "
             f"{unfollowed_seconds!r:.80}"
         )
+    if version is not None:
+        check_number("version", version, is_integer=True)
+        if not conversation:
+            raise ConfigurationError("version= needs conversation=")
     texts = {"owner": owner, "agent": agent, "conversation": conversation}
     check_texts(texts)
     id = check_run_id(id) or secrets.token_hex(24)
+    message = user_message(prompt)
     try:
         labels_json = msgspec.json.encode(dict(labels or {}))
-        prompt_json = msgspec.json.encode(user_message(prompt))
+        prompt_json = msgspec.json.encode(message)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"labels and prompt must be JSON: {error}") from None
     return NewRun(
@@ -86,7 +102,16 @@ def new_run(
         prompt=prompt_json,
         seconds_left=timeout,
         unfollowed_seconds=unfollowed_seconds,
+        title=title_of(message),
+        version=version,
     )
+
+
+def title_of(message: Message) -> str:
+    """Return the title of a conversation that begins with *message*."""
+    texts = (block.text for block in message.content if isinstance(block, Text))
+    words = " ".join(" ".join(texts).replace("\0", " ").split())
+    return words if len(words) <= _LONGEST_TITLE else f"{words[: _LONGEST_TITLE - 1]}…"
 
 
 def check_added(added: Added, conversation: str, max_live: int | None) -> None:
@@ -94,6 +119,7 @@ def check_added(added: Added, conversation: str, max_live: int | None) -> None:
 
     :raises AgentBusy: the conversation has a live run.
     :raises InterruptPending: that run waits for answers.
+    :raises ConversationChanged: it has another version than the caller expects.
     :raises TooManyRuns: the owner has *max_live* runs.
     :raises ConfigurationError: another run has its id.
     """
@@ -102,7 +128,17 @@ def check_added(added: Added, conversation: str, max_live: int | None) -> None:
             f"the conversation {conversation!r:.80} has a live run; wait for it, "
             "answer it, or cancel it"
         )
+    if added == "changed":
+        raise conversation_changed(conversation)
     if added == "no room":
         raise TooManyRuns(f"the owner already has {max_live} live runs")
     if added == "taken":
         raise ConfigurationError("id or run_id is that of another run")
+
+
+def conversation_changed(conversation: str) -> ConversationChanged:
+    """Return the error for a version that is not the last one any more."""
+    return ConversationChanged(
+        f"the conversation {conversation!r:.80} has changed since it was read: another "
+        "run or message has been added; read it again, then decide"
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from ..exceptions import StoreUnavailable
 from .backend import SWEEP
-from .reader import SQLReader
 from .records import CancelRecord, Recovered
-from .rows import IS_HELD, delete_runs
+from .rows import IS_HELD, Rows, delete_runs
+from .sql_conversations import SQLConversations, keep_heads
 from .unheld import (
     UNHELD,
     cancel_locked,
@@ -21,10 +22,13 @@ __all__ = ["SQLSweeper"]
 
 #: How many runs one look ends, at most.
 _ENDS: Final = 500
+_HAS_NO_RUNS: Final = (
+    "NOT EXISTS (SELECT 1 FROM syncagent_run n WHERE n.conversation_key = c.key)"
+)
 _UNFOLLOWED: Final = CancelRecord("no one follows the run any more", "disconnect")
 
 
-class SQLSweeper(SQLReader):
+class SQLSweeper(SQLConversations):
     """The operations that every process does from time to time."""
 
     def recover(self, limit: int, max_crashes: int, worker: str = "") -> Recovered:
@@ -87,7 +91,15 @@ class SQLSweeper(SQLReader):
                 return False
             return recover_waiting(do, run, max_crashes, is_due, is_late)
 
-    def prune(self, events_seconds: float, runs_seconds: float, limit: int) -> int:
+    def prune(
+        self,
+        events_seconds: float,
+        runs_seconds: float,
+        limit: int,
+        *,
+        conversations_seconds: float = math.inf,
+        audit_seconds: float = math.inf,
+    ) -> int:
         with self.transaction() as do:
             logs = do.rows(
                 "SELECT r.run_id FROM syncagent_run r WHERE "
@@ -106,9 +118,38 @@ class SQLSweeper(SQLReader):
                 "AND l.ended_at IS NULL) ORDER BY r.ended_at LIMIT ? {lock_free}",
                 *(runs_seconds, limit),
             )
+            keep_heads(do, runs)
             delete_runs(do, runs)
+        keys = self._prune_conversations(conversations_seconds, limit)
+        entries = self.single(
+            "DELETE FROM syncagent_audit WHERE id IN (SELECT id FROM syncagent_audit "
+            "WHERE given_at < {now} - ? ORDER BY given_at LIMIT ?) RETURNING 1",
+            *(audit_seconds, limit),
+        )
         self.single("DELETE FROM syncagent_worker WHERE until < {now} - 86400")
-        return max(len(logs), len(runs))
+        return max(map(len, (logs, runs, keys, entries)))
+
+    def _prune_conversations(self, seconds: float, limit: int) -> Rows:
+        """Delete conversations that are too old and have no runs; return their keys."""
+        with self.transaction() as do:
+            found = do.rows(
+                "SELECT c.key FROM syncagent_conversation c "
+                f"WHERE c.changed_at < {{now}} - ? AND {_HAS_NO_RUNS} "
+                "ORDER BY c.changed_at LIMIT ? {lock_free}",
+                *(seconds, limit),
+            )
+            # Again: a run may have been added before the row was locked. Now it waits.
+            keys = [
+                key
+                for row in found
+                for key in do.rows(
+                    "DELETE FROM syncagent_conversation AS c WHERE c.key = ? "
+                    f"AND {_HAS_NO_RUNS} RETURNING key",
+                    *row,
+                )
+            ]
+            do.many("DELETE FROM syncagent_message WHERE conversation_key = ?", keys)
+        return keys
 
     def forget(self, owner: str) -> int:
         with self.transaction() as do:
@@ -118,6 +159,12 @@ class SQLSweeper(SQLReader):
                 "WHERE r.owner = ? ORDER BY r.ended_at IS NOT NULL, r.run_id {lock}",
                 owner,
             )
+            keys = do.rows(
+                "DELETE FROM syncagent_conversation WHERE owner = ? RETURNING key",
+                owner,
+            )
             delete_runs(do, runs)
+            do.many("DELETE FROM syncagent_message WHERE conversation_key = ?", keys)
+            do.rows("DELETE FROM syncagent_audit WHERE owner = ?", owner)
         self.hint([SWEEP, *(run_id for _, run_id, _ in runs)])
         return len(runs)

@@ -27,6 +27,7 @@ from .rows import (
     to_json,
     to_run,
 )
+from .sql_inbox import put_audit, withdraw
 
 __all__ = [
     "REDELIVERY",
@@ -118,6 +119,7 @@ def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:
         *(run.run_id, run.attempt, run.events + 1),
         [encode_event(event) for event in events],
     )
+    withdraw(do, run, cancel.by)
     do.rows(
         "UPDATE syncagent_run AS r SET state = 'cancelled', worker = NULL, "
         "cancel = ?, cancel_mode = 'now', cancel_at = coalesce(cancel_at, {now}), "
@@ -169,14 +171,16 @@ def recover_waiting(
     :param is_late: true if the time for answers is over.
     """
     if run.state == "waiting" and is_late:
-        late = StoredAnswer(TIMED_OUT).encode().decode()
+        late = StoredAnswer(TIMED_OUT)
         for question in run.interrupts:
-            do.rows(
+            expired = do.rows(
                 "INSERT INTO syncagent_answer (run_id, interrupt, body, given_by, "
                 "nonce, given_at) VALUES (?, ?, ?, '', '', {now}) "
-                "ON CONFLICT DO NOTHING",
-                *(run.run_id, question.id, late),
+                "ON CONFLICT DO NOTHING RETURNING 1",
+                *(run.run_id, question.id, late.encode().decode()),
             )
+            if expired:
+                put_audit(do, run, question, late, "")
         return resume_if_answered(do, run)
     if run.state != "queued" or not is_due:
         return False

@@ -31,6 +31,7 @@ from ..cancel import CancelToken, Watch, clock
 from ..exceptions import ConfigurationError, StoreUnavailable
 from .backend import SWEEP, Backend
 from .followers import Followers
+from .inbox import ApproverOf
 from .keeper import StoreKeeper
 from .lanes import Lanes
 from .records import CancelRecord, Claim, Lease
@@ -69,6 +70,7 @@ class StoreWorker:
 
     :param deliver: hands a run to a worker; false if this process is closing.
     :param room: returns how many more runs this process can take on.
+    :param approver_of: returns the person or group whose inbox gets a question.
     :param is_observer: true for a process that never works on runs: it has no lease.
     """
 
@@ -79,6 +81,7 @@ class StoreWorker:
         *,
         deliver: Callable[[str], bool],
         room: Callable[[], int],
+        approver_of: ApproverOf | None = None,
         is_observer: bool = False,
     ) -> None:
         self.id = uuid4().hex
@@ -91,6 +94,8 @@ class StoreWorker:
         self._margin: Final = min(_MARGIN, self._lease * _MARGIN_PART)
         self._deliver: Final = deliver
         self._room: Final = room
+        #: Returns the person or group whose inbox gets a question.
+        self.approver_of: Final = approver_of
         self._is_observer: Final = is_observer
         self._lanes: Final = Lanes(_WIDTH, backend.cut) if backend.may_block else None
         #: Cancelled when this process leaves the store.
@@ -284,11 +289,16 @@ class StoreWorker:
             self._sweep_at = float("inf") if self._is_observer else self._sweep()
         if now >= self._prune_at and not self._is_observer:
             self._prune_at = now + _PRUNE
-            retention = self._settings.retention
-            self.perform(
-                lambda store: store.prune(*retention, _PRUNE_LIMIT), CancelToken()
-            )
+            self.perform(self._prune, CancelToken())
         self._away_since = None
+
+    def _prune(self, store: Backend) -> None:
+        settings = self._settings
+        store.prune(
+            *(*settings.retention, _PRUNE_LIMIT),
+            conversations_seconds=settings.keep_conversations,
+            audit_seconds=settings.keep_audit,
+        )
 
     def _beat(self) -> None:
         """Renew the lease; if it has ended, lose the runs and become another worker."""

@@ -10,6 +10,7 @@ from .leaks import no_leaks
 if TYPE_CHECKING:
     from .accepted import complaints
     from .fake_server import FakeServer
+    from .mcp import NO_ID, ClientRefused, FakeMCPServer, MCPExchange
     from .script import (
         Broken,
         Comment,
@@ -28,12 +29,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Broken",
+    "ClientRefused",
     "Comment",
     "Delay",
     "Drop",
     "FakeClock",
+    "FakeMCPServer",
     "FakeServer",
     "Gate",
+    "MCPExchange",
+    "NO_ID",
     "Point",
     "ScriptedModel",
     "ScriptedResponse",
@@ -51,8 +56,12 @@ __all__ = [
 
 #: Modules that are loaded on first use: they import models and transport.
 _LATER = {
+    "FakeMCPServer": ".mcp",
     "FakeServer": ".fake_server",
+    "MCPExchange": ".mcp",
+    "NO_ID": ".mcp",
     "Point": ".sweep",
+    "ClientRefused": ".mcp",
     "ScriptedModel": ".scripted_model",
     "Sweep": ".sweep",
     "cancel_everywhere": ".sweep",

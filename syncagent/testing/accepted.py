@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,11 @@ from .providers.played import PLAYED
 
 __all__ = ["complaints"]
 
+#: Complaints about conversations that were checked before, by their encoding: a sweep
+#: checks a few conversations hundreds of times. Reading and adding an entry are atomic.
+_KNOWN: Final[dict[bytes, dict[str, str]]] = {}
+_MAX_KNOWN: Final = 500
+
 
 def complaints(
     messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
@@ -25,6 +31,20 @@ def complaints(
     repairs a conversation, so it is also validated as it is; complaints about that are
     under ``transcript``.
     """
+    try:
+        key = msgspec.msgpack.encode((messages, tools))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return _find(messages, tools)
+    found = _KNOWN.get(key)
+    if found is None:
+        found = _find(messages, tools)
+        if len(_KNOWN) >= _MAX_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = found
+    return dict(found)
+
+
+def _find(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, str]:
     found: dict[str, str] = {}
     problems = Transcript(messages).validate()
     if problems:

@@ -21,6 +21,7 @@ __all__ = ["OpenRow", "RunTrace"]
 #: Phases in which the run waits, and the titles of their rows.
 _WAITS: Final = {
     "queue": "waiting in the queue",
+    "tools": "asking for the tools",
     "approval": "waiting for approval",
     "auth": "waiting for credentials",
     "input": "waiting for an answer",
@@ -29,6 +30,8 @@ _WAITS: Final = {
 _RUN_PHASES: Final = frozenset(
     ("begin", "model", "turn", "before tools", "tool", "after tools", *_WAITS)
 )
+#: Seconds below which asking for the tools has no row.
+_INSTANT: Final = 0.002
 #: The largest number of marks in a row.
 _MAX_MARKS: Final = 200
 
@@ -189,9 +192,12 @@ class RunTrace:
             self._waiting.phases.append((phase, line.t))
 
     def _end_wait(self, at: float) -> None:
-        if self._waiting is not None:
-            self._waiting.close(at)
-            self._waiting = None
+        row, self._waiting = self._waiting, None
+        if row is None:
+            return
+        row.close(at)
+        if row.title == _WAITS["tools"] and at - row.begin < _INSTANT:
+            self.rows.remove(row)  # it comes with every turn
 
     def _end_request(self, at: float) -> None:
         request = self._request

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from typing import Final
 
 import msgspec
 
+from .._forks import in_child
 from ..cancel import clock
 
 __all__ = ["AbandonedTool", "abandoned", "add_abandoned", "remove_abandoned"]
@@ -30,9 +30,7 @@ class AbandonedTool(msgspec.Struct, frozen=True):
 
 #: By the id of the work. There is no lock: single operations on a dict are atomic.
 _entries: Final[dict[int, AbandonedTool]] = {}
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_entries.clear)  # a child has no such threads
+in_child(_entries.clear)  # a child has no such threads
 
 
 def abandoned() -> tuple[AbandonedTool, ...]:

@@ -21,6 +21,9 @@ __all__ = ["AgentTool", "agent_as_tool"]
 class AgentTool(Tool[..., Any]):
     """A tool that runs an agent, which ends with the run by itself."""
 
+    #: The agent, of which each call runs a fork.
+    agent: Agent
+
     def with_defaults(self, defaults: ToolDefaults) -> AnyTool:
         # An agent cannot run in a worker process.
         if defaults.on_cancel == "kill":
@@ -66,4 +69,6 @@ def agent_as_tool(
         return result.text
 
     description = description or agent.system
-    return AgentTool(ask_agent, name=tool_name, description=description, **settings)
+    tool = AgentTool(ask_agent, name=tool_name, description=description, **settings)
+    tool.agent = agent
+    return tool

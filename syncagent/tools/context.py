@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from .._closeable import Closeable
 from ..cancel import CancelToken, Registration
-from ..exceptions import ToolError
+from ..exceptions import Cancelled, ConfigurationError, Declined, ToolError
 
 if TYPE_CHECKING:
+    from ..schemas.forms import Form
     from ..transport import CancellableSession
     from .processes.program import ProcessResult
 
@@ -26,10 +27,14 @@ class Asked(BaseException):
     :param number: how many earlier questions of the tool were answered.
     """
 
-    def __init__(self, question: str, number: int) -> None:
-        super().__init__(question, number)
+    def __init__(
+        self, question: str, number: int, form: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(question, number, form)
         self.question = question
         self.number = number
+        #: The JSON schema of the answer, if it is a form.
+        self.form = form
 
 
 class RunServices(Protocol):
@@ -62,7 +67,13 @@ class RunServices(Protocol):
     def report_progress(self, invocation: Any, value: Any) -> None:
         """Pass on a progress report; drop it if the call has ended."""
 
-    def ask(self, invocation: Any, token: CancelToken, question: str) -> str:
+    def ask(
+        self,
+        invocation: Any,
+        token: CancelToken,
+        question: str,
+        form: dict[str, Any] | None,
+    ) -> Any:
         """Ask the user, and wait for the answer."""
 
     def run_agent(
@@ -90,7 +101,7 @@ class ToolContext(Closeable):
         grace: float,
         credentials: Any = None,
         invocation: Any = None,
-        answers: Sequence[tuple[str, str | None]] | None = None,
+        answers: Sequence[tuple[str, Any]] | None = None,
     ) -> None:
         #: Cancelled with the run, or when the tool's timeout has passed.
         self.token = token
@@ -207,38 +218,97 @@ class ToolContext(Closeable):
 
     # -- talking -------------------------------------------------------------------
 
-    def ask(self, question: str) -> str:
+    @overload
+    def ask(self, question: str, *, token: CancelToken | None = None) -> str: ...
+
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        form: Mapping[str, Any],
+        token: CancelToken | None = None,
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        form: Mapping[str, Any] | None,
+        token: CancelToken | None = None,
+    ) -> Any: ...
+
+    def ask(
+        self,
+        question: str,
+        *,
+        form: Mapping[str, Any] | None = None,
+        token: CancelToken | None = None,
+    ) -> Any:
         """Ask the user, and return the answer.
 
         With an ``ask=`` handler of the agent, or in a handle, the tool waits for the
         answer. Otherwise the run pauses without the tool, which is later called again
         and gets the answer here: code before the question runs twice.
 
+        Any thread of the tool may ask. While the tool blocks the run's own thread, the
+        events of other threads wait, and only ``handle.interrupts`` has the question;
+        ``@tool(isolation="thread")`` shows it at once.
+
         Cancellation: ends at once.
 
-        :raises ToolError: no one can be asked here, or the user did not answer.
+        :param form: a flat JSON schema: an object with strings, numbers, booleans,
+            choices (``enum``) and lists of choices. The answer is then a dict that fits
+            it, with the defaults of the fields that were left out.
+        :param token: withdraws the question if it is cancelled while the tool waits.
+        :return: a text; for a form, a dict.
+        :raises Declined: the user said no to the form.
+        :raises ToolError: no one can be asked here, the user did not answer, or *form*
+            is no form.
+        :raises Cancelled: the run was cancelled, or *token*.
         """
         value: Any = question
         if not isinstance(value, str) or not value.strip():
             raise ToolError(f"ctx.ask() takes a non-empty string; got {value!r:.80}")
+        fields = None if form is None else _read_form(form)
         answers = self._answers
         if answers is None:
             raise ToolError("ctx.ask() cannot be used here: there is no one to ask")
         known = answers[self._repeated] if self._repeated < len(answers) else None
-        answer: str | None
-        if known is not None and known[0] == question:
+        schema = None if fields is None else fields.schema
+        answer: Any
+        if known is not None and known[0] == question and _fits(fields, known[1]):
             self._repeated += 1
             answer = known[1]
             if answer is None:
                 raise ToolError("the user did not answer")
+            if answer is False:
+                raise Declined("the user declined")
         elif self._services.can_ask:
             # The tool has left the path of its earlier attempt: the remaining answers
             # belong to other questions.
             self._repeated = len(answers)
-            answer = self._services.ask(self._invocation, self.token, question)
+            answer = self._ask_now(question, schema, token)
         else:
-            raise Asked(question, self._repeated)
+            raise Asked(question, self._repeated, schema)
         self.checkpoint()  # an answer after a cancel does not count
+        return answer
+
+    def _ask_now(
+        self, question: str, form: dict[str, Any] | None, token: CancelToken | None
+    ) -> Any:
+        """Ask, and wait for the answer in place."""
+        if token is None:
+            return self._services.ask(self._invocation, self.token, question, form)
+        either = CancelToken.any_of(self.token, token)
+        try:
+            answer = self._services.ask(self._invocation, either, question, form)
+        except Cancelled:
+            self.checkpoint()
+            token.checkpoint()
+            raise
+        token.checkpoint()
         return answer
 
     def progress(self, value: Any) -> None:
@@ -257,3 +327,26 @@ class ToolContext(Closeable):
 
     def __repr__(self) -> str:
         return f"<ToolContext of {self.tool_name}, call {self.call_id}>"
+
+
+def _read_form(schema: Any) -> Form:
+    from ..schemas.forms import Form
+
+    try:
+        return Form.of(schema)
+    except ConfigurationError as error:
+        raise ToolError(str(error)) from None
+
+
+def _fits(form: Form | None, answer: Any) -> bool:
+    """Return whether an earlier answer is one to a question with this form."""
+    if answer is None:
+        return True
+    if form is None:
+        return isinstance(answer, str)
+    if answer is False:
+        return True
+    try:
+        return isinstance(answer, dict) and bool(form.check(answer) == answer)
+    except ConfigurationError:
+        return False

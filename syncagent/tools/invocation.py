@@ -18,7 +18,11 @@ from .context import Asked, RunServices, ToolContext
 from .results import RESULT_LIMIT, content_of, cut, error_text
 from .tool import AnyTool
 
-__all__ = ["Ending", "Invocation"]
+__all__ = ["Ending", "Invocation", "SavedAnswer"]
+
+#: The answer of a user that a tool gets when it is called again: a text, the values of
+#: a form, false for a no to a form, or ``None`` for no answer.
+SavedAnswer = str | dict[str, Any] | bool | None
 
 #: The results of calls that did not run to their end, as the model sees them.
 NOT_STARTED: Final = "Interrupted: this call was not started."
@@ -87,7 +91,10 @@ class Invocation:
         self.credentials: Any = None
         #: The open question to the user; the earlier ones, with their answers.
         self.question: str | None = None
-        self.answers: list[tuple[str, str | None]] = []
+        #: The JSON schema of the answer to the open question, if it is a form.
+        self.form: dict[str, Any] | None = None
+        #: None: the user did not answer. False: the user said no to a form.
+        self.answers: list[tuple[str, SavedAnswer]] = []
         #: How often the tool has stopped to ask. More than the number of answers if it
         #: asked something else in a later attempt.
         self.times_asked = 0
@@ -115,7 +122,7 @@ class Invocation:
     def end(self, ending: Ending) -> None:
         """Note how it ended; a call that only asks a question stays open."""
         if ending.asked is not None:
-            self.question = ending.asked.question
+            self.question, self.form = ending.asked.question, ending.asked.form
             self.times_asked += 1
             del self.answers[ending.asked.number :]
             self.began = None  # it begins again with the answer
@@ -137,11 +144,11 @@ class Invocation:
         """
         self.end(Ending("done", self._content(value)))
 
-    def add_answer(self, answer: str | None) -> None:
+    def add_answer(self, answer: SavedAnswer) -> None:
         """Note the user's answer, ``None`` for no answer; the tool is called again."""
         assert self.question is not None
         self.answers.append((self.question, answer))
-        self.question = None
+        self.question = self.form = None
 
     def begin_again(self) -> None:
         """Reopen the call for another attempt."""
@@ -151,6 +158,11 @@ class Invocation:
     def is_open(self) -> bool:
         """True until it has ended or was refused."""
         return self.ending is None
+
+    @property
+    def has_begun(self) -> bool:
+        """True once the tool may have been called, in this process or before."""
+        return self.began is not None or self._previous is not None
 
     # -- while it runs -------------------------------------------------------------
 
@@ -282,7 +294,9 @@ class Invocation:
     @property
     def _current_ending(self) -> Ending:
         has_begun = self.is_started or self.answers or self.question is not None
-        return self.ending or (_STOPPED if has_begun else _NOT_STARTED)
+        return self.ending or (
+            _STOPPED if has_begun else self._previous or _NOT_STARTED
+        )
 
     @property
     def outcome(self) -> Outcome:

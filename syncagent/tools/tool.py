@@ -57,6 +57,9 @@ class Tool(Generic[_P, _R]):
         self.idempotent = options.idempotent
         self.result_limit = options.result_limit
         self.max_result_bytes = options.max_result_bytes
+        #: A hash of its definition, for a tool that another program defines: approvals
+        #: that were remembered no longer count once it has changed. Else empty.
+        self.definition = ""
         self.__doc__ = getattr(function, "__doc__", None)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__wrapped__ = function
@@ -245,7 +248,8 @@ def as_tool(candidate: Any) -> AnyTool:
         return made
     if not callable(candidate):
         raise ConfigurationError(
-            f"tools must be functions, Tool objects or agents; got {candidate!r:.80}"
+            "tools must be functions, Tool objects, agents or tool sources; got "
+            f"{candidate!r:.80}"
         )
     existing = getattr(candidate, "__dict__", {}).get(_ATTRIBUTE)
     if isinstance(existing, Tool) and existing.function is candidate:

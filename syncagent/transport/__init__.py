@@ -22,6 +22,7 @@ From the inside out:
 :mod:`~.response`          a response: its head, its body, the meaning of its status
 :mod:`~.calls`             a request and its retries
 :mod:`~.streams`           the events of a response
+:mod:`~.opened`            a response of any status, read as bytes or as events
 :mod:`~.settings`          headers, credentials and routes of a transport
 :mod:`~.transport`         all of it as one object
 =========================  ===========================================================
@@ -39,6 +40,7 @@ Guarantees:
 """
 
 from .adapter import CancellableAdapter, close_idle
+from .opened import OpenedResponse
 from .response import WholeResponse
 from .retries import Retries
 from .session import CancellableSession
@@ -50,6 +52,7 @@ __all__ = [
     "CancellableAdapter",
     "CancellableSession",
     "EventStream",
+    "OpenedResponse",
     "Retries",
     "Timeout",
     "Timeouts",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Final
 from weakref import WeakSet
 
 from requests.adapters import BaseAdapter, HTTPAdapter
 
+from .._forks import in_child
 from .._redaction import redact
 from ..cancel.once import Once
 from ..exceptions import ConfigurationError
@@ -124,11 +124,8 @@ def close_idle() -> None:
         adapter.close()
 
 
+@in_child
 def _start_over_in_child() -> None:
     close_inherited()
     for adapter in list(_adapters):
         adapter.start_over()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over_in_child)

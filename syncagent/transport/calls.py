@@ -57,6 +57,7 @@ class RetriedRequest:
     :param redactor: masks the credentials of the newest attempt.
     :param explain: returns the meaning of an error response, which decides whether the
         request is sent again.
+    :param renews: false to send nothing again after a refusal of the credentials.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class RetriedRequest:
         on_phase: Callable[[str], object] | None,
         redactor: Redactor | None = None,
         explain: Explain | None = None,
+        renews: bool = True,
     ) -> None:
         self.prepare: Final = prepare
         self.adapter: Final = adapter
@@ -94,6 +96,7 @@ class RetriedRequest:
         self.has_failed = False
         self._retries = retries
         self._explain = explain
+        self._renews = renews
         self._failures = Failures(self.redactor, timeouts)
 
     def attempts(self) -> Iterator[Attempt]:
@@ -106,7 +109,7 @@ class RetriedRequest:
         """
         failures = 0
         refusal: RefusedAttempt | None = None
-        may_renew = True
+        may_renew = self._renews
         self.token = self._own.child(self.timeouts.total)
         while True:
             self._checkpoint("")
@@ -115,11 +118,11 @@ class RetriedRequest:
             yield attempt
             # Before and after: an exception that a cancel caused may look like any
             # failure, and a cancel may come while we look at it.
-            self._raise_if_cancelled()
+            self.raise_if_cancelled()
             if isinstance(attempt.error, UserCodeError):
                 raise attempt.error.error
             failure = self._failure(attempt)
-            self._raise_if_cancelled()
+            self.raise_if_cancelled()
             if failure is None:
                 return
             self.has_failed = True
@@ -173,13 +176,18 @@ class RetriedRequest:
         assert error is not None
         return self._failures.translate(error, phase, attempt.before) or error
 
-    def _raise_if_cancelled(self) -> None:
+    def raise_if_cancelled(self) -> None:
+        """Raise if the caller's token was cancelled, or the call was stopped."""
         # The caller's token first: its reason and origin are the true ones.
         self._caller.checkpoint()
         self._own.checkpoint()
 
+    def raise_if_stopped(self) -> None:
+        """Raise if :meth:`stop` was called before the call had ended."""
+        self._own.checkpoint()
+
     def _checkpoint(self, phase: str) -> None:
-        self._raise_if_cancelled()
+        self.raise_if_cancelled()
         if self._is_timed_out:
             raise self._failures.took_too_long(phase)
 
@@ -231,11 +239,12 @@ class Attempt:
         #: True once the response is known to be complete.
         self.is_complete = False
 
-    def send(self) -> StreamedResponse:
+    def send(self, *, raises_for_status: bool = True) -> StreamedResponse:
         """Send the request and return its response, of which only the head is there.
 
         Cancellation: ends at once.
 
+        :param raises_for_status: false to return a response of any status.
         :raises ProviderError: its status is that of an error.
         :raises RedirectRefused: it points elsewhere.
         """
@@ -272,7 +281,10 @@ class Attempt:
             max_bytes=call.max_bytes,
         )
         exchange.token.checkpoint()
-        response.raise_for_status()
+        if raises_for_status:
+            response.raise_for_status()
+        else:
+            response.refuse_redirect()
         return response
 
     def __enter__(self) -> Attempt:

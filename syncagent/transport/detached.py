@@ -16,11 +16,11 @@ Guarantees:
 from __future__ import annotations
 
 import contextvars
-import os
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, TypeVar
 
+from .._forks import in_child
 from ..cancel import Bell, CancelToken, Killable
 from ..cancel.once import finish_despite_signals, start_thread
 
@@ -67,9 +67,7 @@ def call_detached(
 
 #: Running calls that can be shared, by key.
 _running: Final[dict[Hashable, _Call[Any]]] = {}
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_running.clear)  # their threads are not here
+in_child(_running.clear)  # their threads are not here
 
 
 class _Doorbell(Killable):

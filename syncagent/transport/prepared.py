@@ -79,7 +79,9 @@ class Request:
 
 def is_secret_header(name: str) -> bool:
     """Return whether the header *name* carries a credential."""
-    return is_secret_name(name) or name.lower().endswith(("key", "cookie"))
+    return is_secret_name(name) or name.lower().endswith(
+        ("key", "cookie", "session-id")
+    )
 
 
 def secret_parts(header: str | bytes) -> tuple[str, ...]:

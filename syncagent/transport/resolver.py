@@ -51,10 +51,8 @@ def resolve(
         lambda: list(look_up(host, port, family, socket.SOCK_STREAM)),
         token,
         name="syncagent-dns",
-        refusal=_try_again,
+        refusal=lambda problem: socket.gaierror(
+            socket.EAI_AGAIN, f"a name look-up failed: {problem}"
+        ),
         key=(host, port, family, look_up),
     )
-
-
-def _try_again(problem: str) -> socket.gaierror:
-    return socket.gaierror(socket.EAI_AGAIN, f"a name look-up failed: {problem}")

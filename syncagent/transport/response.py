@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -131,6 +132,15 @@ class StreamedResponse:
         """True if its media type is that of an event stream."""
         return self.kind == "text/event-stream"
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the head says that there is no body."""
+        return bool(self._raw.length_remaining == 0)
+
+    def allow_any_size(self) -> None:
+        """Lift the limit: a stream of events may go on for as long as it likes."""
+        self._remaining = sys.maxsize
+
     def read(self) -> bytes:
         """Return the next piece of the body, at least a byte; empty at its end.
 
@@ -178,6 +188,25 @@ class StreamedResponse:
         """Raise the error that the status means, unless it is that of success."""
         if 200 <= self.status < 300:
             return
+        self.refuse_redirect()
+        try:
+            phrase = HTTPStatus(self.status).phrase
+        except ValueError:  # providers have their own, such as 529
+            phrase = ""
+        kind: type[ProviderError] = RequestRejected
+        if self.status in (401, 403):
+            kind = AuthenticationFailed
+        elif self.status == 429:
+            kind = RateLimited
+        elif self.status in _RETRYABLE or self.status >= 500:
+            kind = ProviderUnavailable
+        name = self.headers.get(_ERROR_TYPE, "").partition(":")[0]
+        parts = ("answered", str(self.status), phrase, self._redactor.quote(name))
+        outcome = " ".join(filter(None, parts))
+        raise self._error(kind, outcome, body=self._excerpt(b""))
+
+    def refuse_redirect(self) -> None:
+        """Raise if the response points elsewhere, or leaves HTTP."""
         if 300 <= self.status < 400 and "location" in self.headers:
             location = self.headers["location"]
             try:
@@ -196,21 +225,6 @@ class StreamedResponse:
             )
         if self.status < 200:  # no response follows, or none that could be read
             raise self._error(ProtocolError, f"answered {self.status}", body="")
-        try:
-            phrase = HTTPStatus(self.status).phrase
-        except ValueError:  # providers have their own, such as 529
-            phrase = ""
-        kind: type[ProviderError] = RequestRejected
-        if self.status in (401, 403):
-            kind = AuthenticationFailed
-        elif self.status == 429:
-            kind = RateLimited
-        elif self.status in _RETRYABLE or self.status >= 500:
-            kind = ProviderUnavailable
-        name = self.headers.get(_ERROR_TYPE, "").partition(":")[0]
-        parts = ("answered", str(self.status), phrase, self._redactor.quote(name))
-        outcome = " ".join(filter(None, parts))
-        raise self._error(kind, outcome, body=self._excerpt(b""))
 
     def not_a_stream(self, beginning: bytes) -> ProtocolError:
         """Return the error for a response that is not a stream of events."""

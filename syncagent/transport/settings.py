@@ -57,7 +57,7 @@ class TransportSettings:
         self._routes = Routes(
             session, is_private=is_private, allow_insecure=allow_insecure
         )
-        self._blanks: dict[str, requests.PreparedRequest] = {}
+        self._blanks: dict[tuple[str, str], requests.PreparedRequest] = {}
 
     def adapter_for(self, url: str) -> CancellableAdapter:
         """Return the adapter for requests to *url*.
@@ -75,6 +75,7 @@ class TransportSettings:
 
     def prepare(
         self,
+        method: str,
         url: str,
         data: bytes,
         headers: Mapping[str, str],
@@ -92,7 +93,7 @@ class TransportSettings:
         :raises ConfigurationError: it must not be sent.
         :raises requests.RequestException: it cannot be sent.
         """
-        prepared = self._blank(url)
+        prepared = self._blank(method, url)
         open_url = prepared.url or ""
         prepared.prepare_headers({**prepared.headers, **headers})
         prepared.prepare_body(data, None)
@@ -113,19 +114,19 @@ class TransportSettings:
             **more,
         )
 
-    def _blank(self, url: str) -> requests.PreparedRequest:
+    def _blank(self, method: str, url: str) -> requests.PreparedRequest:
         """Return a request with the parts that are the same for every call."""
-        blank = self._blanks.get(url)
+        blank = self._blanks.get((method, url))
         if blank is None:
             # With any auth object requests does not consult .netrc, whose credentials
             # would replace a key.
-            request = requests.Request("POST", url, auth=_NoAuth())
+            request = requests.Request(method, url, auth=_NoAuth())
             blank = self._session.prepare_request(request)
             if not self._is_private:
                 return blank
             if len(self._blanks) >= _KEPT:
                 self._blanks.clear()
-            self._blanks[url] = blank
+            self._blanks[method, url] = blank
         copy = blank.copy()
         # copy() shares the hooks, and auth objects may add to them.
         copy.hooks = {event: list(hooks) for event, hooks in blank.hooks.items()}

@@ -83,10 +83,10 @@ def _events(
     for attempt in call.attempts():
         with attempt:
             response = attempt.send()
-            yield from _deliver(attempt, response, is_end, make_decoder())
+            yield from deliver(attempt, response, is_end, make_decoder())
 
 
-def _deliver(
+def deliver(
     attempt: Attempt,
     response: StreamedResponse,
     is_end: IsEnd | None,

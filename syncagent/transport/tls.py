@@ -26,6 +26,7 @@ from urllib3.util.ssl_ import (
     resolve_ssl_version,
 )
 
+from .._forks import in_child
 from ..exceptions import ConfigurationError
 
 #: Settings of a connection that become part of its context.
@@ -40,9 +41,7 @@ _VALUES: Final = (
 _KEPT: Final = 20
 
 _contexts: Final[dict[object, ssl.SSLContext]] = {}
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_contexts.clear)
+in_child(_contexts.clear)
 
 
 def use_shared_context(connection: HTTPSConnection) -> None:

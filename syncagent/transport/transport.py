@@ -1,4 +1,4 @@
-"""Requests to models: a blocking POST, with a whole response or a stream of events."""
+"""Blocking requests, with a whole response, a stream of events, or either."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
 from .adapter import CancellableAdapter
 from .calls import Explain, RetriedRequest
+from .opened import OpenedResponse
 from .redactor import Redactor
 from .resolver import Resolver
 from .response import WholeResponse
@@ -34,6 +35,13 @@ _STREAM_HEADERS: Final = {
     # A proxy that compresses holds events back until it has filled a block.
     "Accept-Encoding": "identity",
 }
+_EITHER_HEADERS: Final = {
+    "Accept": "application/json, text/event-stream",
+    "Accept-Encoding": "identity",
+}
+
+_METHODS: Final = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
+_ONCE: Final = Retries(limit=0)
 
 
 class Transport:
@@ -207,6 +215,65 @@ class Transport:
                 attempt.is_complete = True
         return response
 
+    def open(
+        self,
+        method: str,
+        url: str,
+        *,
+        token: CancelToken | None = None,
+        json: Any = None,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: Auth = None,
+        timeouts: Timeouts | None = None,
+        max_bytes: int | None = None,
+        on_phase: Callable[[str], object] | None = None,
+        redactor: Redactor | None = None,
+    ) -> OpenedResponse:
+        """Send a request once, and return its response as soon as that has begun.
+
+        For protocols that have a meaning for each status, and whose responses may be
+        either JSON or a stream of events. Nothing is sent again: neither after a
+        failure, nor with other credentials after a status of 401. Redirects are
+        refused.
+
+        Cancellation: ends at once, in any phase, also while the response is read.
+
+        :param method: ``GET``, ``POST``, ``PUT``, ``PATCH`` or ``DELETE``.
+        :param headers: sent beside those of the transport, and in place of ``Accept``
+            for JSON and events, ``Accept-Encoding: identity`` and, with a body,
+            ``Content-Type: application/json``.
+        :param max_bytes: the largest body for :meth:`OpenedResponse.read`, in place of
+            the transport's own limit.
+
+        The other parameters are those of :meth:`stream`.
+
+        :raises Cancelled: *token* was cancelled.
+        :raises RedirectRefused: the response points elsewhere.
+        :raises TransportError: there was no response, or it took too long.
+        :raises AuthenticationFailed: *auth* has no credentials; nothing was sent.
+        """
+        if method not in _METHODS:
+            known = ", ".join(sorted(_METHODS))
+            raise ConfigurationError(f"method must be one of {known}; got {method!r}")
+        if max_bytes is not None:
+            check_number("max_bytes", max_bytes, minimum=1, is_integer=True)
+        content = _body(json, data)
+        call = self._call(
+            url,
+            token,
+            content,
+            {**_EITHER_HEADERS, **(_JSON if content else {}), **(headers or {})},
+            auth,
+            timeouts,
+            on_phase,
+            redactor,
+            method=method,
+            sends_once=True,
+            max_bytes=max_bytes,
+        )
+        return OpenedResponse(call, self._make_decoder)
+
     def _call(
         self,
         url: str,
@@ -217,7 +284,11 @@ class Transport:
         timeouts: Timeouts | None,
         on_phase: Callable[[str], object] | None,
         redactor: Redactor | None,
-        explain: Explain | None,
+        explain: Explain | None = None,
+        *,
+        method: str = "POST",
+        sends_once: bool = False,
+        max_bytes: int | None = None,
     ) -> RetriedRequest:
         if not isinstance(url, str):
             raise TypeError(f"url must be a str, got {url!r}")
@@ -230,16 +301,17 @@ class Transport:
             )
         return RetriedRequest(
             url,
-            partial(self._settings.prepare, url, data, headers, auth),
+            partial(self._settings.prepare, method, url, data, headers, auth),
             self._settings.adapter_for(url),
             CancelToken() if token is None else token,
             timeouts=timeouts or self.timeouts,
-            retries=self._retries,
+            retries=_ONCE if sends_once else self._retries,
             resolver=self._resolver,
-            max_bytes=self._max_bytes,
+            max_bytes=max_bytes or self._max_bytes,
             on_phase=on_phase,
             redactor=redactor,
             explain=explain,
+            renews=not sends_once,
         )
 
 

@@ -25,7 +25,9 @@ LAST = "All is done."
 SCENES = ["headers", "stream", "tool", "worker", "approval"]
 
 
-@pytest.mark.parametrize("how", [[], ["backgroundable"]])
+@pytest.mark.parametrize(
+    "how", [[], pytest.param(["backgroundable"], marks=pytest.mark.stress)]
+)
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from support.background import late_thread, until
+from support.covering import each_value
 from support.every_line import ASKING, STORY, Raiser, line_numbers, some_lines
 from support.threads import LONG
 
@@ -149,8 +150,7 @@ def rooms_of(places):
 
 
 @some_lines()
-@pytest.mark.parametrize("face", [run, stream, backgroundable])
-@pytest.mark.parametrize("make_scene", SCENES)
+@each_value("make_scene, face", SCENES, [run, stream, backgroundable])
 def test_ctrl_c_at_every_line_of_the_hand_over(make_scene, face, step):
     """Promises 4 and 8: it is over here, or cancelled there; never lost, never both."""
     places, problems = interrupt_each_line(make_scene, face, step)

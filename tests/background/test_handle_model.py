@@ -229,9 +229,16 @@ class HandleMachine(RuleBasedStateMachine):
 
 TestHandleMachine = HandleMachine.TestCase
 TestHandleMachine.settings = settings(
-    max_examples=80,
+    max_examples=25,
     stateful_step_count=40,
     deadline=None,
     # No shrinking: what never comes takes the whole of LONG each time.
     phases=[Phase.explicit, Phase.generate],
 )
+
+
+@pytest.mark.stress
+class TestHandleMachineForLong(HandleMachine.TestCase):
+    """The same, with many more examples."""
+
+    settings = settings(TestHandleMachine.settings, max_examples=500)

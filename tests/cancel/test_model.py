@@ -188,6 +188,13 @@ class Tokens(RuleBasedStateMachine):
 
 
 Tokens.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None
+    max_examples=50, stateful_step_count=40, deadline=None
 )
 TestTokens = Tokens.TestCase
+
+
+@pytest.mark.stress
+class TestTokensForLong(Tokens.TestCase):
+    """The same, with many more examples."""
+
+    settings = settings(max_examples=1000, stateful_step_count=40, deadline=None)

@@ -8,6 +8,7 @@ import json
 import sys
 
 from syncagent import Agent, ToolContext, tool
+from syncagent.exceptions import Declined
 from syncagent.stores import RunStore
 
 
@@ -23,8 +24,19 @@ def ask(question: str, ctx: ToolContext) -> str:
     return f"the user said {ctx.ask(question)}"
 
 
+@tool
+def book(ctx: ToolContext) -> str:
+    """Ask with a form."""
+    fields = {"name": {"type": "string"}, "seats": {"type": "integer", "default": 2}}
+    form = {"type": "object", "properties": fields, "required": ["name"]}
+    try:
+        return f"booked {ctx.ask('Which table?', form=form)}"
+    except Declined:
+        return "not booked"
+
+
 def make_agent(run):
-    return Agent("openai-chat:fake", tools=[launch, ask], name=run.agent)
+    return Agent("openai-chat:fake", tools=[launch, ask, book], name=run.agent)
 
 
 def main():

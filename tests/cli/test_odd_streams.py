@@ -10,7 +10,7 @@ from support.commands import LIMIT, start
 
 from syncagent import Agent
 from syncagent.cli.plain_text import harmless, on_one_line
-from syncagent.testing import FakeServer, ScriptedModel, Send, say
+from syncagent.testing import FakeServer, ScriptedModel, Send, call, say
 
 #: How to make a pipe small, on Linux; Python 3.10 knows the name as well.
 F_SETPIPE_SZ = getattr(fcntl, "F_SETPIPE_SZ", 1031)
@@ -151,6 +151,29 @@ def test_a_question_of_a_tool_is_asked_on_the_terminal():
         terminal.type("seven\r")
         assert terminal.finish() == 0
     assert "a table for seven" in terminal.screen
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [(["Ann", "12", "", "g"], "booked"), (["Ann", "/decline"], "not booked")],
+)
+def test_a_form_is_filled_in_on_the_terminal(lines, said):
+    """Each field is asked for, again if need be, with its default in brackets."""
+    prompts = ["Name: ", "seats (1 to 9) [2]: ", "must be 1 to 9", "room (1 Red"]
+    with (
+        FakeServer([say(call("book")), "Done."]) as server,
+        on_terminal(
+            "run", "Go.", "--tools", "typed_tools:book", server=server
+        ) as shown,
+    ):
+        shown.see("Which table?")
+        for line, prompt in zip(lines, prompts, strict=False):
+            shown.see(prompt)
+            shown.type(f"{line}\r")
+        assert shown.finish() == 0
+        told = str(server.requests[-1].payload["messages"][-1])
+    assert said in told
+    assert ("'seats': 2, 'room': 'g'" in told) == (len(lines) == 4)
 
 
 @pytest.mark.parametrize("prompt", ["order 2 apples", "book a table"])

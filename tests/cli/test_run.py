@@ -141,7 +141,7 @@ def test_nothing_to_say():
         (["--tools", "broken:x"], "nonsense_that_is_not_there"),
         (["--tools", "leaving:x"], "SystemExit: bye"),
         (["--tools", "shop:nothing"], "shop has no 'nothing'"),
-        (["--tools", "shop:number"], "must be a function, a tool or an agent"),
+        (["--tools", "shop:number"], "must be a function, a tool, an agent or a"),
         (["--tools", "shop:"], "MODULE:NAME"),
     ],
 )

@@ -190,6 +190,35 @@ def test_questions_are_answered_with_text(url):
     assert "the user said a b" in told
 
 
+@pytest.mark.parametrize(
+    ("arguments", "lines", "heard"),
+    [
+        (['{"name": "Ann", "seats": 3}'], None, "booked {'name': 'Ann', 'seats': 3}"),
+        (["/decline"], None, "not booked"),
+        (["--fill"], "Ann\nx\n\n", "booked {'name': 'Ann', 'seats': 2}"),
+        (["--fill"], "/decline\n", "not booked"),
+    ],
+)
+def test_a_form_is_answered(url, arguments, lines, heard):
+    """With JSON, or field by field; a wrong answer leaves the question open."""
+    with (
+        FakeServer([say(call("book")), "Thanks."]) as server,
+        working(url, server) as worker,
+    ):
+        id = worker.submit("Ask me.")
+        (question,) = wait_for(url, id, "waiting").interrupts
+        listed = run(url, "answer", id)[1]
+        assert "Which table? (form: name (text), seats (integer, optional))" in listed
+        code, _, err = run(url, "answer", id, '{"seats": 3}')
+        assert (code, "'name' is missing" in err) == (2, True)
+        env = {"SYNCAGENT_STORE": url}
+        code, out, err = finish("answer", id, *arguments, said=lines, env=env)
+        assert (code, out) == (0, f"{question.id}  taken\n")
+        assert ("must be a whole number" in err) == ("x" in (lines or ""))
+        wait_for(url, id, "done")
+        assert heard in str(server.requests[-1].payload["messages"][-1])
+
+
 def test_an_approval_is_yes_or_no(url):
     """Anything else is refused, and the question stays open."""
     replies = [say(call("launch", {"what": "a rocket"})), "Done."]

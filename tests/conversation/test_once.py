@@ -1,6 +1,7 @@
 """An approved tool runs exactly once, across cancel, resume, restart and a kill."""
 
 import threading
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from support.questions import DO, asking, check_usable, outcomes, the_one
 from support.threads import together
 
 from syncagent import Agent, ConfigurationError, ToolContext, tool
+from syncagent.events import ToolStarted
 from syncagent.exceptions import AgentBusy
 from syncagent.testing import Gate, ScriptedModel, call, complaints, say
 
@@ -107,6 +109,35 @@ def test_a_cancel_during_a_resume_after_the_tool():
         agent.resume({asked.id: True})
     check_usable(agent)
     assert ran == ["it"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_cancel_before_an_idempotent_tool_is_called_again(times):
+    """It was running when its process ended: its effects are unknown, and it is told.
+
+    Also if the state was saved and loaded once more before the call.
+    """
+    states = []
+
+    def save(event):
+        if isinstance(event, ToolStarted):
+            states.append(agent.save())
+
+    done = tool(lambda: "done", name="do", idempotent=True)
+    hook = SimpleNamespace(on_event=save)
+    model = ScriptedModel([say(call("do")), "Done."])
+    agent = Agent(model, tools=[done], hooks=[hook])
+    agent.run("Go.")
+    state = states[0]
+    for _ in range(times):
+        resumed = Agent.load(state, ScriptedModel("Done."), tools=[done])
+        state = resumed.save()
+    with resumed.resume_stream({}) as stream:
+        resumed.cancel()
+        for _ in stream:
+            pass
+    assert outcomes(stream.result) == ["interrupted"]
+    check_usable(resumed)
 
 
 def test_a_cancel_inside_the_approved_tool():

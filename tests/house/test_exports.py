@@ -1,17 +1,30 @@
 """The public names."""
 
 import importlib
+import importlib.util
 import inspect
 
 from source import MODULES, listed, type_checking_imports
 
 import syncagent
 
+#: Modules that can be imported only by a program, or by a site of Django.
+NOT_IMPORTED = {
+    "syncagent.__main__",
+    *(
+        f"syncagent.integrations.django.{name}"
+        for name in ("admin", "models", "question_admin", "store_admin")
+    ),
+}
+#: Modules for a package that may not be installed.
+OPTIONAL = {f"syncagent.integrations.{name}": name for name in ("dramatiq", "rq")}
+
 
 def modules_with_all():
     """Yield name and module of every module that declares its public names."""
     for name in MODULES:
-        if name != "syncagent.__main__":
+        package = OPTIONAL.get(name, "syncagent")
+        if name not in NOT_IMPORTED and importlib.util.find_spec(package) is not None:
             module = importlib.import_module(name)
             if hasattr(module, "__all__"):
                 yield name, module

@@ -173,13 +173,14 @@ def test_levels_are_lowered_for_the_file_and_restored_after(log_path):
 
 def test_stopping_twice_leaves_no_thread_and_no_handler(log_path):
     """stop() is idempotent, and afterwards the logger is as it was."""
+    before = logging.getLogger("syncagent").handlers[:]
     setup = logs.configure(log_path)
     log.info("last words")
     assert setup.stop()
     assert setup.stop()
     assert setup.flush()
     log.info("too late")
-    assert not logging.getLogger("syncagent").handlers
+    assert logging.getLogger("syncagent").handlers == before
     assert "syncagent-logs" not in {thread.name for thread in threading.enumerate()}
     assert log_path.read_text().count("\n") == 1
 
@@ -295,12 +296,13 @@ def test_a_bad_setting_is_refused_with_its_value(log_path, settings, error, says
 )
 def test_a_bad_path_is_refused_at_once(tmp_path, monkeypatch, path, error, says):
     """A path that cannot be written shows on the caller's thread, with advice."""
+    before = logging.getLogger("syncagent").handlers[:]
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     (tmp_path / "file").touch()
     with pytest.raises(error, match=says):
         logs.configure(path)
-    assert not logging.getLogger("syncagent").handlers
+    assert logging.getLogger("syncagent").handlers == before
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -96,7 +96,7 @@ def test_a_request_is_an_error_or_accepted(messages, options, model, issuer):
     assert complaint(json.loads(payload)) is None
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=80)
 @given(
     messages=conversations(),
     effort=st.sampled_from([None, "low", "high", "max"]),

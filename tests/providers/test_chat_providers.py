@@ -134,7 +134,7 @@ def test_ids_that_begin_anew_in_every_response(endpoint):
 
 
 @pytest.mark.parametrize("endpoint", NAMES)
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 @given(messages=st.lists(MESSAGES, max_size=8), system=WORDS)
 @pytest.mark.slow
 def test_any_conversation_is_accepted(endpoint, messages, system):

@@ -58,7 +58,7 @@ MESSAGES_OF_ALL = st.one_of(MESSAGES, ISSUERS.flatmap(messages_of))
 
 
 @each_name
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(messages=st.lists(MESSAGES_OF_ALL, max_size=8), system=WORDS)
 def test_any_conversation_is_accepted(name, messages, system):
     """Promise 4: also with reasoning and items of others, and half-finished ones."""

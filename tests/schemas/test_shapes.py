@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Uni
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.processes import run_script
 
 from syncagent.exceptions import ConfigurationError
 from syncagent.schemas import Shape, ShapeError
@@ -454,6 +455,7 @@ HINTS = [
 
 
 @pytest.mark.parametrize("hint", HINTS, ids=str)
+@settings(max_examples=40)
 @given(value=JSON)
 def test_no_other_error(hint, value):
     """Any JSON is converted, or it is a ShapeError."""
@@ -468,3 +470,10 @@ def test_pydantic_is_not_imported():
         "assert 'pydantic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=20)
+
+
+@pytest.mark.slow
+def test_threads_that_use_a_type_for_the_first_time_at_once():
+    """Runs of one process call the same tool; msgspec alone crashes the process."""
+    ran = run_script("schemas/first_use_script", 100)
+    assert (ran.returncode, ran.stdout) == (0, "well\n"), ran.stderr

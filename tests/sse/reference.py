@@ -4,17 +4,33 @@ It goes through https://html.spec.whatwg.org/multipage/server-sent-events.html s
 step, on the whole stream at once. It is slow and has no limits.
 """
 
+import re
+
 from syncagent.sse import ServerSentEvent
 
 
 def reference(stream):
     """Return the events of a whole stream of bytes."""
+    return _interpreted(stream).dispatched
+
+
+def reference_end(stream):
+    """Return the last event id and the delay of a stream, up to its last blank line.
+
+    By the specification a delay counts at once, even if its block never ends. Nothing
+    in a block counts before its end here, as it is for ids.
+    """
+    interpreter = _interpreted(stream)
+    return interpreter.last_event_id, interpreter.reconnection_time
+
+
+def _interpreted(stream):
     text = stream.decode("utf-8", "replace")
     text = text.removeprefix("\ufeff")
     interpreter = _Interpreter()
     for line in _lines(text):
         interpreter.take(line)
-    return interpreter.dispatched
+    return interpreter
 
 
 def _lines(text):
@@ -37,6 +53,9 @@ class _Interpreter:
         self.data = ""
         self.event_type = ""
         self.last_event_id_buffer = ""
+        self.last_event_id = ""
+        self.reconnection_time_buffer = None
+        self.reconnection_time = None
         self.dispatched = []
 
     def take(self, line):
@@ -57,8 +76,12 @@ class _Interpreter:
             self.data += value + "\n"
         elif field == "id" and "\0" not in value:
             self.last_event_id_buffer = value
+        elif field == "retry" and re.fullmatch("[0-9]+", value):
+            self.reconnection_time_buffer = int(value)
 
     def dispatch(self):
+        self.last_event_id = self.last_event_id_buffer
+        self.reconnection_time = self.reconnection_time_buffer
         if self.data != "":
             self.dispatched.append(
                 ServerSentEvent(

@@ -7,7 +7,7 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import reference
+from reference import reference, reference_end
 
 from syncagent.exceptions import ResponseTooLarge
 from syncagent.sse import EventDecoder, ServerSentEvent, decode_events
@@ -52,6 +52,11 @@ CORPUS = {
     "id alone": b"id: 7\n\ndata: a\n\n",
     "id with NUL": b"id: 1\nid: 2\0\ndata: a\n\nid: \0\ndata: b\n\n",
     "retry": b"retry: 10\ndata: a\n\nretry: x\n\n",
+    "retry alone": b"retry: 3000\n\n",
+    "retry, last valid": b"retry: 1\nretry: 2\nretry: -3\nretry:  4\n\nretry\n\n",
+    "retry, odd digits": "retry: \u0665\n\nretry: 1_0\n\nretry: 0050\n\n".encode(),
+    "id of empty data": b"id: 5\ndata:\n\n",
+    "id in an open block": b"id: 5\n\nid: 6\ndata: x\n",
     "NUL in data": b"data: a\0b\n\n",
     "bad UTF-8": b"data: \xff\xfe \xe2\x82 \xc3\n\ndata: \xed\xa0\x80\n\n",
     "bad UTF-8 in a name": b"event: \xff\ndata: a\ndata: \xf0\x9f\n\n",
@@ -76,6 +81,35 @@ def test_every_way_to_cut_a_stream_in_two(stream):
     assert list(decode_events(bytes([byte]) for byte in stream)) == expected
     for cut in range(len(stream) + 1):
         assert list(decode_events([stream[:cut], stream[cut:]])) == expected, cut
+
+
+@pytest.mark.parametrize("stream", CORPUS.values(), ids=CORPUS)
+def test_the_last_id_and_the_delay_outlive_the_stream(stream):
+    """A client that connects again needs both, also of blocks that are no events."""
+    for cut in range(len(stream) + 1):
+        assert end_of([stream[:cut], stream[cut:]]) == reference_end(stream), cut
+
+
+def end_of(chunks):
+    """Return the last event id and the delay of a stream that has ended."""
+    decoder = EventDecoder()
+    for chunk in chunks:
+        list(decoder.feed(chunk))
+    return decoder.last_event_id, decoder.retry
+
+
+def test_the_id_is_that_of_the_event_in_hand():
+    """A client that stops in the middle of a chunk asks for the rest."""
+    decoder = EventDecoder()
+    events = iter(decoder.feed(b"id: 1\ndata: a\n\nid: 2\nretry: 7\ndata: b\n\n"))
+    assert (next(events).id, decoder.last_event_id, decoder.retry) == ("1", "1", None)
+    assert (next(events).id, decoder.last_event_id, decoder.retry) == ("2", "2", 7)
+
+
+def test_an_absurd_delay_is_ignored():
+    """A number of a million digits is no delay, and no error either."""
+    stream = b"retry: 5\n\nretry: " + b"9" * 1_000_000 + b"\n\n"
+    assert end_of([stream]) == ("", 5)
 
 
 def test_every_way_to_cut_in_three():
@@ -115,6 +149,7 @@ def test_random_streams(number):
             stream[a:b] for a, b in zip(cuts, [*cuts[1:], len(stream)], strict=True)
         ]
         assert list(decode_events(chunks)) == reference(stream), (stream, cuts)
+        assert end_of(chunks) == reference_end(stream), (stream, cuts)
 
 
 @settings(max_examples=300, deadline=None)

@@ -11,6 +11,7 @@ from support.stored_runs import (
     YES,
     batch,
     cancel,
+    change,
     dead,
     delta,
     lease,
@@ -23,6 +24,7 @@ from support.stored_runs import (
 )
 
 from syncagent.exceptions import StoreUnavailable
+from syncagent.messages import user_message
 
 TABLES = {
     "run": "id, state, attempt, crashes, worker, nonce, cancel, cancel_mode, "
@@ -32,6 +34,8 @@ TABLES = {
     "event": "run_id, n, count, body",
     "answer": "run_id, interrupt, body, given_by",
     "worker": "id",
+    "conversation": "key, id, owner, title, labels, version, tail, messages",
+    "audit": "run_id, owner, approver, question, kind, answer, given_by",
 }
 #: Counts the sessions of the test; that of a connection that was cut may end late.
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'cut'"
@@ -43,6 +47,11 @@ def late(backend):
 
 def old(backend):
     backend.finish(running(backend), 1, DONE, delta(0, "x"), batch(1, "{}"))
+
+
+def chat(backend):
+    id = running(backend, conversation="chat")
+    backend.finish(id, 1, DONE, delta(0, "x"), None)
 
 
 #: How the store is before, the operation, and the parts of its reply that are the same
@@ -123,6 +132,31 @@ OPERATIONS = {
     "recover a late one": (late, lambda store: store.recover(9, 5), None),
     "prune": (old, lambda store: store.prune(-1.0, -1.0, 9), None),
     "forget": (old, lambda store: store.forget("anna"), None),
+    "change of a conversation": (
+        chat,
+        lambda store: store.change(change(version=1, messages=(user_message("b"),))),
+        "all",
+    ),
+    "change of its title": (
+        chat,
+        lambda store: store.change(change(version=1, title="Rome", labels="{}")),
+        "all",
+    ),
+    "fork": (
+        chat,
+        lambda store: store.fork(change().key, None, change("copy", nonce="f")),
+        "all",
+    ),
+    "forget_conversation": (
+        chat,
+        lambda store: store.forget_conversation(change().key, "anna"),
+        None,
+    ),
+    "prune of a conversation": (
+        lambda store: (chat(store), store.prune(-1.0, -1.0, 9)),
+        lambda store: store.prune(-1.0, -1.0, 9, conversations_seconds=-1.0),
+        None,
+    ),
     "follow": (running, lambda store: store.follow(["run-a"]), "all"),
     "leave": (running, lambda store: store.leave("w1"), "all"),
 }
@@ -154,8 +188,20 @@ def test_an_operation_can_be_repeated(backend, connected, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    "is_before",
+    [
+        pytest.param(True, id="before", marks=pytest.mark.stress),
+        pytest.param(False, id="after"),
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if number % 4 == 0 else pytest.param(name, marks=pytest.mark.stress)
+        for number, name in enumerate(OPERATIONS)
+    ],
+)
 def test_a_connection_is_cut_at_every_message(cluster, postgres_url, name, is_before):
     """Before it arrives, and after its reply is sent: the end is the same.
 

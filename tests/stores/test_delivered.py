@@ -170,3 +170,19 @@ def check_one_is_first(store, id):
     assert len(first) == (run.state == "cancelled")
     for receipt in first:
         assert receipt.reason == run.cancel.reason
+
+
+def test_delivered_to_a_process_that_ends(url, tmp_path):
+    """Its closed store has another process hand the run out again, at once."""
+    delivered = []
+    engine = RunStore(url, enqueue=lambda run: delivered.append(run.id))
+    sweeper = RunStore(url, make_agent, lambda run: delivered.append(run.id))
+    with engine, sweeper:
+        sweeper.open()
+        id = submit(engine, "plain", tmp_path)
+        ending = RunStore(url, make_agent)
+        ending.close()
+        assert ending.work(id) is None
+        until(lambda: delivered == [id, id])
+        sweeper.work(id)
+        check_done(sweeper, id)

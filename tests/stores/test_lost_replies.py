@@ -32,6 +32,10 @@ class LosesEverySecond:
                 raise StoreUnavailable(f"{when} {operation}")
 
 
+#: Whether the operation is lost, or only the reply to it: the harder case.
+WHEN = [pytest.param("before", marks=pytest.mark.stress), "after"]
+
+
 def end_of(url, kind, folder, faults):
     """Do a run with faults, and check its end; return it."""
     store = RunStore(url, make_agent, lease=15.0)
@@ -47,7 +51,7 @@ def end_of(url, kind, folder, faults):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("kind", ROUNDS)
 def test_each_reply_lost(url, kind, when, tmp_path):
     """One reply is lost: nothing is done twice, and no worker gives up."""
@@ -62,7 +66,7 @@ def test_each_reply_lost(url, kind, when, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("kind", ROUNDS)
 def test_every_second_reply_lost(url, kind, when, tmp_path):
     """All replies are lost once: the same."""

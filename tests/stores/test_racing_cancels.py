@@ -95,7 +95,7 @@ def die(url, ids, path):
     with adder(url) as elsewhere:
         for id in ids:
             add(elsewhere, id, path)
-            store._call(lambda store, id=id: store.claim(id, worker.id, "nonce"))
+            store.call(lambda store, id=id: store.claim(id, worker.id, "nonce"))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -193,7 +193,7 @@ def check(receipts, states, begun_at):
 @pytest.mark.timeout(180)
 def test_receipts_tell_the_stored_end(url, tmp_path):
     """A receipt is true if and only if the run then ends as cancelled; one is first."""
-    count = 1250 if url.startswith("sqlite") else 250
+    count = 300 if url.startswith("sqlite") else 100
     check(*race(url, tmp_path, count))
 
 

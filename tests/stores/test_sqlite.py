@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import sys
 import threading
 import time
 
@@ -17,7 +18,7 @@ from support.stored_runs import (
     running,
     until,
 )
-from support.threads import LONG
+from support.threads import LONG, together
 
 from syncagent.exceptions import ConfigurationError, StoreUnavailable
 from syncagent.stores import sqlite as module
@@ -250,6 +251,23 @@ def test_hints_arrive(opened, tmp_path, depth):
     assert "1 processes" in store.check()["hints"]
     listener.end()
     assert os.listdir(f"{folder}/runs.db-hints") == []
+
+
+def test_threads_that_hint_for_the_first_time_at_once(opened, path):
+    """They share one socket; no other is made, and none after the end."""
+    listener = Listener(opened())
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(30):
+            store = SQLite(path)
+            together(*[lambda store=store: store.hint(["run-a"])] * 8)
+            store.close()
+            store.hint(["run-a"])
+    finally:
+        sys.setswitchinterval(interval)
+    assert set(listener.ids()) == {"run-a"}  # some: a full queue loses the rest
+    listener.end()
 
 
 def test_a_hint_is_sent_after_the_commit(store, opened):

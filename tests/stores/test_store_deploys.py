@@ -257,7 +257,7 @@ def test_runs_of_a_dead_worker_beyond_the_room(url, tmp_path):
     with adder(url) as elsewhere:
         ids = [submit(elsewhere, "plain", tmp_path) for _ in range(12)]
         for id in ids:
-            elsewhere._call(lambda store, id=id: store.claim(id, "dead", "nonce"))
+            elsewhere.call(lambda store, id=id: store.claim(id, "dead", "nonce"))
     with RunStore(url, make_agent, lease=LONG_LEASE, max_workers=2) as store:
         finish_all(store, ids)
         for id in ids:

@@ -125,7 +125,10 @@ def test_forked_while_it_is_used(url, tmp_path):
 
 
 @pytest.mark.slow
-def test_forked_again_and_again_under_load(url, tmp_path):
+@pytest.mark.parametrize(
+    "times", [10, pytest.param(100, marks=pytest.mark.stress)], ids=str
+)
+def test_forked_again_and_again_under_load(url, tmp_path, times):
     """No child ever has a connection of its parent, whatever its threads do."""
     found, stop = [], threading.Event()
     with RunStore(url, make_agent) as store:
@@ -137,13 +140,13 @@ def test_forked_again_and_again_under_load(url, tmp_path):
 
         def fork():
             try:
-                for _ in range(40):
+                for _ in range(times):
                     found.append(in_child(lambda: descriptors("runs.db")))
             finally:
                 stop.set()
 
         together(use, use, fork)
-        assert found == [[]] * 40
+        assert found == [[]] * times
         assert store.list() == []
 
 

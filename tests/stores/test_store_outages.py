@@ -242,7 +242,7 @@ def test_an_engine_that_is_slow_to_take_runs(url, tmp_path):
         store.submit("Go.", id=own)
         with by_hand(url) as elsewhere:
             other = submit(elsewhere, "plain", tmp_path)
-            elsewhere._call(lambda each: each.claim(other, "dead", "nonce"))
+            elsewhere.call(lambda each: each.claim(other, "dead", "nonce"))
         with meanwhile(lambda: store.work(own)):
             assert asked.wait(LONG)
             assert scene.started.wait(LONG)

@@ -77,7 +77,7 @@ def test_a_cancel_ends_the_wait(store):
 def test_its_arguments_cannot_be_changed(store):
     """No process but the worker knows the tool; nothing is taken."""
     id, question = asked(store)
-    with pytest.raises(ConfigurationError, match="not of sub-agents"):
+    with pytest.raises(ConfigurationError, match="of sub-agents cannot"):
         store.answer(id, {question.id: Approval(True, {"amount": 6})})
     assert store.answer(id, {question.id: True}) == {question.id: "taken"}
     assert store.result(id, LONG).text == "outer done"

@@ -20,7 +20,7 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(
     [
         "syncagent.cli.main",
-        *(f"syncagent.cli.{name}" for name in ("chat", "demo", "doctor", "run")),
+        *(f"syncagent.cli.{name}" for name in ("chat", "demo", "doctor", "mcp", "run")),
         "syncagent.cli.chat.rich_screen",
         "support.store_work",
         "syncagent.stores.sqlite",

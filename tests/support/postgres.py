@@ -62,7 +62,8 @@ elif psycopg is None:
 class Cluster:
     """A server, reached only by a socket in a folder."""
 
-    def __init__(self):
+    def __init__(self, **settings):
+        self._settings = {**_SETTINGS, **settings}
         self.folder = tempfile.mkdtemp(prefix="syncagent-pg-")
         self._data = os.path.join(self.folder, "data")
         self._numbers = itertools.count(1)
@@ -106,7 +107,7 @@ class Cluster:
     def start(self):
         """Start the server, and wait until it takes connections."""
         server = os.path.join(os.path.dirname(_INITDB), "postgres")
-        settings = {**_SETTINGS, "unix_socket_directories": self.folder}
+        settings = {**self._settings, "unix_socket_directories": self.folder}
         options = [f"--{name}={value}" for name, value in settings.items()]
         user = "".join(_USER)
         command = [sys.executable, "-c", _GUARD, self.folder, user, server]

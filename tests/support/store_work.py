@@ -1,6 +1,7 @@
 """Runs in a store, and processes of their own that work on them and can be ended."""
 
 import os
+import random
 import signal
 import threading
 import time
@@ -37,6 +38,7 @@ def note(run, ctx):
         os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)
+    ctx.sleep(random.random() * run.labels.get("pause", 0.0))
 
 
 def tools_of(run):

@@ -12,6 +12,7 @@ from syncagent.interrupts import Approval, ApprovalRequest
 from syncagent.messages import user_message
 from syncagent.stores.records import (
     CancelRecord,
+    ConversationChange,
     EventBatch,
     Lease,
     NewRun,
@@ -45,6 +46,12 @@ def new_run(
         seconds_left=seconds_left,
         unfollowed_seconds=unfollowed,
     )
+
+
+def change(id="chat", *, owner="anna", nonce="c1", **fields):
+    """Return a change of a conversation."""
+    key = conversation_key(owner, id, "")
+    return ConversationChange(key=key, id=id, owner=owner, nonce=nonce, **fields)
 
 
 def lease(worker="w1", seconds=30.0):
@@ -98,13 +105,14 @@ def waiting(backend, name="a", *ids, answer_seconds=None, **settings):
     return id
 
 
-def park(backend, id, *ids, attempt=1, events=None, answer_seconds=None):
+def park(backend, id, *ids, attempt=1, events=None, answer_seconds=None, **more):
     """Let a run wait for answers."""
     questions = msgspec.json.encode([question(each) for each in ids])
     return backend.park(
         *(id, attempt, delta(0, "hello"), questions, events),
         seconds_left=7.5,
         answer_seconds=answer_seconds,
+        **more,
     )
 
 

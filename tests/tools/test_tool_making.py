@@ -220,8 +220,10 @@ def test_what_cannot_work_is_refused_at_once(function, settings, problem):
 
 @pytest.mark.parametrize("given", ["add", 5, None, Mute()])
 def test_what_is_no_tool(given):
-    """An agent takes functions, tools and agents."""
-    with pytest.raises(ConfigurationError, match="functions, Tool objects or agents"):
+    """An agent takes functions, tools, agents and sources of tools."""
+    with pytest.raises(
+        ConfigurationError, match="Tool objects, agents or tool sources"
+    ):
         Agent(ScriptedModel(), tools=[given])
 
 

@@ -28,6 +28,12 @@ def transport(certificates):
     return Transport(verify=certificates.authority, retries=0)
 
 
+@pytest.fixture
+def make_transport(certificates):
+    """Make transports that trust the servers."""
+    return lambda **settings: Transport(verify=certificates.authority, **settings)
+
+
 @pytest.fixture(autouse=True)
 def clean(monkeypatch):
     """Neither the environment nor another test's connections have a say."""

@@ -25,6 +25,8 @@ class Hostile:
         self._threads = []
         self._sockets = [self._listener]
         self.heads = []
+        #: All connections that were made to it.
+        self.connections = []
 
     def __enter__(self):
         thread = threading.Thread(target=self._accept, daemon=True)
@@ -50,6 +52,7 @@ class Hostile:
             while True:
                 sock, _ = self._listener.accept()
                 self._sockets.append(sock)
+                self.connections.append(sock)
                 thread = threading.Thread(target=self._visit, args=(sock,), daemon=True)
                 thread.start()
                 self._threads.append(thread)

@@ -112,9 +112,22 @@ class Call:
             if self._phases & {"first event", "stream"}:
                 self._phases = {"body"}
             self._transport.post(self._url, **options)
+        elif mode in ("events", "read"):
+            self._open(mode, options)
         else:
             for event in self._transport.stream(self._url, **options):
                 self.events.append(event)
+
+    def _open(self, mode, options):
+        if self._phases & {"first event", "stream", "error body"} and mode == "read":
+            self._phases = {"body"}
+        elif "error body" in self._phases:  # its status is no error here
+            self._phases = {"first event"}
+        with self._transport.open("POST", self._url, **options) as response:
+            if mode == "read":
+                response.read()
+            else:
+                self.events.extend(response.events())
 
     def _note(self, phase):
         self.attempts += phase == self._first
@@ -131,6 +144,25 @@ class Call:
         """Block until the server has seen the connection end."""
         if self._place.is_told:
             self._server.wait_for(gone=self._id)
+
+
+def once_there(call, function):
+    """Call *function* from another thread as soon as the call is stuck."""
+
+    def wait():
+        call.wait_until_there()
+        function()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def check(call, origin, stop, server, make_transport, scheme):
+    """The call was cancelled, its connection is gone, and others work."""
+    assert stop.value.origin == origin
+    call.wait_until_gone()
+    assert make_transport().post(server.url("ok", scheme), json={}).json() == {}
 
 
 RETRY_AFTER = {"Retry-After": "60"}

@@ -6,44 +6,18 @@ import os
 import signal
 import socket
 import ssl
-import threading
 import zlib
 
 import pytest
 import requests
-from phases import CASES, Call
+from phases import CASES, Call, check, once_there
 from support.threads import LONG
 
 from syncagent import Cancelled, CancelToken
 from syncagent.exceptions import ProviderUnavailable
 from syncagent.testing import FakeClock
-from syncagent.transport import Transport
 
 MODES = ["stream", "post"]
-
-
-@pytest.fixture
-def make_transport(certificates):
-    return lambda **settings: Transport(verify=certificates.authority, **settings)
-
-
-def once_there(call, function):
-    """Call *function* from another thread as soon as the call is stuck."""
-
-    def wait():
-        call.wait_until_there()
-        function()
-
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    return thread
-
-
-def check(call, origin, stop, server, make_transport, scheme):
-    """The call was cancelled, its connection is gone, and others work."""
-    assert stop.value.origin == origin
-    call.wait_until_gone()
-    assert make_transport().post(server.url("ok", scheme), json={}).json() == {}
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -149,10 +149,10 @@ def test_no_text_hides_a_key(before, after, key, is_bearer):
 )
 def test_parts_of_a_key_are_found_in_linear_time(unit):
     """L12: no text of a server keeps us busy."""
-    text = unit * (1_000_000 // len(unit))
+    text = unit * (200_000 // len(unit))
     begin = time.perf_counter()
     mask_parts(text, [ODD_KEY, f"Bearer {ODD_KEY}"])
-    assert time.perf_counter() - begin < 20
+    assert time.perf_counter() - begin < 4
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,10 @@ from syncagent.cancel import (
     RunSlot,
 )
 from syncagent.events import InterruptRaised, Lagged, MessageFinished, TextDelta
-from syncagent.exceptions import StreamBroken
+from syncagent.exceptions import Declined, StreamBroken
 from syncagent.functions.llm_chat import ChatStream
 from syncagent.hooks import BeforeTool, Deny
+from syncagent.interrupts import Question
 from syncagent.messages import Image, Message, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
 from syncagent.models.aws import SigV4
@@ -70,6 +71,8 @@ from syncagent.testing import (
     say,
 )
 from syncagent.timeline import Timeline, read_timeline, render_html, render_text
+from syncagent.tools.source import ToolSource
+from syncagent.tools.tool import AnyTool
 from syncagent.transcript import Transcript
 from syncagent.transport import (
     CancellableAdapter,
@@ -239,6 +242,29 @@ def patient(request: ApprovalRequest, token: CancelToken) -> bool:
     return not token.wait(5)
 
 
+class Shop:
+    def current_tools(self, token: CancelToken) -> list[AnyTool]:
+        token.checkpoint()
+        return [weather]
+
+
+def shop() -> ToolSource:
+    return Shop()
+
+
+def fill_in(question: Question, token: CancelToken) -> dict[str, object] | bool:
+    return {"name": str(question)} if question.form and not token.cancelled else False
+
+
+@tool
+def book(ctx: ToolContext) -> str:
+    try:
+        values = ctx.ask("Which?", form={"type": "object"}, token=ctx.token.child())
+    except Declined as error:
+        return str(error)
+    return ctx.ask("Why?") + str(values.get("name"))
+
+
 def agents(event: threading.Event, token: CancelToken) -> str:
     agent = Agent(
         "anthropic:claude-sonnet-5-5",
@@ -259,6 +285,7 @@ def agents(event: threading.Event, token: CancelToken) -> str:
             elif isinstance(step, RunFinished):
                 print(step.result.usage.total_tokens)
     Agent(ScriptedModel("x"), approve=patient, ask=input)
+    Agent(ScriptedModel("x"), tools=[Shop(), weather], ask=fill_in)
     print(stream.result.tool_outcomes[0].outcome, [t.name for t in abandoned()])
     sweep = cancel_everywhere(lambda: Agent(ScriptedModel(lambda said: "x")), "go")
     return result.text + sweep.points[0].phase

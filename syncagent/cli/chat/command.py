@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -13,7 +14,15 @@ from ...exceptions import ConfigurationError
 from ...interrupts import Rule
 from ...messages import Message
 from ...models.model import Model
-from ..choices import TOOL_DEFAULTS, add_choices, choose_model, choose_tools
+from ..choices import (
+    TOOL_DEFAULTS,
+    add_choices,
+    choose_model,
+    choose_tools,
+)
+from ..mcp_tools import add_mcp_choices, opened_mcp_tools
+from ..notes import Notes
+from ..streams import OutputStream
 from .choose_screen import choose_screen
 from .conversations import AgentConversation
 from .session import GREETING, Session, WhileBusy
@@ -26,6 +35,7 @@ SUMMARY: Final = "talk to a model in the terminal; Ctrl+C stops a response"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_choices(parser)
+    add_mcp_choices(parser)
     parser.add_argument(
         "--while-busy",
         choices=get_args(WhileBusy),
@@ -55,33 +65,40 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             state = Path(options.load).expanduser().read_text(encoding="utf-8")
         except (OSError, RuntimeError, ValueError) as error:
             raise ConfigurationError(f"--load {options.load}: {error}") from None
-    agent = _make_agent(options, model, state)
-
-    def make_agent(agent: Agent, model: Model | None, state: str | None) -> Agent:
-        model = model or agent.model
-        return _make_agent(options, model, state, agent.messages, agent.rules)
-
+    notes = Notes(token, OutputStream(sys.stdout, token))
     greeting = GREETING.format(name=options.model or ("demo" if notice else "local"))
-    session = Session(
-        AgentConversation(agent),
-        choose_screen(is_plain=options.plain),
-        while_busy=options.while_busy,
-        make_agent=make_agent,
-        greeting=f"{greeting}\n{notice}" if notice else greeting,
-    )
-    return session.run(token)
+    with opened_mcp_tools(options, token, notes) as theirs:
+
+        def make_agent(agent: Agent, model: Model | None, state: str | None) -> Agent:
+            model = model or agent.model
+            return _make_agent(
+                options, model, state, theirs, agent.messages, agent.rules
+            )
+
+        session = Session(
+            AgentConversation(_make_agent(options, model, state, theirs)),
+            choose_screen(is_plain=options.plain),
+            while_busy=options.while_busy,
+            make_agent=make_agent,
+            greeting=f"{greeting}\n{notice}" if notice else greeting,
+        )
+        return session.run(token)
 
 
 def _make_agent(
     options: argparse.Namespace,
     model: Model,
     state: str | None,
+    theirs: Iterable[Any] = (),
     messages: Iterable[Message] = (),
     rules: Iterable[Rule] = (),
 ) -> Agent:
-    """Return an agent with the options of the command line, from *state* if given."""
+    """Return an agent with the options of the command line, from *state* if given.
+
+    :param theirs: the tools of MCP servers.
+    """
     settings: dict[str, Any] = {
-        "tools": choose_tools(options.tools, model=model),
+        "tools": [*choose_tools(options.tools, model=model), *theirs],
         "tool_defaults": TOOL_DEFAULTS,
         "system": options.system,
     }

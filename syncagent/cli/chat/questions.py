@@ -18,6 +18,7 @@ from ...interrupts import (
     Interrupt,
 )
 from ..approvals import DENIED, approval_question, choices, parse_choice
+from ..forms import FORM_HINT, FormEntry
 from .conversations import AgentChatRun, ChatRun
 from .screen import Screen
 
@@ -39,6 +40,9 @@ class ChatQuestion:
         self.is_editing = False
         #: Why the last line was no answer.
         self.remark = ""
+        self._entry: FormEntry | None = None
+        if isinstance(interrupt, AwaitingInput) and interrupt.form is not None:
+            self._entry = FormEntry(interrupt.form)
 
     @property
     def is_open(self) -> bool:
@@ -65,7 +69,8 @@ class ChatQuestion:
         if isinstance(request, AuthRequest):
             return f"{request.tool} needs credentials for {request.provider}."
         if isinstance(request, AwaitingInput) and request.tool:
-            return f"{request.tool} asks: {request.question}"
+            hint = "" if self._entry is None else f"\n({FORM_HINT})"
+            return f"{request.tool} asks: {request.question}{hint}"
         return "The run needs more input."
 
     @property
@@ -75,12 +80,15 @@ class ChatQuestion:
             return "arguments: "
         if isinstance(self.interrupt, ApprovalRequest):
             return choices("yes", "no", "always", "edit")
+        if self._entry is not None:
+            return self._entry.prompt
         return "(hidden) " if self.is_secret else "answer: "
 
-    def answer(self, text: str) -> Literal["answered", "again", "edit"]:
+    def answer(self, text: str) -> Literal["answered", "again", "edit", "next"]:
         """Answer with a line that the user typed.
 
-        :return: ``again`` if it is no answer, ``edit`` to have the arguments edited.
+        :return: ``again`` if it is no answer, ``edit`` to have the arguments edited,
+            ``next`` to have the next field of a form filled in.
         :raises InterruptOver: the run does not wait for an answer any more.
         """
         request = self.interrupt
@@ -104,6 +112,11 @@ class ChatQuestion:
                     request.provide(text)
                 else:
                     request.deny("The user gave no credentials.")
+            elif isinstance(request, AwaitingInput) and self._entry is not None:
+                self.remark = self._entry.enter(text)
+                if self._entry.answer is None:
+                    return "again" if self.remark else "next"
+                request.submit(self._entry.answer)
             elif isinstance(request, (AwaitingInput, AfterToolResult)):
                 request.submit(text)
         except ConfigurationError as error:  # not a valid answer; the question is open
@@ -215,6 +228,7 @@ class QuestionQueue:
         """Answer the current question with a line that the user typed."""
         question = self.current
         assert question is not None
+        prompt = question.prompt
         try:
             verdict = question.answer(text)
         except InterruptOver:
@@ -226,9 +240,10 @@ class QuestionQueue:
         elif verdict == "edit":
             self._screen.set_text(question.arguments)
         else:
-            self.current = None
+            if verdict == "answered":
+                self.current = None
             if not question.is_secret:
-                self._screen.line(f"{question.prompt}{text}", "user")
+                self._screen.line(f"{prompt}{text}", "user")
 
     def refuse(self) -> ChatRun | None:
         """Go back from the arguments to the question, or close the question.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...agent import Agent
 from ...exceptions import ConfigurationError
+from ...tools.source import source_name
 from ..choices import choose_model
 from ..formatting import error_text, seconds_text, usage_text
 from ..plain_text import on_one_line
@@ -106,13 +107,17 @@ def _model(session: Session, name: str) -> None:
 
 @_command("/tools")
 def _tools(session: Session, rest: str) -> None:
-    tools = _agent(session, "/tools").tools
-    if not tools:
+    agent = _agent(session, "/tools")
+    tools, sources = agent.tools, agent._setup.toolbox.sources
+    if not tools and not sources:
         session.screen.line("no tools; add some with --tools MODULE:NAME")
     for tool in tools:
         asks = " (asks first)" if tool.requires_approval else ""
         about = on_one_line(tool.spec.description, 70)
         session.screen.line(f"{tool.name}{asks}: {about}")
+    if sources:
+        names = ", ".join(map(source_name, sources))
+        session.screen.line(f"asked for tools at each turn: {names}")
 
 
 @_command("/usage")

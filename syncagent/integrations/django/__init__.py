@@ -11,6 +11,8 @@ owners of runs in ``SYNCAGENT``, and include ``"syncagent.integrations.django.ur
 :mod:`~.owners`               owners of runs: the logged-in user, or the session
 :mod:`~.disconnect`           blocking views that end with their client
 :mod:`~.databases`            connections of syncagent's threads, stores in databases
+:mod:`~.admin`                the store in Django's admin
+:mod:`~.tables`               ``manage.py migrate`` for the tables of the store
 :mod:`~.management`           ``syncagent_runs`` and ``syncagent_cancel``
 ============================  ========================================================
 """

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from django import conf
+from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
+from django.db import router
 from django.urls import get_resolver
 
 from ...exceptions import ConfigurationError
 from ..web.deployment import SEVERAL_PROCESSES, count_configured_workers
 from ..web.operator import MIN_TOKEN_LENGTH
-from .conf import FUNCTIONS, get_views, read_settings
+from .conf import FUNCTIONS, get_views, read_settings, store_database
 
 __all__ = ["check_settings"]
 
@@ -78,6 +80,10 @@ def check_settings(app_configs: Any, **options: Any) -> list[CheckMessage]:
         if settings.store is not None and not isinstance(settings.store, str):
             del functions["AGENT"]  # a RunStore has its own
         messages += _check_site(functions, has_store=settings.store is not None)
+    elif settings.store is not None and apps.is_installed("django.contrib.admin"):
+        messages += _check_views()
+    if not any(message.is_serious() for message in messages):
+        messages += _check_tables()
     return messages
 
 
@@ -118,10 +124,31 @@ def _check_site(
             id="syncagent.W003",
         )
     if not missing:
-        try:
-            get_views()
-        except ConfigurationError as error:
-            yield _error("E005", str(error))
+        yield from _check_views()
+
+
+def _check_views() -> Iterator[CheckMessage]:
+    """Check that the endpoints, or the admin, can use the settings."""
+    try:
+        get_views()
+    except ConfigurationError as error:
+        yield _error("E005", str(error))
+
+
+def _check_tables() -> Iterator[CheckMessage]:
+    """Check that ``manage.py migrate`` makes the tables of the store."""
+    try:
+        alias = store_database()
+    except ConfigurationError:  # the endpoints are not included, nor is the admin
+        return
+    if alias is not None and not router.allow_migrate(alias, "syncagent"):
+        yield Warning(
+            f"SYNCAGENT: STORE is 'django:{alias}', and a router in DATABASE_ROUTERS "
+            "keeps manage.py migrate from making its tables there.",
+            hint="Let allow_migrate() return True for app_label 'syncagent' in this "
+            "database, or call manage.py syncagent store migrate with each update.",
+            id="syncagent.W004",
+        )
 
 
 def _has_middleware(name: str) -> bool:

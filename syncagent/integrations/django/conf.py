@@ -13,6 +13,7 @@ from django import conf
 from django.utils.module_loading import import_string
 
 from ...exceptions import ConfigurationError
+from ...stores import RunStore
 from ..web.followed import FollowedRun
 from ..web.runs import Runs
 from ..web.settings import PREFIX, WebSettings, find_store
@@ -26,16 +27,18 @@ __all__ = [
     "OPERATOR",
     "forget_views",
     "get_runs",
+    "get_store",
     "get_views",
     "open_store",
     "read_settings",
+    "store_database",
 ]
 
 #: Takes the place of the request of an operator, who may see all runs.
 OPERATOR: Final = object()
 #: The beginning of a ``STORE`` that is in a database of the site.
 _DJANGO: Final = "django:"
-#: The settings that are functions.
+#: The settings that are functions, and that a site with endpoints needs.
 FUNCTIONS: Final = ("AGENT", "AUTHORIZE", "OWNER_OF")
 
 
@@ -51,6 +54,11 @@ class DjangoSettings(
     authorize: Any = None
     #: Returns the owner of the run a request starts, or None to refuse it. Required.
     owner_of: Any = None
+    #: Returns the people and groups that the person behind a request answers for, as
+    #: the ``approver_of`` of the store names them; by default only the owner.
+    approvers_of: Any = None
+    #: Hands a run of the store to an engine, such as ``django.tasks``.
+    enqueue: Any = None
     #: The address of the endpoints, for the commands.
     url: str = ""
 
@@ -61,7 +69,7 @@ def read_settings() -> DjangoSettings:
     :raises ConfigurationError: a setting is unknown or invalid.
     """
     values = {name.lower(): value for name, value in _collect_values().items()}
-    for name in FUNCTIONS:
+    for name in (*FUNCTIONS, "APPROVERS_OF", "ENQUEUE"):
         function = values.get(name.lower())
         if isinstance(function, str):
             try:
@@ -133,6 +141,34 @@ def get_runs() -> Runs | StoredRuns:
     return runs  # type: ignore[no-any-return]
 
 
+def get_store() -> RunStore:
+    """Return the store of the site, for views of your own.
+
+    :raises ConfigurationError: the site has none, or a setting is invalid.
+    """
+    if read_settings().store is None:
+        raise ConfigurationError(
+            "the site has no store of runs: set SYNCAGENT['STORE'], such as "
+            "'django:default'"
+        )
+    store: RunStore = getattr(get_runs(), "store")  # noqa: B009
+    return store
+
+
+def store_database() -> str | None:
+    """Return the database of the site that has the tables of the store.
+
+    :return: ``None`` if they are elsewhere: there is no store, it is named by a URL, or
+        it is in a file of its own beside one of SQLite.
+    :raises ConfigurationError: there is no such database.
+    """
+    store = read_settings().store
+    if not isinstance(store, str) or not store.startswith(_DJANGO):
+        return None
+    alias = store.removeprefix(_DJANGO)
+    return alias if store_url(alias).startswith("postgresql:") else None
+
+
 def open_store() -> None:
     """Make the runs, if they are in a store, so that a worker can open it."""
     if read_settings().store is not None:
@@ -145,7 +181,9 @@ def _views() -> Views:
     store = settings.store
     if isinstance(store, str) and store.startswith(_DJANGO):
         store = store_url(store.removeprefix(_DJANGO))
-    store = find_store(store, settings.agent, "SYNCAGENT['STORE']")
+    store = find_store(
+        store, settings.agent, "SYNCAGENT['STORE']", enqueue=settings.enqueue
+    )
     if store is None and settings.agent is None:
         raise ConfigurationError(
             "SYNCAGENT['AGENT'] is missing: set it to a function(request, start) that "
@@ -162,6 +200,7 @@ def _views() -> Views:
         runs,
         settings.agent if store is None else None,
         owner_of=settings.owner_of,
+        approvers_of=settings.approvers_of,
         max_body=settings.max_body,
         trusted_origins=trusted_origins,
     )

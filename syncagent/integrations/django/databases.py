@@ -6,16 +6,24 @@ each request. Runs and tools work on other threads.
 
 from __future__ import annotations
 
+import getpass
+import os
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from django.db import connections
+from django.db.utils import ConnectionHandler
 from django.utils.connection import ConnectionDoesNotExist
 
 from ...exceptions import ConfigurationError
+from ...stores.urls import open_backend
 
-__all__ = ["close_connections", "store_url"]
+__all__ = ["close_connections", "close_reader", "open_reader", "store_url"]
+
+#: The connection that reads a store outside of ``DATABASES``. It is not among those:
+#: test runners and commands that go through all databases do not find it.
+_READER: Final = "syncagent_store"
 
 #: The names of libpq for the settings of a database.
 _NAMES: Final = {
@@ -42,6 +50,53 @@ def close_connections() -> None:
     Threads that Django has started keep theirs.
     """
     connections.close_all()
+    close_reader()
+
+
+def open_reader(url: str) -> str:
+    """Have a connection of this thread that reads a store; return its name.
+
+    It cannot write to a file of SQLite, and closes at the end of the request.
+
+    :param url: of the store.
+    """
+    try:
+        if connections[_READER].settings_dict["STORE"] == url:
+            return _READER
+        close_reader()
+    except ConnectionDoesNotExist:
+        pass
+    settings = {"STORE": url, **_reader_settings(url)}
+    handler = ConnectionHandler({"default": {}, _READER: settings})
+    connections[_READER] = handler.create_connection(_READER)
+    return _READER
+
+
+def close_reader(**options: Any) -> None:
+    """Close the connection of this thread that reads a store, if there is one."""
+    try:
+        connections[_READER].close()
+    except ConnectionDoesNotExist:
+        return
+    del connections[_READER]
+
+
+def _reader_settings(url: str) -> dict[str, Any]:
+    """Return the settings of Django for the database of a store."""
+    if url.startswith("sqlite:"):
+        path: str = getattr(open_backend(url), "path")  # noqa: B009
+        name = f"file:{quote(path)}?mode=ro"
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
+    from psycopg.conninfo import conninfo_to_dict
+
+    options = conninfo_to_dict(url, connect_timeout=5)
+    settings = {name: options.pop(_NAMES[name], "") for name in _NAMES}
+    if not settings["NAME"] and "service" not in options:
+        # Django needs a name where libpq has this default.
+        user = settings["USER"] or os.environ.get("PGUSER") or getpass.getuser()
+        settings["NAME"] = os.environ.get("PGDATABASE") or user
+    engine = "django.db.backends.postgresql"
+    return {"ENGINE": engine, "OPTIONS": options, **settings}
 
 
 def store_url(alias: str) -> str:

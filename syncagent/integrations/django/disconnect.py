@@ -16,7 +16,7 @@ from ...exceptions import ConfigurationError
 from ..web.disconnect import CLIENT_LEFT
 from ..web.disconnect import cancel_on_disconnect as cancel_with_environ
 
-__all__ = ["DisconnectMiddleware", "cancel_on_disconnect"]
+__all__ = ["DisconnectMiddleware", "cancel_on_disconnect", "lost_token"]
 
 _LOST: Final = "_syncagent_lost"
 
@@ -40,7 +40,7 @@ def cancel_on_disconnect(
     """
     if not isinstance(request, ASGIRequest):
         return cancel_with_environ(request.META, *targets, timeout=timeout)
-    lost = getattr(request, _LOST, None)
+    lost = lost_token(request)
     if lost is None:
         raise ConfigurationError(
             "under ASGI cancel_on_disconnect() needs a middleware; add "
@@ -48,6 +48,12 @@ def cancel_on_disconnect(
             "first of MIDDLEWARE"
         )
     return _cancel_with_token(lost, targets, timeout)
+
+
+def lost_token(request: HttpRequest) -> CancelToken | None:
+    """Return the token that :class:`DisconnectMiddleware` cancels, under ASGI."""
+    lost: CancelToken | None = getattr(request, _LOST, None)
+    return lost
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.urls import path
+from django.urls import path, register_converter
 
 from ..web.page import ASSETS
 from . import views
@@ -17,6 +17,21 @@ from . import views
 __all__ = ["app_name", "urlpatterns"]
 
 app_name: Final = "syncagent"
+
+
+class _AnyText:
+    """The id of a conversation, with slashes and line breaks."""
+
+    regex = r"[\s\S]+"
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+register_converter(_AnyText, "syncagent_any_text")
 
 urlpatterns: Final = [
     path("", views.page, name="page"),
@@ -27,6 +42,13 @@ urlpatterns: Final = [
     path("runs/<str:id>/timeline", views.timeline, name="timeline"),
     path("runs/<str:id>/cancel", views.cancel, name="cancel"),
     path("runs/<str:id>/answers", views.answers, name="answers"),
+    path("conversations", views.conversations, name="conversations"),
+    # One path for all: an id may end with "/fork".
+    path(
+        "conversations/<syncagent_any_text:id>", views.conversation, name="conversation"
+    ),
+    path("inbox", views.inbox, name="inbox"),
+    path("audit", views.audit, name="audit"),
     path("operator/runs", views.operator_runs, name="operator-runs"),
     path(
         "operator/runs/<str:id>/cancel", views.operator_cancel, name="operator-cancel"

@@ -18,6 +18,7 @@ from django.http.request import HttpHeaders, RawPostDataException, UnreadablePos
 from django.http.response import (
     HttpResponseBase,
     HttpResponseForbidden,
+    HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
 from django.middleware.csrf import get_token
@@ -38,19 +39,25 @@ from ..web.page import (
     read_asset,
     render_page,
 )
-from ..web.sse import RunEventStream
+from ..web.streams import ResponseStream
 from ..web.views import WebRequest, WebResponse, error_response
 from .conf import OPERATOR, get_views, read_settings
 
 __all__ = [
     "answers",
     "asset",
+    "audit",
     "cancel",
+    "conversation",
+    "conversations",
+    "convert_response",
     "events",
+    "inbox",
     "make_response",
     "operator_cancel",
     "operator_runs",
     "page",
+    "read_limited_body",
     "run",
     "runs",
     "timeline",
@@ -105,6 +112,47 @@ def cancel(request: HttpRequest, id: str) -> HttpResponseBase:
 def answers(request: HttpRequest, id: str) -> HttpResponseBase:
     """Answer questions of a run."""
     return _call(request, get_views().answer, id)
+
+
+# -- with a store ------------------------------------------------------------------
+
+
+@transaction.non_atomic_requests
+@require_GET
+def conversations(request: HttpRequest) -> HttpResponseBase:
+    """List the conversations of this user."""
+    return _call(request, get_views().conversations)
+
+
+@transaction.non_atomic_requests
+@require_http_methods(["GET", "POST"])
+def conversation(request: HttpRequest, id: str) -> HttpResponseBase:
+    """Return a conversation, or fork or delete it.
+
+    Its id is any text, also one that ends with ``/fork``. Only POST has a part after
+    the id, which is never a part of it.
+    """
+    views = get_views()
+    if request.method == "GET":
+        return _call(request, views.conversation, id)
+    name, _, action = id.rpartition("/")
+    if action not in ("fork", "delete"):
+        return HttpResponseNotAllowed(["GET"])
+    return _call(request, views.fork if action == "fork" else views.delete, name)
+
+
+@transaction.non_atomic_requests
+@require_GET
+def inbox(request: HttpRequest) -> HttpResponseBase:
+    """List the questions that wait for this user."""
+    return _call(request, get_views().inbox)
+
+
+@transaction.non_atomic_requests
+@require_GET
+def audit(request: HttpRequest) -> HttpResponseBase:
+    """List closed questions."""
+    return _call(request, get_views().audit)
 
 
 # -- the operator ------------------------------------------------------------------
@@ -172,6 +220,7 @@ def page(request: HttpRequest) -> HttpResponseBase:
         suggestions=settings.suggestions,
         csrf_header=HttpHeaders.parse_header_name(conf.settings.CSRF_HEADER_NAME) or "",
         csrf_token=get_token(request),
+        has_store=get_views().runs.has_store,
     )
     return HttpResponse(content, headers=dict(PAGE_HEADERS))
 
@@ -190,7 +239,8 @@ def _call(
     request: HttpRequest, view: Callable[..., WebResponse], *id: str
 ) -> HttpResponseBase:
     try:
-        body = _read_body(request) if request.method == "POST" else b""
+        limit = get_views().max_body
+        body = read_limited_body(request, limit) if request.method == "POST" else b""
     except Refused as error:
         return make_response(request, error_response(error))
     web_request = WebRequest.of(request.META, body, request)
@@ -201,8 +251,11 @@ def _call(
     return make_response(request, view(web_request, *id))
 
 
-def _read_body(request: HttpRequest) -> bytes:
-    limit = get_views().max_body
+def read_limited_body(request: HttpRequest, limit: int) -> bytes:
+    """Return the body of a request, at most *limit* bytes.
+
+    :raises Refused: it is larger, incomplete, or was read already.
+    """
     content_length = str(request.META.get("CONTENT_LENGTH") or "")
     if not content_length and "HTTP_TRANSFER_ENCODING" in request.META:
         # Django reads nothing of a chunked body under WSGI, and all of it under ASGI.
@@ -228,14 +281,19 @@ def make_response(request: HttpRequest, response: WebResponse) -> HttpResponseBa
     :param response: a response of :class:`~syncagent.integrations.web.views.Views`. Its
         stream is closed with Django's response.
     """
-    body = response.body
-    headers = dict(response.headers)
     is_http_1 = getattr(request, "scope", {}).get("http_version", "").startswith("1")
     has_store = response.status == 404 and get_views().runs.has_store
     if response.status == 404 and is_http_1 and not has_store:  # under ASGI
         # The run may be in another process, which a kept connection cannot reach.
-        headers["Connection"] = "close"
-    if not isinstance(body, RunEventStream):
+        headers = (*response.headers, ("Connection", "close"))
+        response = msgspec.structs.replace(response, headers=headers)
+    return convert_response(request, response)
+
+
+def convert_response(request: HttpRequest, response: WebResponse) -> HttpResponseBase:
+    """Convert a response without a look at the runs of this process."""
+    body, headers = response.body, dict(response.headers)
+    if not isinstance(body, ResponseStream):
         return HttpResponse(body, status=response.status, headers=headers)
     headers["Content-Encoding"] = _NOT_COMPRESSED
     content: Any = body

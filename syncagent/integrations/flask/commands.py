@@ -94,6 +94,27 @@ def _follow(context: click.Context) -> None:
     _operate(["follow", *context.args])
 
 
+@commands.command("inbox", context_settings=_FORWARDING, add_help_option=False)
+@click.pass_context
+def _inbox(context: click.Context) -> None:
+    """List the questions in the store that wait for answers."""
+    _operate(["inbox", *context.args])
+
+
+@commands.command("audit", context_settings=_FORWARDING, add_help_option=False)
+@click.pass_context
+def _audit(context: click.Context) -> None:
+    """List the questions in the store that were answered, and by whom."""
+    _operate(["audit", *context.args])
+
+
+@commands.command("conversations", context_settings=_FORWARDING, add_help_option=False)
+@click.pass_context
+def _conversations(context: click.Context) -> None:
+    """List, show, fork or delete conversations in the store."""
+    _operate(["conversations", *context.args])
+
+
 @commands.command("store", context_settings=_FORWARDING, add_help_option=False)
 @click.pass_context
 def _store(context: click.Context) -> None:

@@ -18,7 +18,7 @@ from ..web.operator import is_operator
 from ..web.runs import Authorize, Runs
 from ..web.settings import find_store
 from ..web.stored_runs import StoredRuns
-from ..web.views import MakeAgent, OwnerOf, Views
+from ..web.views import ApproversOf, MakeAgent, OwnerOf, Views
 from .commands import commands
 from .routes import make_blueprint
 from .settings import NAME, ExtensionState, FlaskSettings, find_state
@@ -41,6 +41,9 @@ class SyncAgent:
         it. Without it no run can be started.
     :param authorize: called with a request and a run; returns True if the client may
         see, answer and cancel the run. Without it every request is refused.
+    :param approvers_of: returns a list of the people and groups that the person behind
+        a request answers for, by the names that the ``approver_of`` of the store gives
+        them; by default only what *owner_of* returns.
     :param csrf_token: returns the token that the page sends with every POST, for
         applications with CSRF protection; Flask-WTF's is ``generate_csrf``.
     :param store: the URL of a store, such as ``sqlite:///runs.db``, or a
@@ -56,12 +59,14 @@ class SyncAgent:
         make_agent: MakeAgent | MakeStoredAgent | None = None,
         owner_of: OwnerOf | None = None,
         authorize: Authorize | None = None,
+        approvers_of: ApproversOf | None = None,
         csrf_token: Callable[[], str] | None = None,
         store: str | RunStore | None = None,
     ) -> None:
         self._make_agent = make_agent
         self._owner_of = owner_of
         self._authorize = authorize
+        self._approvers_of = approvers_of
         self._csrf_token = csrf_token
         self._store = store
         if app is not None:
@@ -94,6 +99,7 @@ class SyncAgent:
                 runs,
                 make_agent,
                 owner_of=self._owner_of,
+                approvers_of=self._approvers_of,
                 max_body=settings.max_body,
                 trusted_origins=settings.trusted_origins,
             )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import MethodNotAllowed, RequestEntityTooLarge
+from werkzeug.routing import BaseConverter
 
 from ..._context import within_context
 from ...exceptions import ConfigurationError
@@ -18,17 +19,24 @@ from ..web.page import (
     read_asset,
     render_page,
 )
-from ..web.sse import RunEventStream
+from ..web.streams import ResponseStream
 from ..web.views import Views, WebRequest, WebResponse, error_response
 from .settings import find_state
 
 __all__ = [
     "answer_run",
     "cancel_run",
+    "delete_conversation",
     "follow_run",
+    "fork_conversation",
+    "list_audit",
+    "list_conversations",
+    "list_inbox",
     "list_runs",
     "make_blueprint",
+    "read_limited_body",
     "show_asset",
+    "show_conversation",
     "show_page",
     "show_run",
     "show_timeline",
@@ -39,6 +47,9 @@ __all__ = [
 def make_blueprint(name: str, *, page: bool) -> Blueprint:
     """Return the endpoints, with or without the page."""
     blueprint = Blueprint(name, __name__)
+    blueprint.record(
+        lambda state: state.app.url_map.converters.update(any_text=_AnyText)
+    )
     for path, view, method in (
         ("/runs", start_run, "POST"),
         ("/runs", list_runs, "GET"),
@@ -47,8 +58,18 @@ def make_blueprint(name: str, *, page: bool) -> Blueprint:
         ("/runs/<id>/timeline", show_timeline, "GET"),
         ("/runs/<id>/cancel", cancel_run, "POST"),
         ("/runs/<id>/answers", answer_run, "POST"),
+        ("/conversations", list_conversations, "GET"),
+        ("/conversations/<any_text:id>", show_conversation, "GET"),
+        ("/conversations/<any_text:id>/fork", fork_conversation, "POST"),
+        ("/conversations/<any_text:id>/delete", delete_conversation, "POST"),
+        ("/inbox", list_inbox, "GET"),
+        ("/audit", list_audit, "GET"),
     ):
-        blueprint.add_url_rule(path, view.__name__, view, methods=[method])
+        blueprint.add_url_rule(
+            *(path, view.__name__, view),
+            methods=[method],
+            merge_slashes="any_text" not in path,
+        )
     if page:
         blueprint.add_url_rule("/", "page", show_page)
         for asset in ASSETS:
@@ -59,6 +80,14 @@ def make_blueprint(name: str, *, page: bool) -> Blueprint:
                 defaults={"name": asset},
             )
     return blueprint
+
+
+class _AnyText(BaseConverter):
+    """The id of a conversation, with slashes and line breaks."""
+
+    regex = r"[\s\S]+?"
+    weight = 200
+    part_isolating = False
 
 
 def start_run() -> Response:
@@ -101,6 +130,36 @@ def answer_run(id: str) -> Response:
     return _call(_views().answer, id)
 
 
+def list_conversations() -> Response:
+    """List the conversations of this client."""
+    return _call(_views().conversations)
+
+
+def show_conversation(id: str) -> Response:
+    """Return a conversation with its messages."""
+    return _call(_views().conversation, id)
+
+
+def fork_conversation(id: str) -> Response:
+    """Begin a conversation with the messages of another one."""
+    return _call(_views().fork, id)
+
+
+def delete_conversation(id: str) -> Response:
+    """Delete a conversation."""
+    return _call(_views().delete, id)
+
+
+def list_inbox() -> Response:
+    """List the questions that wait for this person."""
+    return _call(_views().inbox)
+
+
+def list_audit() -> Response:
+    """List closed questions."""
+    return _call(_views().audit)
+
+
 def show_page() -> Response:
     """Return the chat page."""
     state = find_state()
@@ -111,6 +170,7 @@ def show_page() -> Response:
         suggestions=settings.suggestions,
         csrf_header=settings.csrf_header,
         csrf_token="" if state.csrf_token is None else state.csrf_token(),
+        has_store=state.runs.has_store,
     )
     return Response(page, mimetype="text/html", headers=list(PAGE_HEADERS))
 
@@ -137,7 +197,9 @@ def _call(view: Callable[..., WebResponse], *args: str) -> Response:
     try:
         web_request = WebRequest.of(
             request.environ,
-            _read_body(state.settings.max_body) if request.method == "POST" else b"",
+            read_limited_body(state.settings.max_body)
+            if request.method == "POST"
+            else b"",
             request._get_current_object(),  # type: ignore[attr-defined]
             is_operator=is_operator(
                 request.headers.get("Authorization"), state.settings.operator_token
@@ -152,13 +214,13 @@ def _call(view: Callable[..., WebResponse], *args: str) -> Response:
         web_response = error_response(error)
     body = web_response.body
     response = Response(body, web_response.status, list(web_response.headers))
-    if isinstance(body, RunEventStream):
+    if isinstance(body, ResponseStream):
         # Even if the server never iterates over it.
         response.call_on_close(body.close)
     return response
 
 
-def _read_body(max_body: int) -> bytes:
+def read_limited_body(max_body: int) -> bytes:
     """Read the body of the current request.
 
     :raises Refused: the body is too large.

@@ -14,7 +14,7 @@ from ..._closeable import Closeable
 from ...cancel import clock
 from ...cancel.links import Bell
 from .processes import chain_signals, close_runs, open_stores
-from .sse import BEAT, RunEventStream
+from .streams import BEAT, ResponseStream
 
 __all__ = ["App", "AsyncEventStream", "end_runs_with_server"]
 
@@ -59,7 +59,7 @@ class AsyncEventStream(Closeable, AsyncIterator[bytes]):
     :param stream: the stream, which is closed together with this one.
     """
 
-    def __init__(self, stream: RunEventStream) -> None:
+    def __init__(self, stream: ResponseStream) -> None:
         self._stream = stream
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -105,7 +105,7 @@ class AsyncEventStream(Closeable, AsyncIterator[bytes]):
         self.close()
 
 
-async def _step(stream: RunEventStream) -> bytes:
+async def _step(stream: ResponseStream) -> bytes:
     """Return the next chunk, or ``BEAT`` if none is ready.
 
     :raises StopAsyncIteration: the stream is over. A coroutine cannot raise
@@ -121,7 +121,7 @@ async def _step(stream: RunEventStream) -> bytes:
     return chunk
 
 
-def _step_or_none(stream: RunEventStream) -> bytes | None:
+def _step_or_none(stream: ResponseStream) -> bytes | None:
     try:
         return stream.step(0.0)
     except StopIteration:

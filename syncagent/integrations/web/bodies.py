@@ -24,7 +24,10 @@ __all__ = [
     "AnswersResponse",
     "CancelRequest",
     "CancelResponse",
+    "DeleteRequest",
     "ErrorResponse",
+    "ForkRequest",
+    "LONGEST_NAME",
     "RunError",
     "RunList",
     "RunSummary",
@@ -33,10 +36,12 @@ __all__ = [
     "ShownToolStart",
     "StartRequest",
     "check_changes",
+    "check_remembering",
     "decode_body",
     "encode_body",
     "parse_arguments",
     "write_arguments",
+    "write_value",
 ]
 
 _T = TypeVar("_T")
@@ -46,8 +51,10 @@ _T = TypeVar("_T")
 AnswerStatus = Literal["taken", "over", "refused"]
 
 #: In characters. Names and reasons are kept with a run and shown in every list.
-_LONGEST_NAME: Final = 256
+LONGEST_NAME: Final = 256
 _LONGEST_REASON: Final = 1024
+#: Larger numbers do not fit into the integers of databases and browsers.
+_LARGEST_COUNT: Final = 2**53 - 1
 
 
 # -- requests ----------------------------------------------------------------------
@@ -63,11 +70,32 @@ class StartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conversation: str = ""
     #: Anything else the application defines.
     options: dict[str, Any] = {}
+    #: Refuse the run unless the conversation has this version; only with a store.
+    version: int | None = None
 
     def __post_init__(self) -> None:
-        _check_length(_LONGEST_NAME, agent=self.agent, conversation=self.conversation)
+        if self.version is not None:
+            _check_count(version=self.version)
+            if not self.conversation:
+                raise ValueError("version needs a conversation")
+        _check_length(LONGEST_NAME, agent=self.agent, conversation=self.conversation)
         if "\0" in self.agent + self.conversation:
             raise ValueError("a name has a null character")
+
+
+class ForkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of ``POST /conversations/<id>/fork``."""
+
+    #: Begin with only so many messages.
+    at: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.at is not None:
+            _check_count(at=self.at)
+
+
+class DeleteRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of ``POST /conversations/<id>/delete``, which has no fields."""
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,7 +109,7 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One answer: exactly one of *allow*, *text* and *credentials*."""
+    """One answer: exactly one of *allow*, *text*, *values* and *credentials*."""
 
     #: The answer to an approval. False declines any other question, too.
     allow: bool | UnsetType = UNSET
@@ -95,6 +123,8 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     remember: Remember = False
     #: The answer to a question that a tool asked.
     text: str | UnsetType = UNSET
+    #: The answer to such a question with a form, by field.
+    values: dict[str, Any] | UnsetType = UNSET
     #: Credentials for a tool. They appear in no response, event or log.
     credentials: Any = UNSET
 
@@ -104,7 +134,7 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         :raises Refused: the body holds no answer, or more than one, or its arguments
             are not valid JSON.
         """
-        fields = (self.allow, self.text, self.credentials)
+        fields = (self.allow, self.text, self.values, self.credentials)
         answers = [field for field in fields if field is not UNSET]
         has_details = self.changes_arguments or self.reason or self.remember
         is_twice = self.arguments is not None and self.arguments_text is not None
@@ -112,7 +142,7 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise Refused(
                 400,
                 "bad_request",
-                "An answer needs exactly one of allow, text and credentials; "
+                "An answer needs exactly one of allow, text, values and credentials; "
                 "arguments or arguments_text, reason and remember require allow.",
             )
         if isinstance(self.allow, bool):
@@ -129,9 +159,34 @@ class AnswerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return []
 
     @property
+    def may_be_explained(self) -> bool:
+        """True if the client may learn why the answer was refused."""
+        return self.changes_arguments or self.values is not UNSET
+
+    @property
     def changes_arguments(self) -> bool:
         """True if the answer has arguments to use instead of the model's."""
         return self.arguments is not None or self.arguments_text is not None
+
+    @property
+    def allows_later_calls(self) -> bool:
+        """True if it allows later calls of the tool, whatever their arguments."""
+        return self.allow is True and self.remember in (True, "tool")
+
+
+def check_remembering(answers: Mapping[str, AnswerBody], may_remember: bool) -> None:
+    """Refuse answers that allow later calls where those are asked about one by one.
+
+    :raises Refused: one of them does.
+    """
+    if may_remember:
+        return
+    if any(body.allows_later_calls for body in answers.values()):
+        raise Refused(
+            403,
+            "asked_each_time",
+            "Each call of this tool needs an answer: allow this one, or deny it.",
+        )
 
 
 def check_changes(
@@ -174,6 +229,8 @@ class ShownApproval(ApprovalRequest, frozen=True, tag="approval"):
     arguments_text: str = ""
     #: False if an answer with other arguments is refused.
     may_change_arguments: bool = True
+    #: False if an answer that allows all later calls of the tool is refused.
+    may_remember: bool = True
 
 
 class ShownToolStart(ToolStarted, frozen=True, tag="tool_started"):
@@ -207,6 +264,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     events: int = 0
     #: Open questions.
     interrupts: tuple[Interrupt, ...] = ()
+    #: The people or groups that have to answer them instead of the owner, by question.
+    approvers: dict[str, str] = {}
     # For finished runs:
     stop_reason: str | None = None
     cancellation: Cancellation | None = None
@@ -250,7 +309,7 @@ class AnswersResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The status of each answer."""
 
     answers: dict[str, AnswerStatus]
-    #: Why changed arguments or credentials were refused, by interrupt id.
+    #: Why changed arguments, a form or credentials were refused, by interrupt id.
     messages: dict[str, str] = {}
 
 
@@ -269,6 +328,12 @@ def _check_length(limit: int, **fields: str) -> None:
             raise ValueError(f"{name} is longer than {limit} characters")
 
 
+def _check_count(**fields: int) -> None:
+    for name, number in fields.items():
+        if not 0 <= number <= _LARGEST_COUNT:
+            raise ValueError(f"{name} must be a non-negative number")
+
+
 #: Tools may return objects that JSON cannot express; they appear as their ``repr()``.
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
 
@@ -282,7 +347,10 @@ def encode_body(body: msgspec.Struct) -> bytes:
 #: msgspec, which fills in the fields of a type only then.
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {
     kind: msgspec.json.Decoder(kind)
-    for kind in (AnswerBody, AnswersRequest, CancelRequest, StartRequest)
+    for kind in (
+        *(AnswerBody, AnswersRequest, CancelRequest, DeleteRequest),
+        *(ForkRequest, StartRequest),
+    )
 }
 
 
@@ -303,10 +371,15 @@ def decode_body(body: bytes, kind: type[_T]) -> _T:
 
 def write_arguments(arguments: dict[str, Any]) -> str:
     """Return the arguments of a tool as JSON text, indented and otherwise exact."""
+    return write_value(arguments)
+
+
+def write_value(value: Any) -> str:
+    """Return a value as JSON text, indented and otherwise exact."""
     try:
-        return msgspec.json.format(_ENCODER.encode(arguments), indent=2).decode()
+        return msgspec.json.format(_ENCODER.encode(value), indent=2).decode()
     except (TypeError, ValueError, RecursionError):  # set by a hook
-        return repr(arguments)
+        return repr(value)
 
 
 def parse_arguments(text: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from ...exceptions import (
     AgentBusy,
     AuthenticationFailed,
     ContextTooLong,
+    ConversationChanged,
     InterruptPending,
     ProviderError,
     ProviderUnavailable,
@@ -20,9 +21,12 @@ from ...exceptions import (
 
 __all__ = [
     "Refused",
+    "no_store",
+    "no_such_conversation",
     "no_such_run",
     "no_such_run_here",
     "not_set_up",
+    "not_your_question",
     "public_error",
     "public_error_of",
     "shutting_down",
@@ -58,6 +62,28 @@ class Refused(SyncAgentError):
 def no_such_run() -> Refused:
     """Return the error for a run that does not exist or belongs to another owner."""
     return Refused(404, "not_found", "There is no such run.")
+
+
+def no_such_conversation() -> Refused:
+    """Return the error for a conversation that this owner does not have."""
+    return Refused(404, "not_found", "There is no such conversation.")
+
+
+def no_store() -> Refused:
+    """Return the error of an application without a store."""
+    return Refused(
+        404,
+        "no_store",
+        "This application keeps no conversations and no questions, because it has no "
+        'store: see "Several processes" in docs/web.rst.',
+    )
+
+
+def not_your_question() -> Refused:
+    """Return the error for an answer to a question that another person is asked."""
+    return Refused(
+        403, "not_your_question", "Another person has to answer this question."
+    )
 
 
 def no_such_run_here() -> Refused:
@@ -128,6 +154,11 @@ _MESSAGES: Final[tuple[tuple[type[BaseException], str, str], ...]] = (
     (ProviderError, "rejected", "The model did not accept the request."),
     (AgentBusy, "busy", "This conversation already has a run."),
     (InterruptPending, "waiting", "The conversation is waiting for answers."),
+    (
+        ConversationChanged,
+        "conversation_changed",
+        "The conversation has continued elsewhere. Read it again, then decide.",
+    ),
     (RunStopped, "stopped", "The run did not finish."),
 )
 

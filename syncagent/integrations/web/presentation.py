@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -16,17 +17,42 @@ from ...events import (
     ToolStarted,
 )
 from ...interrupts import ApprovalRequest, Interrupt
-from ...messages import Text, ToolOutcome, UserMessage
+from ...messages import (
+    AssistantMessage,
+    File,
+    Image,
+    Json,
+    Message,
+    ProviderBlock,
+    RedactedThinking,
+    Refusal,
+    ResultBlock,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    UserMessage,
+)
 from ...result import RunResult
-from .bodies import RunError, ShownApproval, ShownToolStart, write_arguments
+from .bodies import (
+    RunError,
+    ShownApproval,
+    ShownToolStart,
+    write_arguments,
+    write_value,
+)
+from .kept_bodies import ShownBlock, ShownMessage
 
-__all__ = ["Presentation", "beginning_of"]
+__all__ = ["Presentation", "beginning_of", "whole_prompt"]
 
 #: Characters of the prompt that a list shows.
 _LONGEST_PROMPT: Final = 300
 #: Replaces the message of an exception that a tool raised, which may contain host names
 #: and paths.
 _TOOL_FAILED: Final = "The tool failed."
+#: The same in a message, which does not tell a failure from a denial.
+_NO_RESULT: Final = "There is no result: the call failed, was denied or was stopped."
 
 #: The events that clients see in another form; the many others pass unchanged.
 _CHANGED_EVENTS: Final = frozenset(
@@ -36,8 +62,13 @@ _CHANGED_EVENTS: Final = frozenset(
 
 def beginning_of(prompt: UserMessage) -> str:
     """Return the beginning of a prompt, as lists show it."""
-    texts = [block.text for block in prompt.content if isinstance(block, Text)]
-    return " ".join(texts)[:_LONGEST_PROMPT]
+    return whole_prompt(prompt, " ")[:_LONGEST_PROMPT]
+
+
+def whole_prompt(prompt: UserMessage, between: str = "\n") -> str:
+    """Return the text of a prompt."""
+    texts = (block.text for block in prompt.content if isinstance(block, Text))
+    return between.join(texts)
 
 
 class Presentation(msgspec.Struct, frozen=True):
@@ -47,6 +78,8 @@ class Presentation(msgspec.Struct, frozen=True):
     show_tool_errors: bool = False
     #: Tell clients that an approval may change arguments.
     may_change_arguments: bool = True
+    #: Tell clients that an approval may allow all later calls of the tool.
+    may_remember: bool = True
 
     def event(
         self, event: StreamEvent | Lagged, error: RunError | None
@@ -95,11 +128,54 @@ class Presentation(msgspec.Struct, frozen=True):
                 each.reason,
                 write_arguments(each.arguments),
                 self.may_change_arguments,
+                self.may_remember,
             )
             if isinstance(each, ApprovalRequest)
             else each
             for each in interrupts
         )
+
+    def messages(self, messages: Iterable[Message]) -> tuple[ShownMessage, ...]:
+        """Return the messages of a conversation, as its owner may see them."""
+        return tuple(
+            ShownMessage(
+                _role_of(message),
+                tuple(
+                    self._block(block)
+                    for block in message.content
+                    if not isinstance(block, (RedactedThinking, ProviderBlock))
+                ),
+                isinstance(message, AssistantMessage) and message.is_cut,
+            )
+            for message in messages
+        )
+
+    def _block(
+        self, block: Text | Thinking | Refusal | ToolCall | ToolResult | Image | File
+    ) -> ShownBlock:
+        if isinstance(block, ToolCall):
+            return ShownBlock(
+                "tool_call",
+                call_id=block.call_id,
+                name=block.name,
+                arguments=block.arguments,
+            )
+        if isinstance(block, ToolResult):
+            is_hidden = block.is_error and not self.show_tool_errors
+            return ShownBlock(
+                "tool_result",
+                _NO_RESULT if is_hidden else "\n".join(map(_text_of, block.content)),
+                call_id=block.call_id,
+                name=block.name,
+                is_error=block.is_error,
+            )
+        if isinstance(block, Image):
+            return ShownBlock("image")
+        if isinstance(block, File):
+            return ShownBlock("file", name=block.name)
+        kinds: dict[type, Literal["text", "thinking", "refusal"]]
+        kinds = {Text: "text", Thinking: "thinking", Refusal: "refusal"}
+        return ShownBlock(kinds[type(block)], block.text)
 
     def outcomes(self, result: RunResult) -> tuple[ToolOutcome, ...]:
         """Return the outcomes of tools, without private details."""
@@ -123,3 +199,15 @@ class Presentation(msgspec.Struct, frozen=True):
             "turns": result.turns,
             "tool_outcomes": self.outcomes(result),
         }
+
+
+def _role_of(message: Message) -> Literal["user", "assistant", "tool"]:
+    if isinstance(message, UserMessage):
+        return "user"
+    return "assistant" if isinstance(message, AssistantMessage) else "tool"
+
+
+def _text_of(block: ResultBlock) -> str:
+    if isinstance(block, Text):
+        return block.text
+    return write_value(block.value) if isinstance(block, Json) else "[image or file]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from ..._checks import check_number, check_timeout
 from ..._closeable import Closeable
+from ..._forks import in_child
 from ...agent import Agent
 from ...background.runtime import ShutdownReport
 from ...cancel import Receipt
@@ -346,7 +346,7 @@ class Runs(Closeable):
                 statuses[id] = "over"
             except ConfigurationError as error:
                 statuses[id] = "refused" if run.is_live else "over"
-                if answers[id].changes_arguments and run.is_live:
+                if answers[id].may_be_explained and run.is_live:
                     messages[id] = str(error)
         return AnswersResponse(statuses, messages)
 
@@ -435,10 +435,7 @@ def close_all(reason: str = "") -> int:
     return sum(runs.cancel_all(reason, is_last=True) for runs in all_runs())
 
 
+@in_child
 def _start_over_in_child() -> None:
     for runs in all_runs():
         runs.start_over()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_over_in_child)

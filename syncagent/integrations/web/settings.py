@@ -9,6 +9,7 @@ import msgspec
 
 from ...exceptions import ConfigurationError
 from ...stores import RunStore
+from ...stores.deliveries import Enqueue
 from .page import GREETING, TITLE
 from .recordings import RECORDING
 from .runs import Authorize, Runs
@@ -37,15 +38,25 @@ _STORED_RUNS_ARGUMENTS: Final = (
 
 
 def find_store(
-    store: Any, make_agent: Callable[..., Any] | None, name: str = "store"
+    store: Any,
+    make_agent: Callable[..., Any] | None,
+    name: str = "store",
+    *,
+    enqueue: Enqueue | None = None,
 ) -> RunStore | None:
     """Return the store that an application is given, without opening it.
 
     :param store: its URL, or a ``RunStore``; ``None`` for none.
     :param make_agent: returns the agent for a run; a ``RunStore`` has its own.
     :param name: the name of the setting, for errors.
+    :param enqueue: hands its runs to an engine; a ``RunStore`` has its own.
     :raises ConfigurationError: it is neither, or there is not exactly one make_agent.
     """
+    if enqueue is not None and not isinstance(store, str):
+        raise ConfigurationError(
+            f"an enqueue function needs the URL of a store as {name}; a RunStore has "
+            f"one of its own; got {store!r:.80}"
+        )
     if store is None:
         return None
     if isinstance(store, RunStore):
@@ -65,7 +76,7 @@ def find_store(
             f"{name} needs a function make_agent(run) that returns an Agent, or must "
             "be a RunStore that has one"
         )
-    return RunStore(store, make_agent)
+    return RunStore(store, make_agent, enqueue)
 
 
 class WebSettings(

@@ -9,18 +9,15 @@ the stream starts; ``end`` is its state at the end.
 from __future__ import annotations
 
 import logging
-import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ..._checks import check_timeout
-from ..._closeable import Closeable
 from ...cancel import Watch, clock
 from ...events import Lagged, StreamEvent, encode_event
 from .bodies import encode_body
-from .disconnect import disconnect_probe
 from .followed import FollowedRun
-from .watcher import StallCheck, Watched
+from .streams import BEAT, SLOW, ResponseStream
 
 __all__ = [
     "BEAT",
@@ -43,11 +40,6 @@ HEADERS: Final = (
     ("X-Accel-Buffering", "no"),
     ("X-Content-Type-Options", "nosniff"),
 )
-#: Seconds that a client has to take a chunk.
-SLOW: Final = 60.0
-#: A comment, which clients ignore. It has to carry bytes: servers do not write an empty
-#: chunk, and only a write shows them that the client has left.
-BEAT: Final = b": still here\n\n"
 #: Milliseconds after which a client reconnects.
 _RETRY: Final = b"retry: 1000\n"
 #: Limits of one chunk.
@@ -70,7 +62,7 @@ def parse_event_id(text: str | None) -> int:
     return int(text) if is_number else 0
 
 
-class RunEventStream(Closeable, Iterator[bytes]):
+class RunEventStream(ResponseStream):
     """The events of a run for one client: iterate over it, and close it.
 
     An object and not a generator, because a generator that was never started does not
@@ -102,76 +94,32 @@ class RunEventStream(Closeable, Iterator[bytes]):
         slow_seconds: float = SLOW,
     ) -> None:
         check_timeout(heartbeat, "heartbeat")
+        super().__init__(heartbeat, slow_seconds)
         self._run = run
-        self.heartbeat: Final = heartbeat
         count = run.event_count
         # The number of no event of this run: start over.
         begin = after if after <= count else 0
         #: True if the client has seen all events, the end included.
         self.is_empty: Final = not run.is_live and after == run.event_count + 1
         self._subscription = run.subscribe(begin)
-        #: True if a step may wait for a database, and :attr:`watch` may miss an event.
-        self.reads_store: Final = run.is_stored
+        self.reads_store = run.is_stored
         self._has_started = self.is_empty
         self._has_ended = self.is_empty
-        self._is_open = True
         #: Stands for this stream among the followers, and does not keep it alive.
         self._follower = object()
-        self._watched: Watched | None = None
-        self._slow_seconds = slow_seconds
-        self._opened_at = clock.now()
-        #: When the server got the newest chunk; None while it waits for the next one.
-        self.sent_at: float | None = self._opened_at
         if not self.is_empty:
             run.add_follower(self._follower)
             if environ is not None:
                 self._watch_client(environ)
 
-    def _watch_client(self, environ: Mapping[str, Any]) -> None:
-        # A weak reference: the watcher must not keep a dropped stream alive.
-        reference = weakref.ref(self)
-        stalled: list[tuple[str, float]] = []
-
-        def on_lost() -> None:
-            stream = reference()
-            if stream is not None:
-                stream.close()
-            if stalled:
-                _log.warning(
-                    "%s: disconnected a client that did not read its stream within "
-                    "%g s",
-                    *stalled[0],
-                )
-
-        def has_stalled() -> bool:
-            stream = reference()
-            if stream is not None and stream.has_stalled():
-                stalled.append((stream._run.run_id, stream._slow_seconds))
-            return bool(stalled)
-
-        stall = StallCheck(has_stalled, self._slow_seconds)
-        self._watched = disconnect_probe(environ).watch(on_lost, stall)
-        if not self._is_open:  # the client left in between
-            self._stop_watching()
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        self.sent_at = None
-        chunk = self.step(self.heartbeat)
-        self.sent_at = clock.now()
-        return chunk
-
     def has_stalled(self) -> bool:
         """True if the client has not taken its chunks in time."""
-        now = clock.now()
-        sent_at = self.sent_at
-        since = now if sent_at is None else sent_at
-        if self._run.ended_clock is not None:
-            # No new events: a client that reads a little now and then is slow, too.
-            since = min(since, max(self._run.ended_clock, self._opened_at))
-        return now - since >= self._slow_seconds
+        ended_at = self._run.ended_clock
+        if ended_at is None:
+            return super().has_stalled()
+        # No new events: a client that reads a little now and then is slow, too.
+        since = max(ended_at, self._opened_at)
+        return super().has_stalled() or clock.now() - since >= self._slow_seconds
 
     def step(self, seconds: float) -> bytes:
         """Return the next chunk, or ``BEAT`` if there is no event in time.
@@ -232,17 +180,17 @@ class RunEventStream(Closeable, Iterator[bytes]):
         """Notified of every event, for callers that must not block in :meth:`step`."""
         return self._subscription.watch
 
+    @property
+    def name(self) -> str:
+        """The id of the run."""
+        return self._run.run_id
+
     def close(self) -> None:
         """End the stream. Without its last follower the run may end, too."""
         self._is_open = False
         self._subscription.close()
         self._run.remove_follower(self._follower)
         self._stop_watching()
-
-    def _stop_watching(self) -> None:
-        watched, self._watched = self._watched, None
-        if watched is not None:
-            watched.close()
 
     def __del__(self) -> None:
         if getattr(self, "_follower", None) is not None and self._is_open:

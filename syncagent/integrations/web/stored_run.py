@@ -150,6 +150,11 @@ class StoredWebRun:
             ended_at=record.ended_at,
             events=record.events,
             interrupts=self._presentation.interrupts(interrupts),
+            approvers={
+                each.id: record.approver_of(each)
+                for each in record.interrupts  # also those of sub-agents
+                if record.is_live and record.approver_of(each) != record.owner
+            },
             error=self.error,
             is_stored=True,
             **self._presentation.result(record.result),

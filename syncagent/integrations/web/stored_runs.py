@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from ...cancel import CancelToken, Receipt
 from ...exceptions import (
     AgentBusy,
     ConfigurationError,
+    ConversationChanged,
     InterruptPending,
     NoSuchRun,
     Origin,
@@ -23,6 +24,7 @@ from ...exceptions import (
     TooManyRuns,
 )
 from ...stores import RunStore, StoredRun
+from ...stores.answers import find_question
 from .bodies import (
     AnswerBody,
     AnswersResponse,
@@ -30,7 +32,9 @@ from .bodies import (
     CancelRequest,
     StartRequest,
     check_changes,
+    check_remembering,
 )
+from .conversations import WebConversations
 from .errors import (
     Refused,
     no_such_run,
@@ -40,6 +44,7 @@ from .errors import (
     too_many_followers,
     too_many_runs,
 )
+from .inbox import WebInbox
 from .presentation import Presentation
 from .runs import Authorize, check_choices, check_owner, may_see, register
 from .sse import HEARTBEAT, SLOW, RunEventStream
@@ -88,6 +93,8 @@ class StoredRuns(Closeable):
     :param heartbeat: seconds of silence after which a stream sends a comment.
     :param show_tool_errors: show clients the messages of exceptions raised by tools.
     :param may_change_arguments: accept approvals that change the arguments of a call.
+        If the store has ``approver_of``, none of them are accepted, and none that allow
+        all later calls of a tool: another person may have to answer those.
     """
 
     #: Every process has the same runs.
@@ -135,7 +142,14 @@ class StoredRuns(Closeable):
         self._max_followers_per_owner = max_followers_per_owner
         self._slow_seconds = slow_seconds
         self._heartbeat = heartbeat
-        self._presentation = Presentation(show_tool_errors, may_change_arguments)
+        #: The parts of runs and conversations that clients may see.
+        self.presentation: Final = Presentation(
+            show_tool_errors,
+            may_change_arguments and not store.has_approvers,
+            may_remember=not store.has_approvers,
+        )
+        self.conversations: Final = WebConversations(self)
+        self.inbox: Final = WebInbox(self)
         self.start_over()
         register(self)
 
@@ -166,7 +180,7 @@ class StoredRuns(Closeable):
         :raises ConfigurationError: there is no owner.
         """
         check_owner(owner)
-        with self._refusals():
+        with self.refusals():
             id = self.store.submit(
                 start.prompt,
                 owner=owner,
@@ -176,6 +190,7 @@ class StoredRuns(Closeable):
                 timeout=self._timeout,
                 max_live=self._max_per_owner,
                 unfollowed_seconds=self._unfollowed_seconds,
+                version=start.version,
             )
             record = self.store.get(id, has_messages=False)
         if record is None:  # forgotten at the same moment
@@ -186,14 +201,17 @@ class StoredRuns(Closeable):
         return StoredWebRun(
             self.store,
             record,
-            presentation=self._presentation,
+            presentation=self.presentation,
             followers=self._followers,
             ending=self._ending,
         )
 
     @contextmanager
-    def _refusals(self) -> Iterator[None]:
-        """Turn the errors of a store into those of HTTP."""
+    def refusals(self) -> Iterator[None]:
+        """Turn the errors of a store into those of HTTP.
+
+        :raises Refused: the store raised one of them, or the server is shutting down.
+        """
         if self._ending.cancelled:
             raise shutting_down()
         try:
@@ -207,7 +225,7 @@ class StoredRuns(Closeable):
             raise no_such_run() from None
         except TooManyRuns:
             raise too_many_runs() from None
-        except (AgentBusy, InterruptPending) as error:
+        except (AgentBusy, ConversationChanged, InterruptPending) as error:
             raise Refused(409, *public_error(error)) from error
 
     # -- finding -------------------------------------------------------------------
@@ -219,16 +237,34 @@ class StoredRuns(Closeable):
             is the same, so that clients cannot probe for ids. Or the store is
             unavailable.
         """
-        record = None
-        if id.isascii() and id.replace("-", "").replace("_", "").isalnum():
-            with self._refusals():
-                record = self.store.get(id, has_messages=False)
-        run = None if record is None else self._web_run(record)
-        # Checked even without a run, so that both cases are refused alike.
-        is_seen = may_see(self._authorize, request, run)
+        run, is_seen = self.find(id, request)
         if run is None or not is_seen:
             raise no_such_run()
         return run
+
+    def find(self, id: str, request: Any) -> tuple[StoredWebRun | None, bool]:
+        """Return a run, if there is one, and whether the client may see it.
+
+        :raises Refused: the store is unavailable.
+        """
+        record = None
+        if id.isascii() and id.replace("-", "").replace("_", "").isalnum():
+            with self.refusals():
+                record = self.store.get(id, has_messages=False)
+        run = None if record is None else self._web_run(record)
+        # Checked even without a run, so that both cases are refused alike.
+        return run, may_see(self._authorize, request, run)
+
+    def is_seen(self, request: Any, record: StoredRun) -> bool:
+        """Return whether the client of *request* may see a run."""
+        return may_see(self._authorize, request, self._web_run(record))
+
+    def check_set_up(self, request: Any) -> None:
+        """Refuse all requests of an application that has no ``authorize``.
+
+        :raises Refused: it has none.
+        """
+        may_see(self._authorize, request, None)
 
     def list(self, request: Any, *, owner: str | None = None) -> list[StoredWebRun]:
         """Return the newest runs that the client of *request* may see.
@@ -238,7 +274,7 @@ class StoredRuns(Closeable):
         :raises Refused: the store is unavailable.
         """
         may_see(self._authorize, request, None)
-        with self._refusals():
+        with self.refusals():
             records = self.store.list(owner=owner, limit=_LIST)
         runs = map(self._web_run, records)
         return [run for run in runs if may_see(self._authorize, request, run)]
@@ -260,7 +296,7 @@ class StoredRuns(Closeable):
         :raises Refused: the run or its owner has too many open streams, or the store
             is unavailable.
         """
-        with self._refusals():
+        with self.refusals():
             stream = RunEventStream(
                 run,
                 after=after,
@@ -309,35 +345,48 @@ class StoredRuns(Closeable):
         :raises Refused: the store is unavailable. Repeating the request is safe.
         """
         request = request or CancelRequest()
-        with self._refusals():
+        with self.refusals():
             return self.store.cancel(
                 run.id, request.reason, origin, mode=request.mode, by=by
             )
 
     def answer(
-        self, run: StoredWebRun, answers: Mapping[str, AnswerBody], *, by: str = ""
+        self,
+        run: StoredWebRun,
+        answers: Mapping[str, AnswerBody],
+        *,
+        by: str = "",
+        approvers: Collection[str] | None = None,
     ) -> AnswersResponse:
         """Answer questions of a run, and return the status of each answer.
 
         :param answers: by the id of the interrupt or of the tool call.
         :param by: the person who answers, which is recorded.
+        :param approvers: refuse answers to questions that none of these people and
+            groups is to answer.
         :raises Refused: one of them is not an answer at all, or may not change
             arguments; then none is given. Or the store is unavailable.
         """
         values = {id: body.value() for id, body in answers.items()}
-        check_changes(answers, self._presentation.may_change_arguments)
+        check_changes(answers, self.presentation.may_change_arguments)
+        check_remembering(answers, self.presentation.may_remember)
         statuses: dict[str, AnswerStatus] = {}
         messages: dict[str, str] = {}
         for id, value in values.items():
             if answers[id].credentials is not UNSET:
                 statuses[id], messages[id] = "refused", _NO_CREDENTIALS
                 continue
+            # The question that was checked: a later one may be about the same call.
+            question = find_question(run.record, id)
+            asked = id if question is None else question.id
             try:
-                with self._refusals():
-                    statuses |= self.store.answer(run.id, {id: value}, by=by)
+                with self.refusals():
+                    statuses[id] = self.store.answer(
+                        run.id, {asked: value}, by=by, approvers=approvers
+                    )[asked]
             except ConfigurationError as error:
                 statuses[id] = "refused" if run.is_live else "over"
-                if answers[id].changes_arguments and run.is_live:
+                if answers[id].may_be_explained and run.is_live:
                     messages[id] = str(error)
         return AnswersResponse(statuses, messages)
 

@@ -9,6 +9,17 @@
 ``POST /runs/<id>/answers``   :meth:`Views.answer`
 ``GET /runs/<id>/timeline``   :meth:`Views.timeline`, as a page
 ============================  ========================================================
+
+With a store also these. An id of a conversation is any text, percent-encoded.
+
+=================================  ===================================================
+``GET /conversations``             :meth:`Views.conversations`
+``GET /conversations/<id>``        :meth:`Views.conversation`
+``POST /conversations/<id>/fork``  :meth:`Views.fork`
+``POST .../<id>/delete``           :meth:`Views.delete`
+``GET /inbox``                     :meth:`Views.inbox`
+``GET /audit``                     :meth:`Views.audit`
+=================================  ===================================================
 """
 
 from __future__ import annotations
@@ -27,7 +38,9 @@ from .bodies import (
     AnswersRequest,
     CancelRequest,
     CancelResponse,
+    DeleteRequest,
     ErrorResponse,
+    ForkRequest,
     RunError,
     RunList,
     StartRequest,
@@ -36,15 +49,19 @@ from .bodies import (
 )
 from .deployment import warn_about_server
 from .disconnect import disconnect_probe
-from .errors import Refused, no_such_run_here, too_large
+from .errors import Refused, no_store, no_such_run_here, too_large
 from .followed import FollowedRun, WebRuns
+from .inbox import check_approvers
+from .kept_bodies import AuditList, ConversationList, DeleteResponse, InboxList
 from .origins import TrustedOrigins
 from .recordings import TIMELINE_HEADERS
 from .runs import Runs
-from .sse import HEADERS, RunEventStream, parse_event_id
+from .sse import HEADERS, parse_event_id
 from .stored_runs import StoredRuns
+from .streams import ResponseStream
 
 __all__ = [
+    "ApproversOf",
     "MAX_BODY",
     "MakeAgent",
     "OwnerOf",
@@ -61,6 +78,8 @@ _P = ParamSpec("_P")
 MakeAgent = Callable[[Any, StartRequest], Agent]
 #: Returns the owner of the run this request starts, or None to refuse it.
 OwnerOf = Callable[[Any], "str | None"]
+#: Returns the people and groups that the person behind a request answers for.
+ApproversOf = Callable[[Any], Iterable[str]]
 
 _JSON: Final = (
     ("Content-Type", "application/json"),
@@ -125,7 +144,7 @@ class WebResponse(msgspec.Struct, frozen=True):
     status: int
     headers: tuple[tuple[str, str], ...]
     #: The framework has to close a stream, whatever happens.
-    body: bytes | RunEventStream = b""
+    body: bytes | ResponseStream = b""
 
 
 def error_response(error: Refused) -> WebResponse:
@@ -160,14 +179,10 @@ def _endpoint(
 def _start_here(
     runs: Runs, make_agent: MakeAgent, request: Any, body: StartRequest, owner: str
 ) -> FollowedRun:
+    if body.version is not None:
+        raise Refused(422, "invalid", "A version needs an application with a store.")
     agent = make_agent(request, body)
     return runs.start(agent, body.prompt, owner=owner, conversation=body.conversation)
-
-
-def _submit(
-    runs: StoredRuns, request: Any, body: StartRequest, owner: str
-) -> FollowedRun:
-    return runs.submit(body, owner=owner)
 
 
 class Views:
@@ -177,6 +192,9 @@ class Views:
     :param make_agent: returns the agent for a request. A store has its own instead.
     :param owner_of: returns the owner of the run a request starts, or None to refuse
         it. Without it no run can be started.
+    :param approvers_of: returns the names of the people and groups that the person
+        behind a request answers for; by default only what *owner_of* returns. Questions
+        that the ``approver_of`` of a store gives to them are theirs to answer.
     :param max_body: the largest request body, in bytes.
     :param trusted_origins: other origins whose pages may start, answer and cancel runs,
         such as ``https://app.example.com`` or ``https://*.example.com``.
@@ -188,20 +206,28 @@ class Views:
         make_agent: MakeAgent | None = None,
         *,
         owner_of: OwnerOf | None = None,
+        approvers_of: ApproversOf | None = None,
         max_body: int = MAX_BODY,
         trusted_origins: Iterable[str] = (),
     ) -> None:
-        for name, function in {"make_agent": make_agent, "owner_of": owner_of}.items():
+        for name, function in {
+            "make_agent": make_agent,
+            "owner_of": owner_of,
+            "approvers_of": approvers_of,
+        }.items():
             if function is not None and not callable(function):
                 raise ConfigurationError(
                     f"{name} must be a function; got {function!r:.80}"
                 )
         self.runs: Final[WebRuns] = runs
+        self._stored: Final = None if isinstance(runs, Runs) else runs
         self._start_run: Callable[[Any, StartRequest, str], FollowedRun]
         if not isinstance(runs, Runs):
             if make_agent is not None:
                 raise ConfigurationError("a store has a make_agent of its own")
-            self._start_run = partial(_submit, runs)
+            self._start_run = lambda request, body, owner: runs.submit(
+                body, owner=owner
+            )
         elif make_agent is None:
             raise ConfigurationError(
                 "Views() needs make_agent, a function(request, start) that returns an "
@@ -211,6 +237,7 @@ class Views:
             self._start_run = partial(_start_here, runs, make_agent)
         self.max_body: Final = max_body
         self._owner_of = owner_of
+        self._approvers_of = approvers_of
         self._trusted_origins = TrustedOrigins(trusted_origins)
 
     @_endpoint
@@ -289,10 +316,23 @@ class Views:
         changed arguments are not valid JSON, 403 if changes are not allowed.
         """
         self._check_post(request, needs_body=True)
-        run = self._find_run(request, id)
-        answers = decode_body(request.body, AnswersRequest).answers
-        by = self._person_of(request) or ""
-        response = self.runs.answer(run, answers, by=by)
+        person = self._person_of(request) or ""
+        if self._stored is None:
+            run = self._find_run(request, id)
+            answers = decode_body(request.body, AnswersRequest).answers
+            response = self.runs.answer(run, answers)
+        else:
+            # Another person than the owner may be asked, who does not see the run.
+            answers = decode_body(request.body, AnswersRequest).answers
+            found, approvers = self._stored.inbox.find(
+                id if len(id) <= _LONGEST_ID else "",
+                request.original,
+                answers,
+                self._names_of(request, person),
+            )
+            response = self._stored.answer(
+                found, answers, by=person, approvers=approvers
+            )
         status = 200
         if "over" in response.answers.values():
             status = 409
@@ -309,7 +349,70 @@ class Views:
         page = run.recording.render(run.public_event, run.error)
         return WebResponse(200, TIMELINE_HEADERS, page)
 
+    # -- with a store --------------------------------------------------------------
+
+    @_endpoint
+    def conversations(self, request: WebRequest) -> WebResponse:
+        """Return the conversations of this client, last changed first."""
+        stored, person = self._find_stored(request)
+        return _json(200, ConversationList(stored.conversations.list(person)))
+
+    @_endpoint
+    def conversation(self, request: WebRequest, id: str) -> WebResponse:
+        """Return a conversation with its messages, or 404."""
+        stored, person = self._find_stored(request)
+        return _json(200, stored.conversations.show(id, person))
+
+    @_endpoint
+    def fork(self, request: WebRequest, id: str) -> WebResponse:
+        """Begin a conversation with the messages of another one: 201, or 404."""
+        self._check_post(request)
+        stored, person = self._find_stored(request)
+        body = decode_body(request.body, ForkRequest)
+        return _json(201, stored.conversations.fork(id, person, body))
+
+    @_endpoint
+    def delete(self, request: WebRequest, id: str) -> WebResponse:
+        """Delete a conversation with its runs; a live one ends. 200, or 404."""
+        self._check_post(request)
+        stored, person = self._find_stored(request)
+        decode_body(request.body, DeleteRequest)
+        return _json(200, DeleteResponse(id, stored.conversations.delete(id, person)))
+
+    @_endpoint
+    def inbox(self, request: WebRequest) -> WebResponse:
+        """Return the questions that wait for this person, on all hosts."""
+        stored, person = self._find_stored(request)
+        names = self._names_of(request, person)
+        return _json(200, InboxList(stored.inbox.list(request.original, person, names)))
+
+    @_endpoint
+    def audit(self, request: WebRequest) -> WebResponse:
+        """Return closed questions: those of this person's runs, and those put to it."""
+        stored, person = self._find_stored(request)
+        names = self._names_of(request, person)
+        return _json(200, AuditList(stored.inbox.audit(person, names)))
+
     # -- steps of the endpoints ----------------------------------------------------
+
+    def _find_stored(self, request: WebRequest) -> tuple[StoredRuns, str]:
+        """Return the runs of the store, and the person behind a request.
+
+        :raises Refused: there is no store, or the person is not known.
+        """
+        if self._stored is None:
+            raise no_store()
+        self._stored.check_set_up(request.original)
+        person = None if self._owner_of is None else self._owner_of(request.original)
+        if not person:
+            raise Refused(403, "forbidden", "You may not see conversations.")
+        return self._stored, person
+
+    def _names_of(self, request: WebRequest, person: str) -> tuple[str, ...]:
+        """Return the people and groups that the person behind a request answers for."""
+        if self._approvers_of is None or request.is_operator:
+            return (person,) if person else ()
+        return check_approvers(self._approvers_of(request.original))
 
     def _person_of(self, request: WebRequest) -> str | None:
         """Return the owner of runs that this client would start, for a store."""

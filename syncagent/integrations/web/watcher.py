@@ -29,6 +29,7 @@ from typing import Final
 import msgspec
 
 from ..._closeable import Closeable
+from ..._forks import in_child
 from ...cancel import clock
 from ...cancel.once import start_thread
 
@@ -394,11 +395,8 @@ def watch(
     return watched
 
 
+@in_child
 def _renew_in_child() -> None:
     global _watcher
     inherited, _watcher = _watcher, _Watcher()
     inherited.end_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_in_child)

@@ -15,6 +15,7 @@ from .errors import Refused, no_such_run, too_large
 from .origins import TrustedHosts
 from .runs import Runs
 from .sse import RunEventStream
+from .streams import ResponseStream
 from .views import MAX_BODY, Views, WebRequest, WebResponse, error_response
 
 __all__ = [
@@ -33,9 +34,14 @@ _log = logging.getLogger("syncagent.web")
 
 StartResponse = Callable[..., Any]
 
+#: Lists by their names, then runs with their parts.
 _PATH: Final = re.compile(
-    r"/runs(?:/([A-Za-z0-9_-]+)(?:/(events|cancel|answers|timeline))?)?/?"
+    r"/(?:(runs|conversations|inbox|audit)"
+    r"|runs/([A-Za-z0-9_-]+)(?:/(events|cancel|answers|timeline))?)/?"
 )
+#: The id of a conversation is any text. Only POST has a part after it.
+_CONVERSATION: Final = re.compile(r"/conversations/(.+)", re.DOTALL)
+_CONVERSATION_PART: Final = re.compile(r"/conversations/(.+)/(fork|delete)", re.DOTALL)
 #: The views by resource and method.
 _METHODS: Final[Mapping[str, Mapping[str, str]]] = {
     "runs": {"GET": "list", "POST": "start"},
@@ -44,6 +50,12 @@ _METHODS: Final[Mapping[str, Mapping[str, str]]] = {
     "cancel": {"POST": "cancel"},
     "answers": {"POST": "answer"},
     "timeline": {"GET": "timeline"},
+    "conversations": {"GET": "conversations"},
+    "conversation": {"GET": "conversation"},
+    "fork": {"POST": "fork"},
+    "delete": {"POST": "delete"},
+    "inbox": {"GET": "inbox"},
+    "audit": {"GET": "audit"},
 }
 
 
@@ -78,12 +90,9 @@ class RunsApp:
 
     def _dispatch(self, environ: Mapping[str, Any]) -> WebResponse:
         self._trusted_hosts.check(environ)
-        match = _PATH.fullmatch(environ.get("PATH_INFO") or "/")
-        if match is None:
-            raise no_such_run()
-        id, resource = match[1], match[2]
-        methods = _METHODS["runs" if id is None else resource or "run"]
         method = environ["REQUEST_METHOD"]
+        resource, id = _parse_path(environ.get("PATH_INFO") or "/", method)
+        methods = _METHODS[resource]
         if method not in methods:
             error = Refused(405, "method", f"Use {' or '.join(methods)}.")
             response = error_response(error)
@@ -93,6 +102,23 @@ class RunsApp:
         view = getattr(self._views, methods[method])
         request = WebRequest.of(environ, body)
         return view(request) if id is None else view(request, id)  # type: ignore[no-any-return]
+
+
+def _parse_path(path: str, method: str) -> tuple[str, str | None]:
+    """Return the name of a resource, and the id of its run or conversation.
+
+    :raises Refused: there is no such resource.
+    """
+    match = _PATH.fullmatch(path)
+    if match is not None:
+        return match[1] or match[3] or "run", match[2]
+    part = _CONVERSATION_PART.fullmatch(path) if method == "POST" else None
+    whole = part or _CONVERSATION.fullmatch(path)
+    if whole is None:
+        raise no_such_run()
+    # WSGI has the bytes of a path as Latin-1.
+    id = whole[1].encode("latin-1", "replace").decode("utf-8", "replace")
+    return ("conversation" if part is None else part[2]), id
 
 
 def respond(response: WebResponse, start_response: StartResponse) -> Iterable[bytes]:
@@ -112,7 +138,7 @@ def respond(response: WebResponse, start_response: StartResponse) -> Iterable[by
             return [body]
         start_response(status, headers)
     except BaseException:
-        if isinstance(body, RunEventStream):
+        if isinstance(body, ResponseStream):
             body.close()
         raise
     return body

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ...cancel import CancelToken
-from ...exceptions import Cancelled, ConfigurationError, ToolError
+from ...exceptions import Cancelled, ConfigurationError, Declined, ToolError
 from ..settings import MAX_RESULT_BYTES
 from . import channel, pool
 from .channel import OutOfStep
@@ -212,7 +212,7 @@ def call(
     :param context: the data of a :class:`~syncagent.tools.context.ToolContext` in the
         worker, which is passed as the argument ``context["parameter"]``.
     :param serve: called on this thread with ``"progress"`` and a value, or with
-        ``"ask"`` and a question; then it returns the answer.
+        ``"ask"``, a question and its form; then it returns the answer.
     :param limit: the bytes of the largest result, pickled.
     :raises ConfigurationError: the worker cannot import the function or an argument.
     :raises TypeError: an argument, or the result, cannot be pickled.
@@ -367,7 +367,13 @@ def call_in_process(
     name = tool.signature.context_name
 
     def serve(kind: str, value: Any) -> Any:
-        return context.ask(value) if kind == "ask" else context.progress(value)
+        if kind != "ask":
+            return context.progress(value)
+        question, form = value
+        try:
+            return context.ask(question, form=form)
+        except Declined as declined:  # the tool may catch it, over there
+            return Declined(str(declined))
 
     data = {
         "parameter": name,

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from ..._forks import in_child
 from ...cancel import Bell, clock
 from ...cancel.once import Once, finish_despite_signals
 from .groups import Lifeline, add_pidfd, is_worker
@@ -316,13 +317,10 @@ def _is_lone_worker() -> bool:
 _alive: dict[weakref.ref[ChildProcess], None] = {}
 
 
+@in_child
 def _forget_in_child() -> None:
     for ref in list(_alive):
         child = ref()
         if child is not None:
             child.forget()
     _alive.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)

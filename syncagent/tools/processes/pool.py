@@ -15,6 +15,7 @@ from contextlib import suppress
 from itertools import starmap
 from typing import Final, NamedTuple
 
+from ..._forks import in_child
 from ...cancel import CancelToken, clock
 from ...cancel import threads as services
 from ...exceptions import ConfigurationError
@@ -365,11 +366,10 @@ def close_idle() -> None:
     current.close()
 
 
+@in_child
 def _renew_in_child() -> None:
     global current
     current = Pool()
 
 
 atexit.register(close_idle)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_in_child)

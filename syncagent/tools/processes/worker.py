@@ -295,15 +295,28 @@ class _RemoteServices:
         """Send a progress report to the parent."""
         self._send(PROGRESS, value)
 
-    def ask(self, invocation: Any, token: CancelToken, question: str) -> Any:
+    def ask(
+        self,
+        invocation: Any,
+        token: CancelToken,
+        question: str,
+        form: dict[str, Any] | None,
+    ) -> Any:
         """Have the parent ask the user, and wait for the answer.
 
         Cancellation: the process is killed.
         """
+        from ...exceptions import Declined, ToolError
+
         self._check_process()
+        if token is not self._context.token:
+            raise ToolError("ctx.ask(token=...) cannot be used in a worker process")
         with self._asking:
-            self._send(QUESTION, question)
-            return pickle.loads(self._channel.receive())
+            self._send(QUESTION, (question, form))
+            answer = pickle.loads(self._channel.receive())
+        if isinstance(answer, Declined):
+            raise answer
+        return answer
 
     def run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]

@@ -167,3 +167,54 @@ def test_credentials_are_not_shown_and_may_be_refused(start, server):
     console.wait_for("Pushed.")
     assert b"hunter2" not in console.raw
     assert results(server)[-1] == "pushed with 7 letters"
+
+
+BOOK = say("Well.", call("book"))
+
+
+def test_a_form_is_filled_in_field_by_field(start, server):
+    """Defaults are in brackets; what is no value is said, and asked for again."""
+    server.add(BOOK, "So be it.")
+    console = start()
+    console.enter("book")
+    console.wait_for("Name: ")
+    console.wait_for("book asks: Which table?")
+    console.press("enter")
+    console.wait_for("Name is required")
+    console.enter("Ann")
+    console.wait_for("seats (1 to 9) [2]: ")
+    console.enter("twelve")
+    console.wait_for("'seats' must be a whole number")
+    console.press("enter")
+    console.wait_for("room (1 Red, 2 Green; optional): ")
+    console.enter("green")
+    console.wait_for("So be it.")
+    console.wait_for_prompt()
+    assert results(server) == ["booked {'name': 'Ann', 'seats': 2, 'room': 'g'}"]
+
+
+def test_a_form_is_declined(start, server):
+    """One line says no, and the run goes on."""
+    server.add(BOOK, "So be it.")
+    console = start()
+    console.enter("book")
+    console.wait_for("Name: ")
+    console.enter("Ann")
+    console.wait_for("seats (1 to 9) [2]: ")
+    console.enter("/decline")
+    console.wait_for("So be it.")
+    assert results(server) == ["not booked"]
+
+
+def test_ctrl_c_in_a_form_stops_the_run(start, server):
+    """As in every question; what was filled in goes to no one."""
+    server.add(BOOK)
+    console = start()
+    console.enter("book")
+    console.wait_for("Name: ")
+    console.enter("Ann")
+    console.wait_for("seats (1 to 9) [2]: ")
+    console.press("ctrl-c")
+    console.wait_for("(denied; the run is stopped)")
+    console.wait_for_prompt()
+    assert len(server.requests) == 1

@@ -7,6 +7,7 @@ import time
 import requests
 
 from syncagent import ToolContext, tool
+from syncagent.exceptions import Declined
 
 
 @tool
@@ -42,6 +43,24 @@ def delete(path: str) -> str:
 def inquire(ctx: ToolContext) -> str:
     """Ask the user something."""
     return f"on {ctx.ask('Which branch?')}"
+
+
+@tool
+def book(ctx: ToolContext) -> str:
+    """Book a table, with a form."""
+    form = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "title": "Name"},
+            "seats": {"type": "integer", "minimum": 1, "maximum": 9, "default": 2},
+            "room": {"enum": ["r", "g"], "enumNames": ["Red", "Green"]},
+        },
+        "required": ["name"],
+    }
+    try:
+        return f"booked {ctx.ask('Which table?', form=form)}"
+    except Declined:
+        return "not booked"
 
 
 @tool(requires_auth="github")
@@ -99,4 +118,4 @@ def cruncher() -> str:
 
 
 PLAIN = [sleeper, fetcher, spinner, cruncher]
-ALL = [endless, wait, nap, chatter, delete, inquire, push, stubborn, deaf, *PLAIN]
+ALL = [endless, wait, nap, chatter, delete, inquire, book, push, stubborn, deaf, *PLAIN]

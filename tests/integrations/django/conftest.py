@@ -2,6 +2,7 @@
 
 import pytest
 from sites import SITES, Site, reply_to
+from support.postgres import cluster  # noqa: F401
 
 from syncagent.testing import FakeServer
 

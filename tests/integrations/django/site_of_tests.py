@@ -15,6 +15,7 @@ from pathlib import Path
 import django
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.contrib import admin
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 from django.db import connection
@@ -84,7 +85,11 @@ if not settings.configured:
         SECRET_KEY="of these tests",
         ALLOWED_HOSTS=["*"],
         ROOT_URLCONF="site_of_tests",
-        INSTALLED_APPS=["syncagent.integrations.django"],
+        INSTALLED_APPS=[
+            *("django.contrib.admin", "django.contrib.auth"),
+            *("django.contrib.contenttypes", "django.contrib.messages"),
+            "syncagent.integrations.django",
+        ],
         MIDDLEWARE=[
             "syncagent.integrations.django.disconnect.DisconnectMiddleware",
             "django.middleware.gzip.GZipMiddleware",
@@ -92,6 +97,21 @@ if not settings.configured:
             "django.middleware.common.CommonMiddleware",
             "django.middleware.csrf.CsrfViewMiddleware",
         ],
+        TEMPLATES=[
+            {
+                "BACKEND": "django.template.backends.django.DjangoTemplates",
+                "APP_DIRS": True,
+                "OPTIONS": {
+                    "context_processors": [
+                        "django.template.context_processors.request",
+                        "django.contrib.auth.context_processors.auth",
+                        "django.contrib.messages.context_processors.messages",
+                    ]
+                },
+            }
+        ],
+        STATIC_URL="static/",
+        USE_TZ=True,
         SESSION_ENGINE="django.contrib.sessions.backends.signed_cookies",
         DATABASES={
             "default": {
@@ -235,6 +255,7 @@ urlpatterns = [
     path("state", state),
     path("block", block),
     path("block-async", block_async),
+    path("admin/", admin.site.urls),
 ]
 
 if IS_SERVER:

@@ -38,6 +38,9 @@ def test_the_commands_use_the_store_of_the_site(tmp_path):
         assert command("cancel", id[:8]) == (0, "Cancelled; the run has ended.\n")
         assert command("cancel", id)[0] == 3
         assert command("follow", id)[0] == 130
+        for listed in ("inbox", "audit", "conversations"):
+            assert command(listed, "--owner", "anna")[0] == 0
+        assert command("conversations", "show", "x")[0] == 6
         assert command("store", "check")[0] == 0
         assert command("nonsense")[0] == 2
 

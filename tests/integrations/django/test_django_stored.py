@@ -93,6 +93,20 @@ def test_a_store_with_an_agent_of_its_own(tmp_path):
     store.close()
 
 
+def test_a_store_with_an_engine(tmp_path):
+    """ENQUEUE gets each run, by its dotted name, too; it needs the URL of a store."""
+    url = f"sqlite:///{tmp_path}/runs.db"
+    carried = []
+    changes = {"STORE": url, "ENQUEUE": lambda run: carried.append(run.id)}
+    with override_settings(SYNCAGENT={**GOOD, **changes}), get_runs().store as store:
+        assert [store.submit("A story")] == carried
+    assert found(STORE=url, ENQUEUE="site_of_tests.make_agent") == []
+    ((id, message),) = found(ENQUEUE=print)
+    assert (id, "needs the URL of a store" in message) == ("syncagent.E005", True)
+    ((id, message),) = found(STORE=url, ENQUEUE="nowhere.enqueue")
+    assert (id, "cannot be imported" in message) == ("syncagent.E001", True)
+
+
 def test_nothing_is_opened_by_a_setting(tmp_path):
     """The runs of a store exist before a worker opens it, or its first request."""
     url = f"sqlite:///{tmp_path}/runs.db"

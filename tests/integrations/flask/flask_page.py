@@ -3,9 +3,9 @@
 IS_LIVE = "!document.getElementById('stop').hidden"
 IS_IDLE = "document.getElementById('stop').hidden"
 TURN = "[...document.querySelectorAll('.turn')].at(-1)"
-TEXT = f"({TURN}.querySelector('.text')?.innerText || '')"
-ASK = f"{TURN}.querySelector('.ask:not(.over)')"
-TOOL = f"({TURN}.querySelector('.tool .how')?.innerText || '')"
+TEXT = f"({TURN}?.querySelector('.text')?.innerText || '')"
+ASK = f"({TURN}?.querySelector('.ask:not(.over)'))"
+TOOL = f"({TURN}?.querySelector('.tool .how')?.innerText || '')"
 
 
 def ask(page, text):

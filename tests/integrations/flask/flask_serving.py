@@ -58,11 +58,14 @@ class Served:
         }
         # The same in all workers, which share their visitors.
         self._settings["FLASK_SECRET_KEY"] = "a-secret-of-the-tests"
+        self._port = 0
 
     def __enter__(self):
         self._log = tempfile.TemporaryFile("w+")
-        with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-            self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        # The same after a restart.
+        with socket.create_server(("127.0.0.1", self._port), backlog=64) as listener:
+            self._port = listener.getsockname()[1]
+            self.url = f"http://127.0.0.1:{self._port}"
             number = listener.fileno()
             self._process = subprocess.Popen(
                 [part.format(fd=number) for part in COMMANDS[self._name]],

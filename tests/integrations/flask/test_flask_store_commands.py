@@ -55,6 +55,9 @@ def test_the_commands_use_the_store_of_the_application(tmp_path):
     assert code == 130
     assert "flask syncagent cancel" in output  # the reason
     assert invoke(app, "cancel", "x" * 48)[0] == 6
+    for listed in ("inbox", "audit", "conversations"):
+        assert invoke(app, listed, "--owner", "anna")[0] == 0
+    assert invoke(app, "conversations", "show", "x")[0] == 6
     assert invoke(app, "store", "prune")[0] == 2
     code, output = invoke(app, "store", "check")
     assert code == 1  # a run waits, and this process is no worker

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from functools import cache
 
 import pytest
+from support.web.kept_sites import FRAMEWORKS, kept_site
 from support.web.replies import reply_to
 from support.web.servers import SERVERS, Server
 
@@ -50,3 +51,12 @@ def fake():
     """A provider whose answer is named by the prompt of the request."""
     with FakeServer(reply_to) as running:
         yield running
+
+
+@pytest.fixture(params=FRAMEWORKS)
+def site(request, tmp_path):
+    """An application with a store, in each framework."""
+    if request.param != "wsgi":
+        pytest.importorskip(request.param)
+    with kept_site(request.param, tmp_path) as made:
+        yield made

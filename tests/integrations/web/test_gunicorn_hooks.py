@@ -112,6 +112,7 @@ def test_a_worker_that_takes_too_long(fake):
         assert "ended by shutdown: the worker took too long" in server.log()
 
 
+@pytest.mark.stress
 def test_a_stream_may_be_longer_than_the_timeout(fake):
     """With threads a worker's --timeout does not apply to a stream."""
     # Not one second: that is how often the worker tells gunicorn that it is alive.

@@ -1,5 +1,6 @@
 """All runs of a process: who may see which, how many there may be, how they end."""
 
+import json
 import logging
 import os
 import threading
@@ -19,8 +20,14 @@ from support.web.runs import (
     until,
 )
 
-from syncagent import Approval, ConfigurationError, tool
-from syncagent.integrations.web.bodies import AnswerBody, CancelRequest, decode_body
+from syncagent import Approval, ConfigurationError, ToolContext, tool
+from syncagent.exceptions import Declined
+from syncagent.integrations.web.bodies import (
+    AnswerBody,
+    CancelRequest,
+    decode_body,
+    encode_body,
+)
 from syncagent.integrations.web.errors import Refused
 from syncagent.integrations.web.runs import Runs, close_all
 from syncagent.testing import FakeClock, Gate, call, say
@@ -300,6 +307,46 @@ def test_answers_without_sense(runs):
     assert [one.id for one in run.handle.interrupts] == [asked.id]
 
 
+FORM = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+}
+
+
+@tool
+def book(ctx: ToolContext) -> str:
+    """Ask with a form."""
+    try:
+        return f"booked for {ctx.ask('For whom?', form=FORM)['name']}"
+    except Declined:
+        return "declined"
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        (AnswerBody(values={"name": "Ann"}), "booked for Ann"),
+        (AnswerBody(text="Ann"), "booked for Ann"),
+        (AnswerBody(allow=False), "declined"),
+    ],
+)
+def test_a_form_is_answered(runs, answer, result):
+    """Clients see the form; a wrong answer is refused, with a reason."""
+    run = runs.start(
+        agent_of(say(call("book")), "Done.", tools=[book]), "Go.", owner=ANNA
+    )
+    until(lambda: run.handle.interrupts)
+    (asked,) = run.handle.interrupts
+    (shown,) = json.loads(encode_body(run.view()))["interrupts"]
+    assert shown["form"] == FORM
+    wrong = runs.answer(run, {asked.id: AnswerBody(values={"name": 3})})
+    assert wrong.answers == {asked.id: "refused"}
+    assert wrong.messages == {asked.id: "'name' must be a text"}
+    assert runs.answer(run, {asked.id: answer}).answers == {asked.id: "taken"}
+    assert result in str(run.handle.result(LONG).messages)
+
+
 def test_an_answer_does_not_show_its_credentials():
     """L16: error trackers show local variables."""
     answer = AnswerBody(credentials="hunter2", text="hunter2")
@@ -312,6 +359,7 @@ def test_an_answer_does_not_show_its_credentials():
     [
         AnswerBody(),
         AnswerBody(allow=True, text="yes"),
+        AnswerBody(values={}, text="yes"),
         AnswerBody(text="yes", remember=True),
         AnswerBody(credentials="x", reason="why"),
     ],

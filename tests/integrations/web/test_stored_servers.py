@@ -295,6 +295,7 @@ def test_streams_end_with_their_worker(fake, tmp_path):
         assert server.cancel(id) == 202
 
 
+@pytest.mark.stress
 def test_no_one_follows(fake, tmp_path):
     """on_disconnect="cancel": a run ends once no process has a follower of it."""
     settings = {"ON_DISCONNECT": "cancel"}

@@ -336,7 +336,7 @@ def test_context():
     assert said == (42, "run-1", "call-1", {"key": "secret"})
     assert served == [
         *(("progress", {"step": step}) for step in range(3)),
-        ("ask", "how many?"),
+        ("ask", ("how many?", None)),
     ]
 
 

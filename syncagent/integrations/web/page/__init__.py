@@ -1,8 +1,9 @@
-"""The chat page: one HTML, one CSS and one JavaScript file, the same everywhere.
+"""The chat page: HTML, CSS and modules of JavaScript, the same everywhere.
 
-An application serves the page as a folder: the page itself as ``/``, beside it
-:func:`read_asset` as ``page.css`` and ``page.js``, and the endpoints of
-:mod:`~syncagent.integrations.web.views` as ``runs``.
+An application serves the page as a folder: the page itself as ``/``, beside it the
+files of ``ASSETS``, from :func:`read_asset`, and the endpoints of
+:mod:`~syncagent.integrations.web.views` as ``runs``, ``conversations``, ``inbox`` and
+``audit``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,13 @@ __all__ = [
 #: The files beside the page, and their types.
 ASSETS: Final[Mapping[str, str]] = {
     "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
+    **dict.fromkeys(
+        (
+            *("page.js", "asks.js", "conversations.js", "forms.js", "inbox.js"),
+            *("server.js", "text.js", "turns.js"),
+        ),
+        "text/javascript; charset=utf-8",
+    ),
 }
 #: The page may load the files beside it and nothing else.
 _POLICY: Final = (
@@ -66,6 +72,7 @@ def render_page(
     suggestions: Iterable[str] = (),
     csrf_header: str = "",
     csrf_token: str = "",
+    has_store: bool = False,
 ) -> bytes:
     """Return the page.
 
@@ -73,6 +80,7 @@ def render_page(
     :param suggestions: first questions, one click away.
     :param csrf_header: the header in which every POST of the page sends *csrf_token*,
         for applications with CSRF protection.
+    :param has_store: show the conversations and the questions of a store.
     :raises ConfigurationError: *suggestions* is a string.
     """
     if isinstance(suggestions, str):
@@ -81,6 +89,7 @@ def render_page(
         )
     texts = {"title": title, "greeting": greeting}
     texts |= {"csrf_header": csrf_header, "csrf_token": csrf_token}
+    texts |= {"has_store": "yes" if has_store else ""}
     buttons = "".join(
         f'<button type="button" class="suggestion">{escape(each)}</button>'
         for each in suggestions

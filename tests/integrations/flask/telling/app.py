@@ -9,6 +9,7 @@ import secrets
 from flask import Flask, session
 
 from syncagent import Agent, ToolContext, tool
+from syncagent.exceptions import Declined
 from syncagent.hooks import Change, Deny
 from syncagent.integrations.flask import SyncAgent
 from syncagent.interrupts import Rule
@@ -40,6 +41,18 @@ def report(ctx: ToolContext, text: str) -> str:
     return ctx.ask(text)
 
 
+@tool
+def fill_in(ctx: ToolContext, form: str) -> dict[str, object]:
+    """Ask with a form, and tell the answer.
+
+    :param form: as JSON.
+    """
+    try:
+        return {"answer": ctx.ask(f"Fill in: {TURNED}", form=json.loads(form))}
+    except Declined:
+        return {"answer": "declined"}
+
+
 @tool(requires_approval=True)
 def read_file(path: str) -> str:
     """Tell which file would be read.
@@ -69,7 +82,7 @@ def make_agent(request, start):
     message = AssistantMessage((call,), stop_reason="tool_calls")
     return Agent(
         ScriptedModel([message, "Done."]),
-        tools=[pay, report, read_file],
+        tools=[pay, report, fill_in, read_file],
         hooks=[DataOnly()],
         rules=[Rule("read_file", allow=False, arguments={"path": "/etc/passwd"})],
     )

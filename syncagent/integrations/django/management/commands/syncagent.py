@@ -19,7 +19,8 @@ class Command(BaseCommand):
 
     help = (
         "List, cancel, answer and follow runs in the store of the site, and look "
-        "after it: runs, cancel, answer, follow, store. Each has a --help of its own."
+        "after it: runs, cancel, answer, follow, inbox, audit, conversations, store. "
+        "Each has a --help of its own."
     )
     requires_system_checks = ()
 

@@ -1,0 +1,1 @@
+"""Migrations of the models. They change nothing: the store makes its own tables."""

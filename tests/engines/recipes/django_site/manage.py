@@ -1,0 +1,10 @@
+"""Run a command of the site."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "django_site.settings")
+if __name__ == "__main__":
+    execute_from_command_line(sys.argv)

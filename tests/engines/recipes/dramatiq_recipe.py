@@ -1,0 +1,26 @@
+"""Runs of a store, carried by Dramatiq."""
+
+import os
+
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+from shop import make_agent
+
+from syncagent.integrations.dramatiq import connect
+from syncagent.stores import RunStore
+
+broker = RedisBroker(url=os.environ["REDIS_URL"])
+dramatiq.set_broker(broker)
+
+
+@dramatiq.actor(max_retries=0, time_limit=float("inf"))
+def work(run_id):
+    store.work(run_id)
+
+
+store = RunStore(
+    os.environ["SYNCAGENT_STORE"],
+    make_agent,
+    enqueue=lambda run: work.send(run.id),
+)
+connect(broker, store)
