@@ -17,9 +17,8 @@ from support.questions import (
     outcomes,
     said_to_model,
     the_one,
-    until,
 )
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, Approval, ConfigurationError, tool
 from syncagent.events import InterruptRaised

@@ -10,9 +10,8 @@ from support.questions import (
     outcomes,
     said_to_model,
     the_one,
-    until,
 )
-from support.threads import LONG
+from support.threads import LONG, until
 from support.web.runs import ANNA, make_runs
 
 from syncagent import Agent, Approval, Rule, tool

@@ -4,15 +4,8 @@ import pickle
 import threading
 
 import pytest
-from support.questions import (
-    asking,
-    check_usable,
-    outcomes,
-    said_to_model,
-    the_one,
-    until,
-)
-from support.threads import LONG
+from support.questions import asking, check_usable, outcomes, said_to_model, the_one
+from support.threads import LONG, until
 
 from syncagent import Agent, Approval, CancelToken, ToolContext, tool
 from syncagent.exceptions import (

@@ -10,10 +10,9 @@ from support.questions import (
     outcomes,
     said_to_model,
     the_one,
-    until,
     wonder,
 )
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.testing import Gate

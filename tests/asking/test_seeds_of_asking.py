@@ -14,10 +14,9 @@ from support.questions import (
     outcomes,
     said_to_model,
     the_one,
-    until,
     wonder,
 )
-from support.threads import LONG, together
+from support.threads import LONG, together, until
 
 from syncagent import Agent, Approval, ConfigurationError, Image, ToolContext, tool
 from syncagent.exceptions import InterruptPending

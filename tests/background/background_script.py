@@ -14,7 +14,8 @@ import sys
 import threading
 from contextlib import ExitStack
 
-from support.background import Replies, connections, model_on, until
+from support.background import Replies, connections, model_on
+from support.threads import until
 
 from syncagent import Agent, cancel_on_signals, tool
 from syncagent.models import OpenAIChat

@@ -11,9 +11,8 @@ from support.background import (
     check_released,
     late_thread,
     said_after,
-    until,
 )
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, AgentBusy, ToolContext, tool
 from syncagent.events import RunFinished, TextDelta, ToolStarted

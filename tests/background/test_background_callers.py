@@ -5,16 +5,9 @@ import sys
 import threading
 
 import pytest
-from support.background import (
-    FACES,
-    Caller,
-    check_finished,
-    check_released,
-    phase_of,
-    until,
-)
+from support.background import FACES, Caller, check_finished, check_released, phase_of
 from support.processes import run_script
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, AgentBusy, ConfigurationError, tool
 from syncagent.driver import Finished

@@ -3,10 +3,10 @@
 import threading
 
 import pytest
-from support.background import late_thread, until
+from support.background import late_thread
 from support.covering import each_value
 from support.every_line import ASKING, STORY, Raiser, line_numbers, some_lines
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.events import RunFinished

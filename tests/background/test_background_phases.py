@@ -21,8 +21,8 @@ from support.background import (
     phase_of,
     said_after,
     texts,
-    until,
 )
+from support.threads import until
 
 from syncagent import Agent
 from syncagent.events import MessageStarted, RunFinished, TextDelta, TurnFinished

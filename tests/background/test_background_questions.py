@@ -11,9 +11,8 @@ from support.background import (
     connections,
     model_on,
     said_after,
-    until,
 )
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.events import InterruptRaised

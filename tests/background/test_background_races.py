@@ -5,8 +5,8 @@ import sys
 import threading
 
 import pytest
-from support.background import FACES, until
-from support.threads import LONG, together
+from support.background import FACES
+from support.threads import LONG, together, until
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.events import RunFinished

@@ -1,8 +1,8 @@
 """What was sent to the background stays there, also with its next run."""
 
 from support.agents import check_usable
-from support.background import Caller, check_released, until
-from support.threads import LONG, meanwhile
+from support.background import Caller, check_released
+from support.threads import LONG, meanwhile, until
 
 from syncagent import Agent
 from syncagent.testing import Gate, ScriptedModel

@@ -15,8 +15,8 @@ from support.background import (
     model_on,
     phase_of,
     said_after,
-    until,
 )
+from support.threads import until
 from support.tools import Door, give_back
 
 from syncagent import Agent, ToolContext, tool

@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 from support.agents import SUM, add, check_usable, model
 from support.handles import queued, silent_stream, words_of
-from support.threads import LONG, meanwhile, together
-from support.tools import until
+from support.threads import LONG, meanwhile, together, until
 
 from syncagent import (
     Agent,

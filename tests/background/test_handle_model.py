@@ -11,8 +11,7 @@ from hypothesis.stateful import (
     rule,
 )
 from support.handles import words_of
-from support.threads import LONG
-from support.tools import until
+from support.threads import LONG, until
 
 from syncagent import Agent, ConfigurationError, ToolContext, tool
 from syncagent.cancel import Mailbox

@@ -16,8 +16,7 @@ from support.handles import (
     user_input,
     words_of,
 )
-from support.threads import LONG, together
-from support.tools import until
+from support.threads import LONG, together, until
 
 from syncagent import Agent, ConfigurationError, ToolContext, tool
 from syncagent.events import RunFinished

@@ -6,8 +6,7 @@ import threading
 import pytest
 from support.agents import check_usable, model, outcomes
 from support.handles import MORE, risky, words_of
-from support.threads import LONG
-from support.tools import until
+from support.threads import LONG, until
 
 from syncagent import Agent, tool
 from syncagent.events import StateChanged

@@ -13,8 +13,7 @@ from support.handles import (
     user_input,
     words_of,
 )
-from support.threads import LONG, together
-from support.tools import until
+from support.threads import LONG, together, until
 
 from syncagent import Agent, Approval, ConfigurationError, ToolContext, tool
 from syncagent.exceptions import InterruptOver

@@ -7,8 +7,7 @@ import weakref
 import pytest
 from support.agents import check_usable, model
 from support.handles import approval, queued, silent_stream, switching_often
-from support.threads import LONG, meanwhile, together
-from support.tools import until
+from support.threads import LONG, meanwhile, together, until
 
 from syncagent import Agent, ConfigurationError, Runtime, ToolContext, abandoned, tool
 from syncagent.background import runtime

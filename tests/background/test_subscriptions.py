@@ -8,8 +8,7 @@ import weakref
 import pytest
 from support.agents import add, model
 from support.handles import Flowing, never_used, silent_stream, switching_often
-from support.threads import LONG, meanwhile, together
-from support.tools import until
+from support.threads import LONG, meanwhile, together, until
 
 from syncagent import Agent, CancelToken, ConfigurationError, ToolContext, tool
 from syncagent.background.subscriptions import EventLog, Subscription

@@ -7,8 +7,7 @@ import threading
 
 import pytest
 from support.handles import switching_often
-from support.threads import LONG, meanwhile, together
-from support.tools import until
+from support.threads import LONG, meanwhile, together, until
 
 from syncagent.asking.inbox import Inbox
 from syncagent.asking.questions import OpenQuestions

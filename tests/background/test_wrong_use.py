@@ -5,8 +5,7 @@ import threading
 import pytest
 from support.agents import check_usable, model
 from support.handles import approval
-from support.threads import LONG, meanwhile
-from support.tools import until
+from support.threads import LONG, meanwhile, until
 
 from syncagent import (
     Agent,

@@ -10,7 +10,7 @@ import pytest
 from shell import on_terminal
 from store_process import get, submit
 from support.commands import finish, start
-from support.stored_runs import until
+from support.threads import until
 
 from syncagent.cli.main import main
 from syncagent.stores import RunStore

@@ -7,7 +7,7 @@ import pytest
 from shell import read_until
 from store_process import get, submit, working
 from support.commands import finish, start
-from support.stored_runs import until
+from support.threads import until
 
 from syncagent.cli.store_access import operator_name
 from syncagent.events import InterruptRaised, RunFinished, TextDelta, decode_event

@@ -3,16 +3,8 @@
 import sys
 
 import msgspec
-from support.questions import (
-    KEY,
-    do,
-    model,
-    open_door,
-    outcomes,
-    said_to_model,
-    until,
-    wonder,
-)
+from support.questions import KEY, do, model, open_door, outcomes, said_to_model, wonder
+from support.threads import until
 
 from syncagent import Agent, Limits, tool
 from syncagent.driver import Finished

@@ -14,6 +14,7 @@ import threading
 from contextlib import ExitStack
 
 from support.agents import model
+from support.threads import until
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.cancel import live_runs
@@ -34,13 +35,6 @@ from syncagent.transport import close_idle
 
 #: Seconds after which something is stuck.
 STUCK = 15
-
-
-def until(is_so):
-    """Block until something is so."""
-    pause = threading.Event()
-    while not is_so():
-        pause.wait(0.001)
 
 
 class Scenes:

@@ -2,17 +2,8 @@
 
 import msgspec
 import pytest
-from support.questions import (
-    DO,
-    asking,
-    do,
-    model,
-    outcomes,
-    said_to_model,
-    the_one,
-    until,
-)
-from support.threads import LONG
+from support.questions import DO, asking, do, model, outcomes, said_to_model, the_one
+from support.threads import LONG, until
 
 from syncagent import Agent, AgentBusy, tool
 from syncagent.events import ToolFinished, TurnFinished

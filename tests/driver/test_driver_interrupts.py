@@ -1,7 +1,6 @@
 """Ctrl+C at every line of a driver's next(): the agent is of use after it."""
 
 import pytest
-from support.background import until
 from support.every_line import (
     ASKING,
     STORY,
@@ -10,6 +9,7 @@ from support.every_line import (
     problem_with,
     some_lines,
 )
+from support.threads import until
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.driver import Finished

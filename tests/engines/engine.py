@@ -11,29 +11,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 from shop import LEAVING, TURNS
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent.stores import RunStore
 
 HERE = Path(__file__).parent
 #: Seconds without a sign of life after which a worker counts as dead, in these tests.
 LEASE = 2.0
-
-
-def until(is_so, seconds=LONG):
-    """Wait until *is_so* returns something true; return it."""
-    end, pause = time.monotonic() + seconds, threading.Event()
-    while True:
-        found = is_so()
-        if found:
-            return found
-        assert time.monotonic() < end, "it never came"
-        pause.wait(0.01)
 
 
 class Engine:

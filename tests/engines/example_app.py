@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 import requests
-from engine import Process, until
+from engine import Process
 from support import postgres
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent.stores import RunStore
 

@@ -6,8 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from engine import until
-from support.threads import LONG
+from support.threads import LONG, until
 
 SERVER = shutil.which("redis-server")
 #: Ends the server when its own standard input ends: also after kill -9 of the tests.

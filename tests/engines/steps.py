@@ -3,8 +3,8 @@
 import signal
 
 import pytest
-from engine import until
 from shop import SLOW
+from support.threads import until
 
 from syncagent.testing import FakeServer, Send, Stall, say
 

@@ -9,7 +9,6 @@ import time
 
 import pytest
 from celery_engine import CeleryEngine
-from engine import until
 from steps import (
     begin,
     check_done,
@@ -19,7 +18,7 @@ from steps import (
     on,
     outcomes,
 )
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent.exceptions import RunFailed
 

@@ -3,9 +3,10 @@
 import signal
 
 import pytest
-from engine import LEASE, until
+from engine import LEASE
 from shop import LEAVING, SLOW
 from steps import begin, check_resumed, finished, outcomes
+from support.threads import until
 
 from syncagent.testing import FakeServer, Send, Stall, say
 

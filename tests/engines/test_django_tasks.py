@@ -7,10 +7,10 @@ import sys
 
 import pytest
 from django_engine import MANAGE, DjangoTasksEngine
-from engine import Process, until
+from engine import Process
 from shop import SLOW
 from steps import begin
-from support.threads import LONG
+from support.threads import LONG, until
 
 pytestmark = [
     pytest.mark.engines,

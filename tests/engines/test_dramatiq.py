@@ -4,7 +4,6 @@ import signal
 
 import pytest
 from dramatiq_engine import DramatiqEngine
-from engine import until
 from steps import (
     begin,
     check_done,
@@ -13,6 +12,7 @@ from steps import (
     finished,
     on,
 )
+from support.threads import until
 
 pytestmark = [pytest.mark.engines, pytest.mark.stress]
 

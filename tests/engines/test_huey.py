@@ -3,11 +3,10 @@
 import signal
 
 import pytest
-from engine import until
 from huey_engine import HueyEngine
 from shop import LEAVING, SLOW, make_agent
 from steps import begin, check_done, check_released, check_resumed, on
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent.exceptions import RunFailed
 from syncagent.stores import RunStore

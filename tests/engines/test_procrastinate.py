@@ -9,11 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
-from engine import until
 from procrastinate_engine import ProcrastinateEngine
 from shop import SLOW
 from steps import begin
-from support.threads import LONG
+from support.threads import LONG, until
 
 procrastinate = pytest.importorskip("procrastinate")
 from syncagent.integrations.procrastinate import connect  # noqa: E402

@@ -5,11 +5,10 @@ import signal
 import types
 
 import pytest
-from engine import until
 from rq_engine import RQEngine
 from shop import LEAVING, SLOW
 from steps import begin, check_released, check_resumed, on
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent.exceptions import RunFailed
 

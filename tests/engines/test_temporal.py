@@ -5,7 +5,8 @@ import sys
 import threading
 
 import pytest
-from engine import HERE, until
+from engine import HERE
+from support.threads import until
 
 testing = pytest.importorskip("temporalio.testing")
 pytestmark = pytest.mark.engines

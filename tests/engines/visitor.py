@@ -7,8 +7,7 @@ import uuid
 from contextlib import suppress
 
 import requests
-from engine import until
-from support.threads import LONG
+from support.threads import LONG, until
 
 
 class Visitor:

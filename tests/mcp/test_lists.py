@@ -1,7 +1,8 @@
 """Lists of a server: pages, changes, and what is kept."""
 
 import pytest
-from support.mcp_stdio import Call, serving, until
+from support.mcp_stdio import Call, serving
+from support.threads import until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import MCPProtocolError

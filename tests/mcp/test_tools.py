@@ -4,7 +4,8 @@ import json
 import logging
 
 import pytest
-from support.mcp_stdio import serving, until
+from support.mcp_stdio import serving
+from support.threads import until
 
 from syncagent import Agent, tool
 from syncagent.cancel import CancelToken

@@ -14,9 +14,9 @@ from support.stored_runs import (
     new_run,
     running,
     texts_of,
-    until,
     waiting,
 )
+from support.threads import until
 
 from syncagent.stores.records import StoredEnd
 

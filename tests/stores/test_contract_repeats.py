@@ -19,9 +19,9 @@ from support.stored_runs import (
     park,
     persist,
     running,
-    until,
     waiting,
 )
+from support.threads import until
 
 from syncagent.exceptions import StoreUnavailable
 from syncagent.messages import user_message

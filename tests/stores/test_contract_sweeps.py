@@ -12,9 +12,9 @@ from support.stored_runs import (
     new_run,
     running,
     texts_of,
-    until,
     waiting,
 )
+from support.threads import until
 
 
 def age(backend, seconds, **columns):

@@ -14,9 +14,9 @@ from support.stored_runs import (
     park,
     running,
     texts_of,
-    until,
     waiting,
 )
+from support.threads import until
 
 from syncagent.exceptions import NoSuchRun
 from syncagent.stores.records import StoredEnd

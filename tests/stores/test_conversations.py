@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support.store_work import by_hand
-from support.stored_runs import until
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, tool
 from syncagent.exceptions import (

@@ -14,9 +14,8 @@ from support.store_work import (
     processes,
     start,
     submit,
-    until,
 )
-from support.threads import LONG, together
+from support.threads import LONG, together, until
 
 from syncagent.stores import RunStore
 

@@ -2,8 +2,7 @@
 
 import pytest
 from support.store_work import by_hand
-from support.stored_runs import until
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import ConfigurationError

@@ -20,11 +20,10 @@ from support.store_work import (
     processes,
     start,
     submit,
-    until,
     watched_store,
     work_until,
 )
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent.exceptions import StoreUnavailable
 from syncagent.stores import RunStore

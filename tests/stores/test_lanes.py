@@ -3,8 +3,7 @@
 import threading
 
 import pytest
-from support.stored_runs import until
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import StoreUnavailable

@@ -6,13 +6,8 @@ import threading
 
 import pytest
 from support import postgres
-from support.stored_runs import (
-    delta,
-    new_run,
-    running,
-    until,
-)
-from support.threads import LONG, meanwhile, together
+from support.stored_runs import delta, new_run, running
+from support.threads import LONG, meanwhile, together, until
 
 from syncagent.exceptions import ConfigurationError, StoreUnavailable
 from syncagent.stores.schema import VERSION

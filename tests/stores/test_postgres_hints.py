@@ -6,14 +6,8 @@ import threading
 import pytest
 from support import postgres
 from support.processes import in_child
-from support.stored_runs import (
-    DONE,
-    batch,
-    cancel,
-    running,
-    until,
-)
-from support.threads import LONG
+from support.stored_runs import DONE, batch, cancel, running
+from support.threads import LONG, until
 
 from syncagent.exceptions import ConfigurationError, StoreUnavailable
 

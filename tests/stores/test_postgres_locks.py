@@ -11,9 +11,8 @@ from support.stored_runs import (
     lease,
     new_run,
     running,
-    until,
 )
-from support.threads import meanwhile
+from support.threads import meanwhile, until
 
 from syncagent.stores.rows import delete_runs
 

@@ -9,8 +9,8 @@ from collections import defaultdict
 from functools import partial
 
 import pytest
-from support.store_work import adder, pipe, processes, start, until
-from support.threads import LONG, together
+from support.store_work import adder, pipe, processes, start
+from support.threads import LONG, together, until
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import NoSuchRun

@@ -9,16 +9,8 @@ import time
 
 import pytest
 from support.processes import fork, in_child
-from support.stored_runs import (
-    cancel,
-    delta,
-    lease,
-    new_run,
-    persist,
-    running,
-    until,
-)
-from support.threads import LONG, together
+from support.stored_runs import cancel, delta, lease, new_run, persist, running
+from support.threads import LONG, together, until
 
 from syncagent.exceptions import ConfigurationError, StoreUnavailable
 from syncagent.stores import sqlite as module

@@ -22,9 +22,8 @@ from support.store_work import (
     processes,
     start,
     submit,
-    until,
 )
-from support.threads import LONG
+from support.threads import LONG, until
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.messages import ToolMessage

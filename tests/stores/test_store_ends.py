@@ -11,9 +11,8 @@ from support.store_work import (
     log_of,
     make_agent,
     submit,
-    until,
 )
-from support.threads import LONG, meanwhile
+from support.threads import LONG, meanwhile, until
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import NoSuchRun

@@ -6,8 +6,8 @@ import time
 
 import pytest
 from support.processes import in_child
-from support.store_work import adder, by_hand, check_done, make_agent, submit, until
-from support.threads import together
+from support.store_work import adder, by_hand, check_done, make_agent, submit
+from support.threads import together, until
 
 from syncagent.stores import RunStore
 from syncagent.testing import no_leaks

@@ -8,8 +8,8 @@ import threading
 import time
 
 import pytest
-from support.store_work import Watched, by_hand, log_of, until
-from support.threads import LONG, meanwhile
+from support.store_work import Watched, by_hand, log_of
+from support.threads import LONG, meanwhile, until
 
 from syncagent import Agent, CancelToken, tool
 from syncagent.events import RunFinished

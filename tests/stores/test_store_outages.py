@@ -10,16 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 from support.processes import script_environment
-from support.store_work import (
-    Watched,
-    by_hand,
-    check_done,
-    effects,
-    make_agent,
-    submit,
-    until,
-)
-from support.threads import LONG, meanwhile
+from support.store_work import Watched, by_hand, check_done, effects, make_agent, submit
+from support.threads import LONG, meanwhile, until
 
 from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import StoreUnavailable

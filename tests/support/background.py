@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.threads import LONG
+from support.threads import LONG, until
 from syncagent import AgentBusy
 from syncagent.background.handle_thread import HandleThread
 from syncagent.events import RunFinished
@@ -90,16 +90,6 @@ def model_on(server, dialect, **settings):
 def connections(server):
     """Return how many connections a server has had; one of its threads accepts them."""
     return len(server._threads) - 1
-
-
-def until(is_so):
-    """Wait until something is so."""
-    pause = threading.Event()
-    for _ in range(int(LONG * 1000)):
-        if is_so():
-            return
-        pause.wait(0.001)
-    raise TimeoutError(f"{is_so} has not come true in {LONG} s")
 
 
 def phase_of(agent):

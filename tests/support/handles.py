@@ -5,8 +5,8 @@ import threading
 from contextlib import ExitStack, contextmanager
 
 from support.agents import check_usable, model
-from support.threads import LONG
-from support.tools import Door, give_back, until
+from support.threads import LONG, until
+from support.tools import Door, give_back
 from syncagent import Agent, ConfigurationError, ToolContext, abandoned, tool
 from syncagent.events import TextDelta
 from syncagent.messages import Text, UserMessage

@@ -17,7 +17,8 @@ from support.load_queue import new_id, put
 from support.load_worker import UNAVAILABLE
 from support.postgres import Cluster
 from support.processes import script_command, script_environment
-from support.store_work import ROUNDS, until
+from support.store_work import ROUNDS
+from support.threads import until
 from syncagent.exceptions import AgentBusy, InterruptPending, StoreUnavailable
 from syncagent.stores import RunStore
 

@@ -1,7 +1,6 @@
 """An owner of MCP connections over HTTP, and the ways to reach a fake server."""
 
 import threading
-import time
 from contextlib import contextmanager
 
 from syncagent.cancel import CancelToken
@@ -100,11 +99,3 @@ class Call:
         self._thread.join(LONG)
         assert not self._thread.is_alive(), "the call did not end"
         return self
-
-
-def wait_until(condition):
-    """Wait until *condition* is true, which no one announces."""
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        CancelToken().wait(0.002)

@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 
 from support.mcp_http import Call
-from support.threads import LONG
+from support.threads import until
 from syncagent.cancel import CancelToken
 from syncagent.mcp import MCPServer
 from syncagent.testing import FakeMCPServer
@@ -89,14 +89,6 @@ def _on_main(call, reached, token, cancel):
         assert interrupting.ended().error is None
         signal.signal(signal.SIGUSR1, before)
     return None
-
-
-def until(condition):
-    """Wait until *condition* holds."""
-    pause, end = threading.Event(), time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        pause.wait(0.002)
 
 
 def go_deaf(server, client, number=-1):

@@ -1,10 +1,7 @@
 """What tests of questions share: tools that are asked about, and a look at results."""
 
-import threading
-import time
-
 from support.agents import check_usable, model, outcomes
-from support.threads import LONG, meanwhile
+from support.threads import meanwhile
 from syncagent import Agent, ToolContext, tool
 from syncagent.messages import Json, Text, ToolMessage
 from syncagent.testing import call, say
@@ -25,7 +22,6 @@ __all__ = [
     "outcomes",
     "said_to_model",
     "the_one",
-    "until",
     "wonder",
 ]
 
@@ -93,12 +89,3 @@ def said_to_model(messages):
     ]
     words = [block.text for block in blocks if isinstance(block, Text)]
     return words + [str(block.value) for block in blocks if isinstance(block, Json)]
-
-
-def until(is_so):
-    """Wait until something is so, and return what it is."""
-    end, pause = time.monotonic() + LONG, threading.Event()
-    while not (found := is_so()):
-        assert time.monotonic() < end, f"{is_so} has not come true in {LONG} s"
-        pause.wait(0.002)
-    return found

@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import contextmanager, nullcontext
 
 from support import commands
-from support.threads import LONG
+from support.threads import LONG, until
 from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import StoreUnavailable
 from syncagent.messages import ToolMessage, UserMessage
@@ -231,14 +231,6 @@ def _join(process):
     process.join(LONG)
     assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
     process.close()
-
-
-def until(is_so, seconds=LONG):
-    """Wait until *is_so*, which is asked again and again."""
-    end, pause = time.monotonic() + seconds, threading.Event()
-    while not is_so():
-        assert time.monotonic() < end, "it never came"
-        pause.wait(0.01)
 
 
 def submit(store, kind, folder, prompt="Go."):

@@ -123,16 +123,6 @@ def dead(backend, name="a", **settings):
     return id
 
 
-def until(condition):
-    """Wait until a condition holds; return its value."""
-    end = time.monotonic() + LONG
-    pause = threading.Event()
-    while not (value := condition()):
-        assert time.monotonic() < end, "it never came"
-        pause.wait(0.005)
-    return value
-
-
 def persist(operation):
     """Do an operation until the store is available, as callers do; return its value."""
     end = time.monotonic() + LONG

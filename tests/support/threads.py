@@ -1,6 +1,7 @@
 """Threads that start together, and the bound on every wait in a test."""
 
 import threading
+import time
 from contextlib import contextmanager
 
 #: Seconds after which a wait in a test has failed.
@@ -50,3 +51,12 @@ def meanwhile(function):
     assert not thread.is_alive(), f"it did not end in {LONG} s"
     if errors:
         raise errors[0]
+
+
+def until(condition, seconds=LONG):
+    """Wait until a condition set by other threads or processes holds; return it."""
+    end, pause = time.monotonic() + seconds, threading.Event()
+    while not (value := condition()):
+        assert time.monotonic() < end, f"{condition} did not hold within {seconds} s"
+        pause.wait(0.002)
+    return value

@@ -3,7 +3,6 @@
 import os
 import select
 import threading
-import time
 
 from syncagent import Agent, Image, ToolContext
 from syncagent.events import ToolFinished
@@ -114,14 +113,6 @@ def check(agent, result, expected):
     assert complaints(agent.messages) == {}
     assert agent.run(AGAIN).text == LAST
     assert complaints(agent.messages) == {}
-
-
-def until(is_so):
-    """Wait until something is so."""
-    end, pause = time.monotonic() + LONG, threading.Event()
-    while not is_so():
-        assert time.monotonic() < end, f"{is_so} has not come true in {LONG} s"
-        pause.wait(0.002)
 
 
 class Door:

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.threads import until
 from support.tools import (
     LONG,
     Background,
@@ -14,7 +15,6 @@ from support.tools import (
     give_back,
     outcomes,
     process_id,
-    until,
 )
 
 from syncagent import Agent, CancelToken, ToolContext, abandoned, tool

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from support.threads import until
 from support.tools import (
     AGAIN,
     LONG,
@@ -20,7 +21,6 @@ from support.tools import (
     outcomes,
     results,
     told,
-    until,
 )
 
 from syncagent import ToolContext, abandoned, tool

@@ -4,6 +4,7 @@ import os
 import threading
 
 import pytest
+from support.threads import until
 from support.tools import (
     LONG,
     Background,
@@ -13,7 +14,6 @@ from support.tools import (
     is_gone,
     outcomes,
     process_id,
-    until,
 )
 
 from syncagent import (

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 from support.processes import run_script
-from support.tools import agent_for, outcomes, until
+from support.threads import until
+from support.tools import agent_for, outcomes
 
 from syncagent import CancelToken, ConfigurationError, abandoned, tool
 from syncagent.asking.handler_call import call_handler

@@ -7,6 +7,7 @@ import threading
 import traceback
 
 import pytest
+from support.threads import until
 from support.tools import (
     AGAIN,
     LAST,
@@ -18,7 +19,6 @@ from support.tools import (
     outcomes,
     run_tools,
     told,
-    until,
 )
 
 from syncagent import Limits, ToolContext, ToolError, tool

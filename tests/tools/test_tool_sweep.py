@@ -2,7 +2,8 @@
 
 import pytest
 from support.covering import each_value
-from support.tools import model, process_id, until
+from support.threads import until
+from support.tools import model, process_id
 
 from syncagent import Agent, ToolContext, abandoned, tool
 from syncagent.hooks import Retry

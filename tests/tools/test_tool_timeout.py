@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from support.threads import until
 from support.tools import (
     LONG,
     SOON,
@@ -16,7 +17,6 @@ from support.tools import (
     process_id,
     run_tools,
     told,
-    until,
 )
 
 from syncagent import ToolContext, abandoned, tool

@@ -9,7 +9,8 @@ import time
 
 import pytest
 import requests
-from support.tools import LONG, SOON, Background, agent_for, outcomes, until
+from support.threads import until
+from support.tools import LONG, SOON, Background, agent_for, outcomes
 
 from syncagent import ToolContext, ToolDefaults, abandoned
 from syncagent.testing import call

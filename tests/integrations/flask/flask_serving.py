@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import requests
-from flask_site import LONG, wait_until
+from flask_site import LONG
+from support.threads import until
 from support.web.servers import descendants
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "flask_app"
@@ -155,7 +156,7 @@ class Guest:
             _, view = self.ask("GET", f"runs/{id}")
             return view if is_so(view) else None
 
-        return wait_until(look)
+        return until(look)
 
 
 class Follower:

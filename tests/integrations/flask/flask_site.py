@@ -1,9 +1,9 @@
 """The application of these tests, in this process: its user is in ``X-User``."""
 
 import json
-import time
 
 from flask import Flask
+from support.threads import until
 
 from syncagent import Agent
 from syncagent.integrations.flask import SyncAgent
@@ -62,7 +62,7 @@ class Visitor:
 
     def wait(self, id, is_so=lambda view: not view["is_live"]):
         """Wait until a run is as wished, and return its view."""
-        return wait_until(lambda: _if(is_so, self.get(f"runs/{id}").json))
+        return until(lambda: _if(is_so, self.get(f"runs/{id}").json))
 
     def ask(self, id):
         """Wait until a run asks something, and return the id of that."""
@@ -72,16 +72,6 @@ class Visitor:
 
 def _if(is_so, view):
     return view if is_so(view) else None
-
-
-def wait_until(look):
-    """Look again and again until there is something; return it."""
-    end = time.monotonic() + LONG
-    while time.monotonic() < end:
-        found = look()
-        if found:
-            return found
-    raise TimeoutError("it never came")
 
 
 def events_of(text):

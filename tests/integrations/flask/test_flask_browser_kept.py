@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from flask_page import ASK, IS_IDLE, TEXT, TURN, ask, begin_story, begin_work, wrong
 from flask_serving import Served
-from flask_site import wait_until
 from support.browser import CHROMIUM
+from support.threads import until
 
 pytestmark = [
     pytest.mark.browser,
@@ -50,7 +50,7 @@ class Approving(Served):
 
     def __enter__(self):
         super().__enter__()
-        assert wait_until(lambda: len(self.workers) == 3)
+        assert until(lambda: len(self.workers) == 3)
         return self
 
 

@@ -17,8 +17,8 @@ from flask_page import (
     wrong,
 )
 from flask_serving import EXAMPLE, STORED, Served
-from flask_site import wait_until
 from support.browser import CHROMIUM
+from support.threads import until
 
 from syncagent.stores import RunStore
 
@@ -45,7 +45,7 @@ class Stored(Served):
     def __enter__(self):
         super().__enter__()
         self.store = RunStore(self.store_url)
-        assert wait_until(lambda: len(self.workers) == 3)
+        assert until(lambda: len(self.workers) == 3)
         self.store.list()
         return self
 
@@ -59,7 +59,7 @@ class Stored(Served):
 
     def pid(self):
         """Return the worker that has the only live run."""
-        worker = wait_until(lambda: [run.worker for run in self.live() if run.worker])
+        worker = until(lambda: [run.worker for run in self.live() if run.worker])
         return int(worker[0].rpartition(":")[2])
 
 
@@ -77,7 +77,7 @@ def test_stop_every_time(visit, served):
         said = stop(page)
         assert "You stopped this" in said
         assert page.evaluate(TOOL) == "stopped"
-        assert wait_until(lambda: not served.live())
+        assert until(lambda: not served.live())
     assert wrong(page) == []
 
 
@@ -103,9 +103,7 @@ def test_a_question_survives_all_workers(visit, served):
     before = set(served.workers)
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    assert wait_until(
-        lambda: len(served.workers) == 3 and not before & set(served.workers)
-    )
+    assert until(lambda: len(served.workers) == 3 and not before & set(served.workers))
     page.evaluate(f"{ASK}.querySelector('.yes').click()")
     page.wait_for(f"{IS_IDLE} && {TURN}.innerText.includes('on the way')")
 
@@ -142,8 +140,8 @@ def test_a_rolling_restart(visit, served):
     before = set(served.workers)
     for pid in before:
         os.kill(pid, signal.SIGTERM)
-        assert wait_until(lambda pid=pid: pid not in served.workers)
-        assert wait_until(lambda: len(served.workers) == 3)
+        assert until(lambda pid=pid: pid not in served.workers)
+        assert until(lambda: len(served.workers) == 3)
     page.wait_for(IS_IDLE)
     check_story(page)
 

@@ -13,8 +13,8 @@ from flask_page import (
     stop,
 )
 from flask_serving import Served
-from flask_site import wait_until
 from support.browser import CHROMIUM
+from support.threads import until
 
 pytestmark = [
     pytest.mark.browser,
@@ -76,7 +76,7 @@ def live_runs(served):
 
 
 def wait_until_idle(served):
-    assert wait_until(lambda: not live_runs(served))
+    assert until(lambda: not live_runs(served))
 
 
 # -- several workers ---------------------------------------------------------------

@@ -6,7 +6,7 @@ import logging
 import threading
 
 import pytest
-from support.threads import LONG
+from support.threads import LONG, until
 from support.web.runs import (
     ANNA,
     agent_of,
@@ -17,7 +17,6 @@ from support.web.runs import (
     parse,
     silent,
     start,
-    until,
 )
 
 from syncagent import ToolContext, tool

@@ -6,8 +6,8 @@ A browser rounds numbers, so arguments travel as text beside the JSON.
 import json
 
 import pytest
-from support.threads import LONG
-from support.web.runs import ANNA, agent_of, make_runs, parse, until
+from support.threads import LONG, until
+from support.web.runs import ANNA, agent_of, make_runs, parse
 
 from syncagent import tool
 from syncagent.hooks import Deny

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 from support.processes import in_child
-from support.threads import LONG
+from support.threads import LONG, until
 from support.web.runs import (
     ANNA,
     agent_of,
@@ -17,7 +17,6 @@ from support.web.runs import (
     make_runs,
     silent,
     start,
-    until,
 )
 
 from syncagent import Approval, ConfigurationError, ToolContext, tool

@@ -5,16 +5,8 @@ import threading
 from contextlib import ExitStack
 
 import pytest
-from support.threads import LONG
-from support.web.runs import (
-    ANNA,
-    agent_of,
-    finished,
-    how_it_ended,
-    make_runs,
-    silent,
-    until,
-)
+from support.threads import LONG, until
+from support.web.runs import ANNA, agent_of, finished, how_it_ended, make_runs, silent
 from support.web.servers import SERVERS, Deaf, Server, moments
 
 from syncagent import tool

@@ -6,8 +6,8 @@ import logging
 import threading
 
 import pytest
-from support.threads import LONG
-from support.web.runs import ANNA, all_of, owned, parse, until
+from support.threads import LONG, until
+from support.web.runs import ANNA, all_of, owned, parse
 
 from syncagent import Agent, tool
 from syncagent.exceptions import ConfigurationError, RateLimited

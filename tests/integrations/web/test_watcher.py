@@ -9,8 +9,8 @@ import weakref
 
 import pytest
 from support.processes import in_child
-from support.threads import LONG, together
-from support.web.runs import until, watch_threads
+from support.threads import LONG, together, until
+from support.web.runs import watch_threads
 
 from syncagent import CancelToken
 from syncagent.integrations.web.disconnect import cancel_on_disconnect, disconnect_probe

@@ -7,16 +7,8 @@ from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from support.mcp_http import (
-    DIALECTS,
-    Call,
-    Owner,
-    calling,
-    connected,
-    text_of,
-    wait_until,
-)
-from support.threads import LONG, together
+from support.mcp_http import DIALECTS, Call, Owner, calling, connected, text_of
+from support.threads import LONG, together, until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, MCPServerLost, MCPTimedOut
@@ -313,7 +305,7 @@ def test_during_a_new_handshake():
         first = Call(lambda: calling(connection, token=stage.token))
         gate.wait_reached()
         second = Call(lambda: calling(connection))
-        wait_until(lambda: connection._handshake.watch.bells)
+        until(lambda: connection._handshake.watch.bells)
         stage.token.cancel("enough")
         assert isinstance(first.ended().error, Cancelled)
         assert first.error.started is False

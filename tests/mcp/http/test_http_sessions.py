@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from support.mcp_http import Call, Owner, calling, connected, text_of, wait_until
-from support.threads import LONG, together
+from support.mcp_http import Call, Owner, calling, connected, text_of
+from support.threads import LONG, together, until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import MCPRequestFailed, MCPServerLost
@@ -93,7 +93,7 @@ def test_a_handshake_that_fails_fails_all_who_wait(server):
         server.on("initialize", fail, times=99)
         calls = [Call(lambda: calling(connection)) for _ in range(5)]
         gate.wait_reached()
-        wait_until(lambda: len(connection._handshake.watch.bells) == 4)
+        until(lambda: len(connection._handshake.watch.bells) == 4)
         gate.open()
         errors = [call.ended().error for call in calls]
         assert all(isinstance(error, MCPServerLost) for error in errors)

@@ -39,8 +39,9 @@ def greet(ctx: ToolContext) -> str:
 
 
 @tool(on_cancel="abandon", grace=0.1)
-def deaf() -> None:
+def deaf(ctx: ToolContext) -> None:
     """Wait without a look at the token."""
+    ctx.progress("waiting")
     threading.Event().wait(60)
 
 

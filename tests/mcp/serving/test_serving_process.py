@@ -95,8 +95,8 @@ def test_the_process_ends_at_once_and_leaves_nothing(end):
 def test_a_deaf_tool_does_not_hold_the_process():
     """It is left behind, and the process ends without it."""
     with started() as (process, client):
-        client.call("deaf", meta=envelope())
-        client.result_of(client.call("add", {"a": 1, "b": 1}, meta=envelope()))
+        client.call("deaf", meta=envelope(progressToken=1))
+        client.receive()
         began = clock.now()
         client.leave()
         assert process.wait(PROMPT) == 0

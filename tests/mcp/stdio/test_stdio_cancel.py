@@ -9,8 +9,8 @@ import threading
 from contextlib import suppress
 
 import pytest
-from support.mcp_stdio import WAYS, cancelled, go_deaf, serving, until
-from support.threads import together
+from support.mcp_stdio import WAYS, cancelled, go_deaf, serving
+from support.threads import together, until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, MCPTimedOut

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 from support.interrupting import interrupted
-from support.mcp_stdio import Call, serving, until
+from support.mcp_stdio import Call, serving
+from support.threads import until
 
 from syncagent.testing import Gate
 

@@ -10,8 +10,8 @@ import threading
 import time
 
 import pytest
-from support.mcp_stdio import Call, cancelled, go_deaf, serving, until
-from support.threads import LONG, together
+from support.mcp_stdio import Call, cancelled, go_deaf, serving
+from support.threads import LONG, together, until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import (

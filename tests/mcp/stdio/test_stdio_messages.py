@@ -6,8 +6,8 @@ import os
 import threading
 
 import pytest
-from support.mcp_stdio import Call, serving, until
-from support.threads import together
+from support.mcp_stdio import Call, serving
+from support.threads import together, until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, MCPRequestFailed, MCPServerLost

@@ -4,7 +4,6 @@ import json
 import threading
 
 from support.threads import LONG
-from support.web.servers import moments
 from syncagent import Agent
 from syncagent.integrations.web.runs import Runs
 from syncagent.testing import Gate, ScriptedModel
@@ -62,11 +61,6 @@ def parse(data):
 def all_of(stream):
     """Return all events of a stream, to its end."""
     return parse(b"".join(stream))
-
-
-def until(is_so):
-    """Wait until a condition holds."""
-    assert any(is_so() for _ in moments())
 
 
 def how_it_ended(run):

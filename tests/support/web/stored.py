@@ -6,7 +6,7 @@ import re
 import signal
 from contextlib import contextmanager
 
-from support.background import until
+from support.threads import until
 from support.web.servers import Client, Server, moments
 from syncagent.stores import RunStore
 

@@ -9,7 +9,8 @@ import sys
 import threading
 from contextlib import suppress
 
-from support.tools import agent_for, until
+from support.threads import until
+from support.tools import agent_for
 
 from syncagent import ToolContext, tool
 

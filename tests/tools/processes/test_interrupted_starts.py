@@ -12,8 +12,7 @@ import worker_jobs as jobs
 from calling import run
 from support.interrupting import is_ignored
 from support.processes import in_child
-from support.threads import together
-from support.tools import until
+from support.threads import together, until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 import worker_jobs as jobs
 from calling import Called, run
-from support.tools import until
+from support.threads import until
 from worker_jobs import Started, is_gone
 
 from syncagent.cancel import CancelToken
