@@ -1,9 +1,11 @@
 """What every test has: nothing left behind, and a bound on how long it takes."""
 
 import gc
+import logging
 import os
 import signal
 import stat
+from contextlib import contextmanager
 from datetime import date
 
 import pytest
@@ -108,10 +110,19 @@ def small_heap():
     gc.freeze()
 
 
+@contextmanager
+def level_kept():
+    """Fail a test that leaves another level at the logger of the SDK."""
+    logger = logging.getLogger("syncagent")
+    before = logger.level
+    yield
+    assert logger.level == before
+
+
 @pytest.fixture(autouse=True)
 def nothing_left():
     """Fail a test that leaves a thread of the SDK or a descriptor behind."""
-    with no_leaks():
+    with no_leaks(), level_kept():
         yield
     # A signal handler that raises at the very end of a run may leave its id here.
     run_id.set(NO_RUN)

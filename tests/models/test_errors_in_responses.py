@@ -8,6 +8,7 @@ import traceback
 import weakref
 
 import pytest
+import requests
 from support.raw_server import RawServer
 
 from syncagent import Agent, Limits
@@ -128,8 +129,9 @@ def test_no_error_inside_of_a_response_shows_the_key(kind, stream, key):
 @pytest.mark.parametrize("stream", [True, False])
 def test_credentials_of_a_session_are_not_shown_either(kind, stream):
     """M7: the transport knows more secrets than the key of the model."""
-    transport = Transport(retries=0)
-    transport._settings._session.headers["Cookie"] = "session=c00kie-of-the-proxy"
+    session = requests.Session()
+    session.headers["Cookie"] = "session=c00kie-of-the-proxy"
+    transport = Transport(session=session, retries=0)
     body = json.dumps({"error": {"message": "who is c00kie-of-the-proxy?"}})
     payload = f"data: {body}\n\n" if stream else body
     with Saying(payload.encode()) as server:

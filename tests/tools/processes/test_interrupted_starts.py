@@ -52,7 +52,7 @@ class Interrupts:
     def call(self, work, after, again):
         """Do *work*, interrupted after some seconds, and once again after some more."""
         self._left = 2
-        before = signal.signal(signal.SIGALRM, self._handle)
+        signal.signal(signal.SIGALRM, self._handle)
         signal.setitimer(signal.ITIMER_REAL, after, again)
         try:
             work()
@@ -60,7 +60,9 @@ class Interrupts:
             pass
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            # The handler stays: another thread may be about to tell of a last signal,
+            # and Python complains if that has no handler any more.
+            self._left = 0
 
 
 def children():
