@@ -140,8 +140,10 @@ class Server:
         """End it, if it still runs."""
         if self.process.poll() is None:
             self.process.terminate()
+            # A worker of gunicorn that is just starting misses the signal, and is
+            # killed when the graceful timeout is over.
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(LONG / 2)
+                self.process.wait(LONG)
         if self.process.poll() is None:
             where = self.stacks()
             self.process.kill()
