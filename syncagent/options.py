@@ -11,6 +11,7 @@ from .exceptions import ConfigurationError
 
 __all__ = [
     "BUDGETS",
+    "CacheTime",
     "CodeExecution",
     "Effort",
     "FileSearch",
@@ -23,6 +24,9 @@ __all__ = [
 
 #: No model has all of them: the nearest one that it has is requested.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+#: How long a provider keeps a conversation in its cache after the last use.
+CacheTime = Literal["5m", "1h"]
 
 #: Thinking tokens for each effort, for providers that count them.
 BUDGETS: Final[dict[Effort, int]] = {
@@ -90,7 +94,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a request; the provider decides about those that are not given.
 
     Each dialect translates them. An option that a dialect does not have is an error,
-    and never dropped silently; ``seed``, ``metadata`` and ``cache`` are only hints.
+    and never dropped silently; ``seed``, ``metadata``, ``cache`` and ``cache_key`` are
+    only hints.
 
     :raises ConfigurationError: an option is invalid.
     """
@@ -113,8 +118,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     output: OutputFormat | None = None
     #: Tools that the provider runs, beside those of the agent; see ``ServerTool``.
     server_tools: tuple[Any, ...] = ()
-    #: True to mark the conversation for the provider's cache, where that is necessary.
-    cache: bool = False
+    #: True to have the provider cache the conversation, where it must be told so;
+    #: ``"5m"`` or ``"1h"`` says for how long. By default an agent does this where it
+    #: pays: with tools, and from the second turn of a conversation.
+    cache: bool | CacheTime | None = None
+    #: Routes requests with the same beginning to the same cache, at providers that take
+    #: such a key; by default it is made from the beginning of the conversation.
+    cache_key: str = ""
     #: The beginning of the response.
     prefill: str = ""
     metadata: dict[str, str] = {}

@@ -45,6 +45,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(_tokens(sent), _tokens(received), estimated=True)
 
     @property
+    def cache_hit_rate(self) -> float:
+        """The share of the input that was read from a cache, from 0 to 1."""
+        return self.cached_tokens / self.input_tokens if self.input_tokens else 0.0
+
+    @property
     def total_tokens(self) -> int:
         """Input plus output tokens."""
         return self.input_tokens + self.output_tokens

@@ -85,6 +85,8 @@ class Dialect(ABC):
             messages if isinstance(messages, Transcript) else Transcript(messages)
         )
         fields = self.fields(model, tools, options, stream=stream)
+        if options.cache or options.cache_key:
+            fields |= self.cache_fields(transcript, options)
         conversation, pieces = self.conversation(model, transcript, options)
         for name, value in options.extra.items():
             known = fields.get(name)
@@ -129,6 +131,12 @@ class Dialect(ABC):
         self, model: str, tools: Sequence[ToolSpec], options: Options, *, stream: bool
     ) -> dict[str, Any]:
         """Return all fields of the request except the conversation."""
+
+    def cache_fields(
+        self, transcript: Sequence[Message], options: Options
+    ) -> dict[str, Any]:
+        """Return the fields that help the provider find the request in its cache."""
+        return {}
 
     @abstractmethod
     def conversation(

@@ -267,13 +267,15 @@ class Run:
         self.enter("model")
         self.meter.turns += 1
         self.progress.text = ""
-        options = setup.options
+        options, specs = setup.options, self.toolset.specs
+        if specs or len(self.transcript) > 1:
+            options = setup.cached_options
         output = self.progress.output
         if output is not None and output.format is not None:
             options = msgspec.structs.replace(options, output=output.format)
         self.response = setup.model.ask(
             self.transcript,
-            self.toolset.specs,
+            specs,
             token=self.claim.deferred.operation_token(self.token),
             options=options,
             timeouts=setup.timeouts,

@@ -49,6 +49,10 @@ class Setup:
         self.options = model.options
         if system is not None:
             self.options = msgspec.structs.replace(model.options, system=system)
+        #: For requests that another one will repeat and continue.
+        self.cached_options = self.options
+        if self.options.cache is None:
+            self.cached_options = msgspec.structs.replace(self.options, cache=True)
         self.limits = limits
         self.policy = cancel_policy
         self.hooks = HookSet(hooks)

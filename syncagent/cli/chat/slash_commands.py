@@ -128,7 +128,7 @@ def _usage(session: Session, rest: str) -> None:
         return
     session.screen.line(
         f"{usage_text(usage, cost)} ({usage.input_tokens:,} in, of which "
-        f"{usage.cached_tokens:,} from a cache; {usage.output_tokens:,} out)"
+        f"{usage.cache_hit_rate:.0%} from a cache; {usage.output_tokens:,} out)"
     )
 
 

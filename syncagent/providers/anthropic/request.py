@@ -38,8 +38,8 @@ from .options import (
 )
 from .response import NAME
 from .turns import (
-    CACHE_MARK,
     begins_with_thinking,
+    cache_mark,
     encode_marked,
     encode_results,
     encode_turn,
@@ -124,7 +124,8 @@ class AnthropicDialect(Dialect):
         user = options.metadata.get("user_id")
         system: Any = options.system if options.system.strip() else None
         if system and options.cache:
-            system = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
+            mark = cache_mark(options)
+            system = [{"type": "text", "text": system, "cache_control": mark}]
         # Without it, nothing but the defaults has passed the check.
         has_sampling = find_family(model).has_sampling
         version = self.quirks.anthropic_version
@@ -155,7 +156,7 @@ class AnthropicDialect(Dialect):
             for tool in tools
         ]
         if own and options.cache:
-            own[-1]["cache_control"] = CACHE_MARK
+            own[-1]["cache_control"] = cache_mark(options)
         # The mark covers everything before it: the agent's own tools come last.
         every = [*self.server_tools(model, options), *own]
         return {"tools": every, "tool_choice": tool_choice_of(options)} if every else {}
@@ -166,7 +167,7 @@ class AnthropicDialect(Dialect):
         encode = partial(encode_turn, issuer=self.issuer)
         encode_last: Callable[[Turn], bytes] | None = None
         if options.cache:
-            encode_last = encode_marked
+            encode_last = partial(encode_marked, mark=cache_mark(options))
         if not options.prefill and _is_paused(transcript, self.issuer):
             encode_last = encode_results
         # The last turn is not remembered, so no mark gets into the remembered ones.

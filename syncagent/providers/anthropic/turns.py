@@ -20,12 +20,11 @@ from ...messages import (
     ToolResult,
     UserBlock,
 )
+from ...options import Options
 from ...transcript.turns import AssistantTurn, Turn, UserTurn
 from ..encoding import arguments_of, base64_of, json_bytes, text_of, tool_name_of
 from .response import NAME
 
-#: Asks the provider to cache everything up to here.
-CACHE_MARK: Final = {"type": "ephemeral"}
 _THINKING: Final = ("thinking", "redacted_thinking")
 _IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _MAX_NAME: Final = 128
@@ -38,11 +37,17 @@ def encode_turn(turn: Turn, issuer: str) -> bytes:
     return json_bytes(_assistant(turn, issuer))
 
 
-def encode_marked(turn: Turn) -> bytes:
+def cache_mark(options: Options) -> dict[str, str]:
+    """Return the mark that has the provider cache everything up to it."""
+    mark = {"type": "ephemeral"}
+    return {**mark, "ttl": "1h"} if options.cache == "1h" else mark
+
+
+def encode_marked(turn: Turn, mark: dict[str, str]) -> bytes:
     """Return the last turn, marked for the provider's cache."""
     assert isinstance(turn, UserTurn)
     message = _user(turn)
-    message["content"][-1]["cache_control"] = CACHE_MARK
+    message["content"][-1]["cache_control"] = mark
     return json_bytes(message)
 
 

@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 from ...events import Event
 from ...exceptions import ConfigurationError
+from ...messages import Message
 from ...options import Options, OutputFormat, ServerTool, ToolSpec, WebSearch
 from ...sse import ServerSentEvent
 from ...transcript.transcript import Piece, Transcript
+from ..cache_keys import openai_cache_fields
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..encoding import json_bytes
@@ -115,6 +117,11 @@ class OpenAIChatDialect(Dialect):
         )
         search: dict[str, Any] = {"type": self.quirks.web_search}
         return {**search, "parameters": parameters} if parameters else search
+
+    def cache_fields(
+        self, transcript: Sequence[Message], options: Options
+    ) -> dict[str, Any]:
+        return openai_cache_fields(self.issuer, transcript, options)
 
     def conversation(
         self, model: str, transcript: Transcript, options: Options

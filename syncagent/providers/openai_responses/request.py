@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ...events import Event
 from ...exceptions import ConfigurationError
+from ...messages import Message
 from ...options import (
     CodeExecution,
     FileSearch,
@@ -18,6 +19,7 @@ from ...options import (
 )
 from ...sse import ServerSentEvent
 from ...transcript.transcript import Piece, Transcript
+from ..cache_keys import openai_cache_fields
 from ..dialect import Dialect, without_none
 from ..draft import Draft
 from ..families import check_sampling
@@ -115,6 +117,11 @@ class OpenAIResponsesDialect(Dialect):
         names = self.quirks.field_names
         named = {names.get(name, name): value for name, value in fields.items()}
         return {name: value for name, value in named.items() if name and value}
+
+    def cache_fields(
+        self, transcript: Sequence[Message], options: Options
+    ) -> dict[str, Any]:
+        return openai_cache_fields(self.issuer, transcript, options)
 
     def conversation(
         self, model: str, transcript: Transcript, options: Options
