@@ -29,6 +29,7 @@ from .records import (
     Verdict,
 )
 from .rows import (
+    ENDED_AT,
     IS_HELD,
     IS_MINE,
     RUN,
@@ -326,7 +327,7 @@ class SQLBackend(SQLSweeper):
             "UPDATE syncagent_run AS r SET state = ?, worker = NULL, "
             "questions = '[]', result = ?, error = ?, tail = coalesce(?, tail), "
             "messages = coalesce(?, messages), events = coalesce(?, events), "
-            "cancel = coalesce(cancel, ?), ended_at = {now}, "
+            f"cancel = coalesce(cancel, ?), ended_at = {ENDED_AT}, "
             "cancel_mode = CASE WHEN ? = 'cancelled' THEN 'now' END, "
             "cancel_at = CASE WHEN ? = 'cancelled' "
             "THEN coalesce(cancel_at, {now}) END "

@@ -136,8 +136,11 @@ class SQLConversations(SQLInbox):
         put_messages(do, change.key, delta)
         do.rows(
             "UPDATE syncagent_conversation SET tail = ?, messages = ?, "
-            "head_at = {now} WHERE key = ?",
-            *(delta.tail.decode(), delta.total, change.key),
+            # After its last run, even if the clock of the server was set back.
+            "head_at = (SELECT CASE WHEN max(r.ended_at) >= {now} "
+            "THEN max(r.ended_at) + 0.000001 ELSE {now} END FROM syncagent_run r "
+            "WHERE r.conversation_key = ?) WHERE key = ?",
+            *(delta.tail.decode(), delta.total, change.key, change.key),
         )
 
     def forget_conversation(self, key: str, owner: str) -> bool:

@@ -294,6 +294,27 @@ def test_a_repeated_change_is_recognised_after_others(backend):
     assert backend.change(change("other", "two", version=1)) == "changed"
 
 
+@pytest.mark.parametrize("before", ["run", "append"])
+def test_a_clock_that_is_set_back_loses_no_message(store, before):
+    """The server's clock was an hour ahead; what comes after it still comes after."""
+    chat = store.conversation("chat", owner="anna")
+    if before == "run":
+        store.work(chat.submit("One."))
+    else:
+        chat.append("One.", HI)
+    with store.backend.transaction() as do:
+        do.rows("UPDATE syncagent_run SET ended_at = ended_at + 3600")
+        do.rows("UPDATE syncagent_conversation SET head_at = head_at + 3600")
+    store.work(chat.refresh().submit("Two."))
+    chat.refresh().append("Three.", HI)
+    cancelled = chat.refresh().submit("Never begun.")
+    assert store.cancel(cancelled)
+    store.work(chat.refresh().submit("Four."))
+    prompts = [m for m in chat.messages() if isinstance(m, UserMessage)]
+    texts = [message.content[0].text for message in prompts]
+    assert texts == ["One.", "Two.", "Three.", "Four."]
+
+
 # -- after a cancel ------------------------------------------------------------------
 
 
