@@ -34,7 +34,6 @@ from .rows import (
     IS_MINE,
     RUN,
     Rows,
-    Statements,
     get_answers,
     get_messages,
     put_events,
@@ -44,7 +43,7 @@ from .rows import (
     to_questions,
     to_run,
 )
-from .sql_conversations import get_head, live_state, touch_conversation
+from .sql_conversations import get_head, get_version, live_state, touch_conversation
 from .sql_inbox import close_live, put_audit
 from .sweeper import SQLSweeper
 from .unheld import (
@@ -113,7 +112,7 @@ class SQLBackend(SQLSweeper):
                 )
                 if live >= max_live:
                     return "no room"
-            if run.version not in (None, self._version(do, run)):
+            if run.version not in (None, get_version(do, run.key)):
                 state = live_state(do, run.key)
                 if state is None:
                     return "changed"
@@ -133,23 +132,16 @@ class SQLBackend(SQLSweeper):
                     touch_conversation(do, run)
                 return "added"
             others = do.rows(
-                "SELECT id, state FROM syncagent_run WHERE id = ? "
-                "OR (conversation_key = ? AND ended_at IS NULL)",
-                *(run.id, run.key),
+                "SELECT id, run_id, state FROM syncagent_run WHERE id = ? "
+                "OR run_id = ? OR (conversation_key = ? AND ended_at IS NULL)",
+                *(run.id, run.run_id, run.key),
             )
-            if any(id == run.id for id, _ in others):
+            if any(id == run.id for id, *_ in others):
                 return "known"  # the same call, at the same time
-            if not others:
-                return "taken"  # the run id is another run's
-            return "waiting" if "waiting" in dict(others).values() else "busy"
-
-    @staticmethod
-    def _version(do: Statements, run: NewRun) -> int:
-        """Return the version of the conversation of a run; 0 if it has not begun."""
-        rows = do.rows(
-            "SELECT version FROM syncagent_conversation WHERE key = ? {lock}", run.key
-        )
-        return rows[0][0] if rows else 0
+            if any(run_id == run.run_id for _, run_id, _ in others):
+                return "taken"
+            # None of them: the live run has ended since.
+            return "waiting" if "waiting" in [state for *_, state in others] else "busy"
 
     def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
         with self.transaction() as do:

@@ -22,6 +22,7 @@ from .sql_inbox import SQLInbox
 __all__ = [
     "SQLConversations",
     "get_head",
+    "get_version",
     "keep_heads",
     "live_state",
     "touch_conversation",
@@ -198,6 +199,14 @@ def live_state(do: Statements, key: str) -> str | None:
         key,
     )
     return rows[0][0] if rows else None
+
+
+def get_version(do: Statements, key: str) -> int:
+    """Return the version of a conversation, and lock it; 0 if it has not begun."""
+    rows = do.rows(
+        "SELECT version FROM syncagent_conversation WHERE key = ? {lock}", key
+    )
+    return int(rows[0][0]) if rows else 0
 
 
 def get_head(do: Statements, key: str) -> tuple[str, int]:

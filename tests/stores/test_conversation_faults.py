@@ -2,6 +2,9 @@
 
 import math
 import threading
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -12,6 +15,7 @@ from support.stored_runs import (
     YES,
     cancel,
     delta,
+    new_run,
     park,
     question,
     running,
@@ -278,6 +282,31 @@ def test_the_end_of_a_run_is_not_overlooked_by_an_append(opened):
         appending.join(LONG)
         bodies = [m.body.decode() for m in backend.conversation_messages(KEY)]
         assert sum(f'"end {n}"' in body for body in bodies) == 1
+
+
+def test_a_run_that_ends_while_another_is_added_makes_it_busy(opened, monkeypatch):
+    """The index refuses the second run, and then the first one is not there to see."""
+    backend, other = opened(), opened()
+    id = running(backend, "r1", conversation="chat")
+    original = backend.transaction
+
+    @contextmanager
+    def transaction():
+        with original() as do:
+            yield SimpleNamespace(rows=partial(then_end, do.rows))
+
+    def then_end(rows, sql, *params):
+        found = rows(sql, *params)
+        if "INSERT INTO syncagent_run " in sql:
+            assert found == []
+            assert other.finish(id, 1, DONE, delta(0, "one"), None).is_stored
+        return found
+
+    monkeypatch.setattr(backend, "transaction", transaction)
+    second = new_run("r2", conversation="chat")
+    assert backend.add(second, None) == "busy"
+    monkeypatch.undo()
+    assert backend.add(second, None) == "added"
 
 
 def test_a_repeated_change_is_recognised_after_others(backend):
