@@ -20,6 +20,7 @@ from .records import (
 )
 
 __all__ = [
+    "ENDED_AT",
     "IS_HELD",
     "IS_MINE",
     "RUN",
@@ -56,6 +57,15 @@ RUN: Final = (
     "r.created_at, r.ended_at, r.result, r.error, r.unfollowed_seconds IS NOT NULL, "
     "r.approvers, r.asked_at, r.answer_by, "
     "(SELECT w.host || ':' || w.pid FROM syncagent_worker w WHERE w.id = r.worker)"
+)
+#: When the run *r* ends: after all that its conversation has, even if the clock of the
+#: server was set back. The last end tells which state the next run begins with.
+ENDED_AT: Final = (
+    "(SELECT CASE WHEN max(h.at) >= {now} THEN max(h.at) + 0.000001 ELSE {now} END "
+    "FROM (SELECT max(o.ended_at) AS at FROM syncagent_run o "
+    "WHERE o.conversation_key = r.conversation_key UNION ALL "
+    "SELECT c.head_at FROM syncagent_conversation c "
+    "WHERE c.key = r.conversation_key) h)"
 )
 #: True if a living worker has the run *r*.
 IS_HELD: Final = (

@@ -29,11 +29,11 @@ from .records import (
     Verdict,
 )
 from .rows import (
+    ENDED_AT,
     IS_HELD,
     IS_MINE,
     RUN,
     Rows,
-    Statements,
     get_answers,
     get_messages,
     put_events,
@@ -43,7 +43,7 @@ from .rows import (
     to_questions,
     to_run,
 )
-from .sql_conversations import get_head, live_state, touch_conversation
+from .sql_conversations import get_head, get_version, live_state, touch_conversation
 from .sql_inbox import close_live, put_audit
 from .sweeper import SQLSweeper
 from .unheld import (
@@ -112,7 +112,7 @@ class SQLBackend(SQLSweeper):
                 )
                 if live >= max_live:
                     return "no room"
-            if run.version not in (None, self._version(do, run)):
+            if run.version not in (None, get_version(do, run.key)):
                 state = live_state(do, run.key)
                 if state is None:
                     return "changed"
@@ -132,23 +132,16 @@ class SQLBackend(SQLSweeper):
                     touch_conversation(do, run)
                 return "added"
             others = do.rows(
-                "SELECT id, state FROM syncagent_run WHERE id = ? "
-                "OR (conversation_key = ? AND ended_at IS NULL)",
-                *(run.id, run.key),
+                "SELECT id, run_id, state FROM syncagent_run WHERE id = ? "
+                "OR run_id = ? OR (conversation_key = ? AND ended_at IS NULL)",
+                *(run.id, run.run_id, run.key),
             )
-            if any(id == run.id for id, _ in others):
+            if any(id == run.id for id, *_ in others):
                 return "known"  # the same call, at the same time
-            if not others:
-                return "taken"  # the run id is another run's
-            return "waiting" if "waiting" in dict(others).values() else "busy"
-
-    @staticmethod
-    def _version(do: Statements, run: NewRun) -> int:
-        """Return the version of the conversation of a run; 0 if it has not begun."""
-        rows = do.rows(
-            "SELECT version FROM syncagent_conversation WHERE key = ? {lock}", run.key
-        )
-        return rows[0][0] if rows else 0
+            if any(run_id == run.run_id for _, run_id, _ in others):
+                return "taken"
+            # None of them: the live run has ended since.
+            return "waiting" if "waiting" in [state for *_, state in others] else "busy"
 
     def claim(self, id: str, worker: str, nonce: str) -> Claim | None:
         with self.transaction() as do:
@@ -326,7 +319,7 @@ class SQLBackend(SQLSweeper):
             "UPDATE syncagent_run AS r SET state = ?, worker = NULL, "
             "questions = '[]', result = ?, error = ?, tail = coalesce(?, tail), "
             "messages = coalesce(?, messages), events = coalesce(?, events), "
-            "cancel = coalesce(cancel, ?), ended_at = {now}, "
+            f"cancel = coalesce(cancel, ?), ended_at = {ENDED_AT}, "
             "cancel_mode = CASE WHEN ? = 'cancelled' THEN 'now' END, "
             "cancel_at = CASE WHEN ? = 'cancelled' "
             "THEN coalesce(cancel_at, {now}) END "

@@ -22,6 +22,7 @@ from .sql_inbox import SQLInbox
 __all__ = [
     "SQLConversations",
     "get_head",
+    "get_version",
     "keep_heads",
     "live_state",
     "touch_conversation",
@@ -136,8 +137,11 @@ class SQLConversations(SQLInbox):
         put_messages(do, change.key, delta)
         do.rows(
             "UPDATE syncagent_conversation SET tail = ?, messages = ?, "
-            "head_at = {now} WHERE key = ?",
-            *(delta.tail.decode(), delta.total, change.key),
+            # After its last run, even if the clock of the server was set back.
+            "head_at = (SELECT CASE WHEN max(r.ended_at) >= {now} "
+            "THEN max(r.ended_at) + 0.000001 ELSE {now} END FROM syncagent_run r "
+            "WHERE r.conversation_key = ?) WHERE key = ?",
+            *(delta.tail.decode(), delta.total, change.key, change.key),
         )
 
     def forget_conversation(self, key: str, owner: str) -> bool:
@@ -195,6 +199,14 @@ def live_state(do: Statements, key: str) -> str | None:
         key,
     )
     return rows[0][0] if rows else None
+
+
+def get_version(do: Statements, key: str) -> int:
+    """Return the version of a conversation, and lock it; 0 if it has not begun."""
+    rows = do.rows(
+        "SELECT version FROM syncagent_conversation WHERE key = ? {lock}", key
+    )
+    return int(rows[0][0]) if rows else 0
 
 
 def get_head(do: Statements, key: str) -> tuple[str, int]:

@@ -19,6 +19,7 @@ from .records import (
     StoredRun,
 )
 from .rows import (
+    ENDED_AT,
     RUN,
     Statements,
     get_answers,
@@ -123,7 +124,7 @@ def end_unheld(do: Statements, unheld: Unheld, cancel: CancelRecord) -> None:
     do.rows(
         "UPDATE syncagent_run AS r SET state = 'cancelled', worker = NULL, "
         "cancel = ?, cancel_mode = 'now', cancel_at = coalesce(cancel_at, {now}), "
-        "ended_at = {now}, questions = '[]', result = ?, events = ? "
+        f"ended_at = {ENDED_AT}, questions = '[]', result = ?, events = ? "
         "WHERE r.id = ? RETURNING run_id{hint}",
         *(to_json(cancel), to_json(result), batch.last, run.id),
     )
@@ -204,7 +205,7 @@ def _give_up(do: Statements, run: StoredRun, crashes: int) -> None:
     )
     do.rows(
         "UPDATE syncagent_run AS r SET state = 'failed', worker = NULL, "
-        "crashes = ?, begun = '[]', ended_at = {now}, error = ?, events = ? "
+        f"crashes = ?, begun = '[]', ended_at = {ENDED_AT}, error = ?, events = ? "
         "WHERE r.id = ? RETURNING run_id{hint}",
         *(crashes, to_json(StoredError("Crash", message)), batch.last, run.id),
     )

@@ -2,6 +2,9 @@
 
 import math
 import threading
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -12,6 +15,7 @@ from support.stored_runs import (
     YES,
     cancel,
     delta,
+    new_run,
     park,
     question,
     running,
@@ -280,6 +284,31 @@ def test_the_end_of_a_run_is_not_overlooked_by_an_append(opened):
         assert sum(f'"end {n}"' in body for body in bodies) == 1
 
 
+def test_a_run_that_ends_while_another_is_added_makes_it_busy(opened, monkeypatch):
+    """The index refuses the second run, and then the first one is not there to see."""
+    backend, other = opened(), opened()
+    id = running(backend, "r1", conversation="chat")
+    original = backend.transaction
+
+    @contextmanager
+    def transaction():
+        with original() as do:
+            yield SimpleNamespace(rows=partial(then_end, do.rows))
+
+    def then_end(rows, sql, *params):
+        found = rows(sql, *params)
+        if "INSERT INTO syncagent_run " in sql:
+            assert found == []
+            assert other.finish(id, 1, DONE, delta(0, "one"), None).is_stored
+        return found
+
+    monkeypatch.setattr(backend, "transaction", transaction)
+    second = new_run("r2", conversation="chat")
+    assert backend.add(second, None) == "busy"
+    monkeypatch.undo()
+    assert backend.add(second, None) == "added"
+
+
 def test_a_repeated_change_is_recognised_after_others(backend):
     """Its reply was lost, and other callers came before it was repeated."""
     assert backend.change(change("n1", "one")) == "done"
@@ -292,6 +321,27 @@ def test_a_repeated_change_is_recognised_after_others(backend):
     assert message.body.count(b"two") == 1
     assert backend.conversation(KEY).version == 11
     assert backend.change(change("other", "two", version=1)) == "changed"
+
+
+@pytest.mark.parametrize("before", ["run", "append"])
+def test_a_clock_that_is_set_back_loses_no_message(store, before):
+    """The server's clock was an hour ahead; what comes after it still comes after."""
+    chat = store.conversation("chat", owner="anna")
+    if before == "run":
+        store.work(chat.submit("One."))
+    else:
+        chat.append("One.", HI)
+    with store.backend.transaction() as do:
+        do.rows("UPDATE syncagent_run SET ended_at = ended_at + 3600")
+        do.rows("UPDATE syncagent_conversation SET head_at = head_at + 3600")
+    store.work(chat.refresh().submit("Two."))
+    chat.refresh().append("Three.", HI)
+    cancelled = chat.refresh().submit("Never begun.")
+    assert store.cancel(cancelled)
+    store.work(chat.refresh().submit("Four."))
+    prompts = [m for m in chat.messages() if isinstance(m, UserMessage)]
+    texts = [message.content[0].text for message in prompts]
+    assert texts == ["One.", "Two.", "Three.", "Four."]
 
 
 # -- after a cancel ------------------------------------------------------------------
