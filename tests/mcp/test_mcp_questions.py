@@ -34,9 +34,10 @@ def asking_model(exchange):
 
 
 def refused_model(exchange):
-    with pytest.raises(ClientRefused) as caught:
-        exchange.sample("Say it.")
-    return text_result(f"refused: {caught.value.code}")
+    try:
+        return text_result(exchange.sample("Say it."))
+    except ClientRefused as error:
+        return text_result(f"refused: {error.code}")
 
 
 def text_result(value):
