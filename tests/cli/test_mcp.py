@@ -408,7 +408,8 @@ def test_a_run_calls_tools_of_servers(file, fake, state):
         assert "calc_add" in str(server.requests[0].payload["tools"])
         assert "'5'" in str(server.requests[1].payload["messages"])
     assert ended == (0, "Five.\n", "")
-    assert all(process.has_ended for process in fake.processes)
+    for process in fake.processes:
+        process.wait_ended()
 
 
 def test_each_call_needs_an_approval(file, fake, state):
@@ -484,4 +485,5 @@ def test_a_chat_has_the_tools_of_servers(file, fake, state):
             terminal.type("/quit\n")
             assert terminal.finish() == 0
     assert len(fake.requests("tools/call")) == 1
-    assert all(process.has_ended for process in fake.processes)
+    for process in fake.processes:
+        process.wait_ended()

@@ -74,7 +74,8 @@ def test_a_file_becomes_servers_by_name(fakes, tmp_path):
         assert servers["one"].call("who").text == "first"
         kept = list(servers.values())
     assert {server.state for server in kept} == {"closed"}
-    assert all(process.has_ended for fake in fakes for process in fake.processes)
+    for process in [one for fake in fakes for one in fake.processes]:
+        process.wait_ended()
 
 
 def test_the_file_decides_variables_timeout_and_tools(fakes, tmp_path, monkeypatch):
