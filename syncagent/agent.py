@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final
+from typing import Any, Final, Generic
 
+from ._deps import Deps
 from .asking.answering import Answering, Approve, Ask, Authenticate, Handlers
 from .background.handle import Handle
 from .background.starting import move_to_background, run_releasable, start_handle
@@ -18,22 +19,23 @@ from .conversation.queue import OnBusy, check_busy
 from .conversation.request import Cancel, RunRequest
 from .conversation.run_stream import RunStream
 from .conversation.saved import save
+from .conversation.view import AgentView
 from .driver import Driver
-from .events import State, StreamEvent
+from .events import StreamEvent
 from .exceptions import AgentBusy, ConfigurationError, Origin
-from .interrupts import Interrupt, Rule, RuleBook
-from .messages import Message, Prompt, user_message
+from .interrupts import Rule, RuleBook
+from .messages import Message, Prompt
 from .models.model import Model
 from .models.names import find_model
 from .policies import CancelPolicy, Limits
-from .recording import Record, Recorder, SubAgentRecorder
+from .recording import Record
 from .result import RunResult
+from .run.given import Given, RunOptions
 from .run.setup import Setup
 from .tools.agent_tool import agent_as_tool
 from .tools.settings import NeedsApproval, ToolDefaults
 from .tools.tool import AnyTool
 from .transcript.transcript import Transcript
-from .usage import Usage
 
 __all__ = ["Agent"]
 
@@ -42,7 +44,7 @@ _NO_LIMITS: Final = Limits()
 _NO_DEFAULTS: Final = ToolDefaults()
 
 
-class Agent:
+class Agent(AgentView, Generic[Deps]):
     """A model, tools and a conversation.
 
     Making one costs microseconds: make one for each request, conversation or thread. It
@@ -69,6 +71,8 @@ class Agent:
         arguments and the context that decides; beside what the tools say themselves.
     :param rules: approvals that were remembered.
     :param on_busy: what a second run does while one is live.
+    :param deps: data of yours for the tools of runs that are given none. The class is
+        generic: ``Agent[Tenant]`` takes a ``Tenant``.
     :raises ConfigurationError: a setting cannot work; the message says which.
     """
 
@@ -92,6 +96,7 @@ class Agent:
         requires_approval: NeedsApproval = False,
         rules: Iterable[Rule] = (),
         on_busy: OnBusy = "raise",
+        deps: Deps | None = None,
     ) -> None:
         self._setup = Setup(
             find_model(model) if isinstance(model, str) else model,
@@ -103,6 +108,7 @@ class Agent:
             parallel_tools=parallel_tools,
             tool_defaults=tool_defaults,
             requires_approval=requires_approval,
+            deps=deps,
         )
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
         if name is not None and not isinstance(name, str):
@@ -128,6 +134,10 @@ class Agent:
         on_busy: OnBusy | None = None,
         backgroundable: bool = False,
         record: Record | None = None,
+        deps: Deps | None = None,
+        options: RunOptions | None = None,
+        tools: Iterable[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> RunResult:
         """Run until the model is done, and return the result.
@@ -144,6 +154,12 @@ class Agent:
             :meth:`background` releases the caller at once, from any wait.
         :param record: a path, or an open file, to which everything that happens is
             written for ``syncagent timeline``, with prompts, arguments and results.
+        :param deps: data of yours for tools, hooks and handlers, in place of the
+            agent's: ``ctx.deps``. No model and no saved state sees them.
+        :param options: of :class:`~syncagent.options.Options`, in place of the model's.
+        :param tools: more tools for this run.
+        :param metadata: JSON values about the run, kept with it in results, states and
+            recordings.
         :param run_id: the id of the run, with which idempotency keys begin; by default
             a random one.
         :raises AgentBusy: a run is live.
@@ -151,7 +167,8 @@ class Agent:
         :raises SyncAgentError: there is no result; the conversation is valid.
         """
         request = RunRequest.new(
-            prompt, timeout, cancel, output, record, run_id, on_busy
+            *(prompt, timeout, cancel, output, record, run_id, on_busy),
+            self._given(deps, options, tools, metadata),
         )
         if backgroundable:
             return run_releasable(self._conversation, request)
@@ -166,6 +183,10 @@ class Agent:
         output: Any = None,
         on_busy: OnBusy | None = None,
         record: Record | None = None,
+        deps: Deps | None = None,
+        options: RunOptions | None = None,
+        tools: Iterable[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> RunStream:
         """Run, and return the events as they happen.
@@ -176,7 +197,8 @@ class Agent:
         where the next event would come.
         """
         request = RunRequest.new(
-            prompt, timeout, cancel, output, record, run_id, on_busy
+            *(prompt, timeout, cancel, output, record, run_id, on_busy),
+            self._given(deps, options, tools, metadata),
         )
         return self._conversation.begin(request)
 
@@ -185,24 +207,30 @@ class Agent:
         outer: Answering,
         observer: Callable[[StreamEvent], object],
         prompt: Prompt,
-        *,
-        record: Record | SubAgentRecorder | None = None,
         **settings: Any,
     ) -> RunResult:
         """Run as a part of another run: ``ctx.agent()`` calls this.
 
         Cancellation: as for :meth:`run`.
 
-        :param outer: answers the questions that this agent has no handler for.
         :param observer: called with every event.
+        :param settings: see ``RunRequest.inside()``.
         """
-        request = RunRequest(
-            prompt=user_message(prompt),
-            outer=outer,
-            record=Recorder.at(record),
-            **settings,
-        )
+        request = RunRequest.inside(self._setup, outer, prompt, **settings)
         return run_to_end(self._conversation, request, observer)
+
+    def _given(
+        self,
+        deps: Deps | None,
+        options: RunOptions | None,
+        tools: Iterable[Any],
+        metadata: Mapping[str, Any] | None,
+        *,
+        is_new: bool = True,
+    ) -> Given | None:
+        pause = None if is_new else self._conversation.pause
+        before = None if pause is None else pause.progress.given
+        return Given.of(self._setup, deps, options, tools, metadata, before)
 
     def resume(
         self,
@@ -212,6 +240,10 @@ class Agent:
         cancel: Cancel | None = None,
         output: Any = None,
         record: Record | None = None,
+        deps: Deps | None = None,
+        options: RunOptions | None = None,
+        tools: Iterable[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
     ) -> RunResult:
         """Resume a run that waits for answers.
 
@@ -222,10 +254,13 @@ class Agent:
         :param output: the type of the final answer, if the agent was loaded and the run
             was started with one.
         :param record: as for :meth:`run`; an existing file is appended to.
+        :param deps: as for :meth:`run`, like *options*, *tools* and *metadata*. Each
+            replaces what the run had; a loaded run has only its metadata.
         :raises ConfigurationError: no run is paused, or an answer is missing.
         """
         request = RunRequest.resuming(
-            self._conversation.pause, answers, timeout, cancel, output, record
+            *(self._conversation.pause, answers, timeout, cancel, output, record),
+            self._given(deps, options, tools, metadata, is_new=False),
         )
         return run_to_end(self._conversation, request)
 
@@ -237,13 +272,18 @@ class Agent:
         cancel: Cancel | None = None,
         output: Any = None,
         record: Record | None = None,
+        deps: Deps | None = None,
+        options: RunOptions | None = None,
+        tools: Iterable[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
     ) -> RunStream:
         """Resume a run that waits for answers, and return its events.
 
         Cancellation: as for :meth:`stream`. Parameters are those of :meth:`resume`.
         """
         request = RunRequest.resuming(
-            self._conversation.pause, answers, timeout, cancel, output, record
+            *(self._conversation.pause, answers, timeout, cancel, output, record),
+            self._given(deps, options, tools, metadata, is_new=False),
         )
         return self._conversation.begin(request)
 
@@ -256,17 +296,23 @@ class Agent:
         output: Any = None,
         on_event: Callable[[StreamEvent], object] | None = None,
         record: Record | None = None,
+        deps: Deps | None = None,
+        options: RunOptions | None = None,
+        tools: Iterable[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
     ) -> Driver:
         """Drive runs step by step: ``next()`` runs until a person has to answer.
 
         Without a prompt it resumes the paused run, or else begins by asking for input.
-        *timeout*, *cancel* and *output* are for the first run.
+        *timeout*, *cancel* and *output* are for the first run, *deps*, *options*,
+        *tools* and *metadata* for all of them.
 
         :param on_event: called with every event of the runs.
         :param record: where all of them are recorded, as for :meth:`run`.
         """
         request = RunRequest.first(
-            self._conversation.pause, prompt, timeout, cancel, output, record
+            *(self._conversation.pause, prompt, timeout, cancel, output, record),
+            self._given(deps, options, tools, metadata, is_new=prompt is not None),
         )
         return Driver(self._conversation, request, on_event)
 
@@ -281,13 +327,17 @@ class Agent:
         keep_alive: bool = False,
         buffer: int = SIZE,
         record: Record | None = None,
+        deps: Deps | None = None,
+        options: RunOptions | None = None,
+        tools: Iterable[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> Handle:
         """Start a run in the background, on a daemon thread of its own.
 
         Without a prompt it resumes the paused run, or else waits for
         :meth:`Handle.send_input`. *timeout*, *cancel* and *output* are for the first
-        run.
+        run, *deps*, *options*, *tools* and *metadata* for all of them.
 
         :param keep_alive: wait for more input when there is nothing to do, until
             :meth:`Handle.shutdown`; always true without a first run.
@@ -297,7 +347,9 @@ class Agent:
         :raises AgentBusy: a run is live.
         """
         request = RunRequest.first(
-            self._conversation.pause, prompt, timeout, cancel, output, record, run_id
+            *(self._conversation.pause, prompt, timeout, cancel, output, record),
+            self._given(deps, options, tools, metadata, is_new=prompt is not None),
+            run_id,
         )
         return start_handle(
             self._conversation, request, on_busy, keep_alive=keep_alive, size=buffer
@@ -357,58 +409,7 @@ class Agent:
         live = self._conversation.slot.live
         return (CancelToken() if live is None else live.token).signal
 
-    # -- looking -------------------------------------------------------------------
-
-    @property
-    def is_running(self) -> bool:
-        """True while a run is live."""
-        return self._conversation.slot.live is not None
-
-    @property
-    def is_paused(self) -> bool:
-        """True if :meth:`resume` has a run to resume."""
-        pause = self._conversation.pause
-        return pause is not None and pause.is_open and not self.is_running
-
-    @property
-    def state(self) -> State:
-        """The state: ``idle``, ``processing``, ``executing_tool``, ..."""
-        return self._conversation.state
-
-    @property
-    def model(self) -> Model:
-        """The model."""
-        return self._setup.model
-
-    @property
-    def system(self) -> str | None:
-        """The system prompt."""
-        return self._setup.options.system or None
-
-    @property
-    def tools(self) -> tuple[AnyTool, ...]:
-        """The tools; those of sources as they were in the newest turn."""
-        return tuple(self._setup.toolbox.latest.by_name.values())
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The conversation so far."""
-        return self._conversation.messages
-
-    @property
-    def interrupts(self) -> tuple[Interrupt, ...]:
-        """The questions to answer before a paused run can be resumed."""
-        return self._conversation.interrupts
-
-    @property
-    def usage(self) -> Usage:
-        """The usage of all runs."""
-        return self._conversation.total_usage
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The approvals that were remembered."""
-        return tuple(self._conversation.rules)
+    # -- forgetting ----------------------------------------------------------------
 
     def forget_rules(self) -> None:
         """Forget all remembered approvals."""
@@ -440,7 +441,7 @@ class Agent:
         tools: Iterable[Any] = (),
         claim: ClaimFolder | None = None,
         **settings: Any,
-    ) -> Agent:
+    ) -> Agent[Deps]:
         """Return an agent in the state in which another one was saved.
 
         Continue its run with :meth:`resume`, :meth:`drive` or :meth:`start`. A tool
@@ -465,7 +466,7 @@ class Agent:
             raise ConfigurationError("a saved agent has its own messages; give it none")
         restore_claimed(self._conversation, state, claim)
 
-    def fork(self) -> Agent:
+    def fork(self) -> Agent[Deps]:
         """Return another agent that starts with the same conversation.
 
         While a run is in the background, that is the conversation before it.
@@ -474,7 +475,7 @@ class Agent:
         """
         return self._fork(is_part=False)
 
-    def _fork(self, *, is_part: bool) -> Agent:
+    def _fork(self, *, is_part: bool) -> Agent[Deps]:
         live = self._conversation.slot.live
         if live is not None and not live.is_background:
             raise AgentBusy("the agent has a live run; fork it when that has ended")

@@ -124,7 +124,7 @@ class Driver(CancelsRun, Closeable):
         request, conversation = self._request, self._conversation
         if request.resumes is not None and not conversation.can_resume(request.resumes):
             # It was cancelled, or resumed elsewhere.
-            request = RunRequest(record=request.record)
+            request = RunRequest(record=request.record, given=request.given)
         if request.prompt is None:
             # Else they stay: a new run puts untaken input in front of its prompt.
             for message in (*conversation.take_untaken_input(), *self._inbox.take()):
@@ -148,7 +148,7 @@ class Driver(CancelsRun, Closeable):
         except BaseException:
             self._claim = None
             raise
-        self._request = RunRequest(record=request.record)
+        self._request = RunRequest(record=request.record, given=request.given)
         return self._stream
 
     def _await_input(self) -> Interrupt:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ._deps import ShownDeps
 from .exceptions import ConfigurationError
 from .messages import AssistantMessage, Message, ToolCall, ToolOutcome, ToolResult
 from .usage import Usage
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-class BeforeModel(msgspec.Struct, frozen=True):
+class BeforeModel(ShownDeps, frozen=True):
     """A request is about to be sent to the model."""
 
     run_id: str
@@ -41,7 +42,7 @@ class BeforeModel(msgspec.Struct, frozen=True):
     messages: Sequence[Message]
 
 
-class AfterModel(msgspec.Struct, frozen=True):
+class AfterModel(ShownDeps, frozen=True):
     """The model has responded. Return :class:`Retry` to discard that and ask again."""
 
     run_id: str
@@ -50,7 +51,7 @@ class AfterModel(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-class BeforeTool(msgspec.Struct, frozen=True):
+class BeforeTool(ShownDeps, frozen=True):
     """A tool is about to be called; approval has not been asked for yet.
 
     Hooks see all calls of a round before the first one runs. They see a call again if
@@ -64,7 +65,7 @@ class BeforeTool(msgspec.Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-class AfterTool(msgspec.Struct, frozen=True):
+class AfterTool(ShownDeps, frozen=True):
     """A tool has ended.
 
     Return :class:`Skip` to replace its result, :class:`Retry` to call it again, or

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from ._deps import ShownDeps
 from .exceptions import ConfigurationError
 from .messages import ToolOutcome
 
@@ -42,8 +43,8 @@ _T = TypeVar("_T", bound="_Interrupt")
 # -- questions ---------------------------------------------------------------------
 
 
-class _Interrupt(msgspec.Struct, frozen=True, tag_field="type", dict=True):
-    """The base of all interrupts."""
+class _Interrupt(ShownDeps, frozen=True, tag_field="type"):
+    """The base of all interrupts. A handler sees the deps of the run in them."""
 
     #: Identifies the question in ``agent.resume()``.
     id: str
@@ -254,11 +255,24 @@ class Question(str):
 
     #: The JSON schema of the answer, or ``None``: then the answer is a text.
     form: dict[str, Any] | None
+    #: The ``deps=`` of the run, else of the agent, and its ``metadata=``.
+    deps: Any
+    metadata: dict[str, Any]
 
-    def __new__(cls, text: str, form: dict[str, Any] | None = None) -> Question:
+    def __new__(
+        cls,
+        text: str,
+        form: dict[str, Any] | None = None,
+        deps: Any = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Question:
         question = super().__new__(cls, text)
         question.form = form
+        question.deps, question.metadata = deps, metadata or {}
         return question
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Question, (str(self), self.form)  # no pickle holds the deps
 
 
 def is_decline(answer: object) -> bool:

@@ -118,7 +118,8 @@ def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     """
     run.warn_near_limit()
     turn = run.meter.turns + 1
-    call_hooks(run, "before_model", BeforeModel(run.id, turn, run.transcript))
+    coming = BeforeModel(run.id, turn, run.transcript)
+    call_hooks(run, "before_model", coming)
     yield from run.change_state("processing")
     run.token.checkpoint()
     run.find_tools()  # <- I/O: only with a source of tools
@@ -174,7 +175,7 @@ def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
     """Call one method of all hooks; return whether one of them wants a retry."""
     wants_retry = False
     for hook in getattr(run.setup.hooks, method):
-        decision = hook(event)
+        decision = hook(event.showing(run.deps, run.metadata))
         if isinstance(decision, Retry) and method == "after_model":
             wants_retry = True
         elif decision is not None:

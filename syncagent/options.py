@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -20,6 +21,8 @@ __all__ = [
     "ServerTool",
     "ToolSpec",
     "WebSearch",
+    "merge_options",
+    "read_options",
 ]
 
 #: No model has all of them: the nearest one that it has is requested.
@@ -157,3 +160,51 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("max_tokens", "thinking_tokens"):
             value = getattr(self, name)
             check_number(name, value, minimum=1, is_integer=True, allow_none=True)
+
+
+# Made here and not when first needed: msgspec collects the fields of a type at first
+# use, and crashes if another thread uses the type at that moment.
+msgspec.convert({}, Options)
+_NAMES: Final = frozenset(Options.__struct_fields__)
+
+
+def read_options(options: Mapping[str, Any]) -> Options:
+    """Return options by their names.
+
+    :raises ConfigurationError: there is no option of a name, or a value is wrong.
+    """
+    unknown = options.keys() - _NAMES
+    if unknown:
+        raise ConfigurationError(
+            f"unknown option: {', '.join(sorted(map(str, unknown)))}; known options "
+            f"are {', '.join(sorted(_NAMES))}. Fields that only your provider has go "
+            "into extra="
+        )
+    try:
+        return msgspec.convert(dict(options), Options)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"invalid option: {error}") from None
+
+
+def merge_options(options: Options, changes: Any) -> Options:
+    """Return *options* with other ones in their place.
+
+    :param changes: a dict, or a value, of which the fields without their default count.
+    :raises ConfigurationError: it is neither, or one of them is wrong.
+    """
+    if isinstance(changes, Mapping):
+        read, names = read_options(changes), tuple(changes)
+    elif isinstance(changes, Options):
+        read, empty = changes, Options()
+        names = tuple(
+            name
+            for name in Options.__struct_fields__
+            if getattr(changes, name) != getattr(empty, name)
+        )
+    else:
+        raise ConfigurationError(
+            f"options takes a dict or Options(...); got {changes!r:.80}"
+        )
+    return msgspec.structs.replace(
+        options, **{name: getattr(read, name) for name in names}
+    )

@@ -76,6 +76,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     raw_stop_reason: str = ""
     #: Its explanation, if the end was irregular.
     stop_detail: str = ""
+    #: The ``metadata=`` of the run.
+    metadata: dict[str, Any] = {}
 
     @property
     def handle(self) -> Any:

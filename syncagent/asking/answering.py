@@ -356,9 +356,9 @@ class Answering:
             return self._handler_call[1]
         name = self._named_handler(question)[0]
         deadline = token.child(self._timeout)
-        argument: object = question
+        argument: object = question.showing(run.deps, run.metadata)
         if isinstance(question, AwaitingInput):
-            argument = Question(question.question, question.form)
+            argument = _asked(run, question)
         call = HandlerCall(name, run.id, handler, argument, deadline)
         self._handler_call = (question.id, call)
         return call
@@ -385,7 +385,7 @@ class Answering:
         try:
             handler = self._handler(question)
             if handler is not None:
-                asked = Question(question.question, question.form)
+                asked = _asked(run, question)
                 answer = call_handler("ask", run.id, handler, asked, deadline)
             else:
                 assert self.open_questions is not None
@@ -404,3 +404,8 @@ class Answering:
             return Form.of(question.form).check(answer)
         except ConfigurationError as error:
             raise ToolError(f"the answer does not fit the form: {error}") from None
+
+
+def _asked(run: Run, question: AwaitingInput) -> Question:
+    """Return the question of a tool as an ``ask=`` handler gets it."""
+    return Question(question.question, question.form, run.deps, run.metadata)

@@ -56,6 +56,7 @@ from ..exceptions import ConfigurationError, Origin
 from ..messages import UserMessage
 from ..recording import Recorder, SubAgentRecorder
 from ..result import RunResult
+from ..run.given import Given
 from .subscriptions import SIZE, EventLog
 
 __all__ = ["DoneCallbacks", "HandleThread"]
@@ -118,6 +119,8 @@ class HandleThread:
         self._is_busy = False
         #: Records all runs of the handle, if they are recorded.
         self._record: Recorder | SubAgentRecorder | None = None
+        #: Given to all runs of the handle.
+        self._given: Given | None = None
         #: Settings of the next run.
         self._next = RunRequest()
         #: The run that the thread begins with.
@@ -142,7 +145,7 @@ class HandleThread:
         :return: the run, if it has begun.
         """
         first: AdmittedRun | RunStream | None = None
-        self._record = request.record
+        self._record, self._given = request.record, request.given
         if not request.has_work:
             self._next = request
         else:
@@ -176,6 +179,7 @@ class HandleThread:
                 return
             run = live_run.run
             run.can_move, run.accepts_input = False, True
+            self._given = run.progress.given
             if run.recording is not None:
                 self._record = run.recording.source
             stream.observe(self._publish)
@@ -243,11 +247,14 @@ class HandleThread:
                     break
                 self._publish(StateChanged("processing"))
                 request, self._next = self._next, RunRequest()
-                work = self._admit(
-                    msgspec.structs.replace(
-                        request, prompt=prompt, on_busy="queue", record=self._record
-                    )
+                changed = msgspec.structs.replace(
+                    request,
+                    prompt=prompt,
+                    on_busy="queue",
+                    record=self._record,
+                    given=self._given,
                 )
+                work = self._admit(changed)
         except BaseException as error:  # the run could not begin
             self._fail(error)
         finally:

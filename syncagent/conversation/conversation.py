@@ -201,8 +201,9 @@ class Conversation:
             if not pause.take():
                 raise ConfigurationError("the paused run was cancelled")
             progress = pause.progress
+        progress.given = given = request.given or progress.given
         run = Run(
-            *(self.setup, self.transcript, claim, answering),
+            *(given.setup or self.setup, self.transcript, claim, answering),
             *(self.rules, self.credentials, progress),
             accepts_input=request.accepts_input,
         )

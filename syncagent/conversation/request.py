@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,8 +16,10 @@ from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import Prompt, UserMessage, user_message
 from ..recording import Record, Recorder, SubAgentRecorder
+from ..run.given import Given, RunOptions
 from ..run.output import Output
 from ..run.run import RunKeeper
+from ..run.setup import Setup
 from .pause import Pause
 from .queue import OnBusy
 
@@ -51,6 +53,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     on_busy: OnBusy | None = None
     record: Recorder | SubAgentRecorder | None = None
     keeper: RunKeeper | None = None
+    #: Data and settings for this run; ``None`` for those of the paused run, if any.
+    given: Given | None = None
     #: The id of a new run; made up if empty.
     run_id: str = ""
     #: The handle or driver that receives the questions of the run and sends it input.
@@ -85,6 +89,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         record: Record | None,
         run_id: str | None,
         on_busy: OnBusy | None,
+        given: Given | None,
     ) -> RunRequest:
         """Return the request for a new run of the caller's own thread.
 
@@ -98,6 +103,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             record=Recorder.at(record),
             run_id=check_run_id(run_id),
             on_busy=on_busy,
+            given=given,
         )
 
     @classmethod
@@ -109,6 +115,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         cancel: Cancel | None,
         output: Any,
         record: Record | None,
+        given: Given | None,
         run_id: str | None = None,
     ) -> RunRequest:
         """Return the first request of a driver or a handle.
@@ -126,6 +133,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             cancel=cancel,
             output=output,
             record=Recorder.at(record, is_new=pause is None),
+            given=given,
             run_id=check_run_id(run_id),
         )
 
@@ -138,6 +146,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         cancel: Cancel | None,
         output: Any,
         record: Record | None,
+        given: Given | None = None,
     ) -> RunRequest:
         """Return the request to resume a paused run.
 
@@ -157,6 +166,38 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             output=output,
             on_busy="raise",
             record=Recorder.at(record, is_new=False),
+            given=given,
+        )
+
+    @classmethod
+    def inside(
+        cls,
+        setup: Setup,
+        outer: Answering,
+        prompt: Prompt,
+        *,
+        record: Record | SubAgentRecorder | None = None,
+        deps: Any = None,
+        outer_deps: Any = None,
+        options: RunOptions | None = None,
+        tools: Iterable[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> RunRequest:
+        """Return the request for a run that is a part of another one.
+
+        :param setup: of the agent.
+        :param outer: answers the questions that the agent has no handler for.
+        :param outer_deps: the deps of the other run, if there are no others.
+        """
+        if deps is None and setup.deps is None:
+            deps = outer_deps
+        return cls(
+            prompt=user_message(prompt),
+            outer=outer,
+            record=Recorder.at(record),
+            given=Given.of(setup, deps, options, tools, metadata),
+            **settings,
         )
 
 

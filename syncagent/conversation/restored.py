@@ -19,6 +19,7 @@ from ..interrupts import (
 )
 from ..messages import AssistantMessage, Message, Outcome, ToolOutcome
 from ..result import Cancellation, RunResult
+from ..run.given import Given
 from ..run.meter import Meter
 from ..run.progress import RunProgress, ToolRound
 from ..tools.invocation import Ending, Invocation
@@ -160,6 +161,8 @@ def _pause(conversation: Conversation, run: SavedRun) -> Pause:
         run.text if run.text is not None else conversation.transcript.last_text
     )
     progress.invocations, progress.open_round = invocations, round
+    if run.metadata:
+        progress.given = Given(metadata=run.metadata)
     pause = Pause(progress, conversation.setup.policy.marker)
     pause.missing_output = run.output
     return pause
@@ -304,6 +307,7 @@ def unfinished_result(
         cost=run.cost,
         turns=run.turns,
         tool_outcomes=tuple(_outcome(saved) for saved in run.calls),
+        metadata=run.metadata,
     )
 
 

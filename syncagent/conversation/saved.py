@@ -110,6 +110,7 @@ def _saved_run(
         tool_calls=run.meter.tool_calls,
         usage=run.meter.usage,
         cost=run.meter.cost,
+        metadata=run.given.metadata,
     )
 
 

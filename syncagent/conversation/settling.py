@@ -140,6 +140,7 @@ def make_result(
         interrupts=() if round is None else round.questions,
         limit=run.meter.limit if stop_reason == "limit" else None,
         start=min(progress.start, len(run.transcript)),
+        metadata=run.metadata,
     )
 
 

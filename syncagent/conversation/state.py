@@ -78,6 +78,8 @@ class SavedRun(_Record, frozen=True):
     tool_calls: int = 0
     usage: Usage = Usage()
     cost: float | None = None
+    #: Of what the run was given, the only part that is saved.
+    metadata: dict[str, Any] = {}
 
 
 class SavedAgent(_Record, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-import msgspec
 from requests.auth import AuthBase
 
 from .._checks import check_number
@@ -22,7 +21,7 @@ from ..exceptions import (
     TransportError,
 )
 from ..messages import Message
-from ..options import Options, ToolSpec
+from ..options import Options, ToolSpec, read_options
 from ..providers.dialect import Dialect
 from ..providers.draft import Draft
 from ..transport import Transport
@@ -45,11 +44,6 @@ from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
 __all__ = ["Model"]
-
-_OPTION_NAMES = frozenset(Options.__struct_fields__)
-# Once here: msgspec collects the fields of a type at first use, and crashes if another
-# thread uses the type at that moment.
-msgspec.convert({}, Options)
 
 
 class Model:
@@ -120,17 +114,7 @@ class Model:
             allow_none=True,
         )
         self._context_window = context_window
-        unknown = options.keys() - _OPTION_NAMES
-        if unknown:
-            raise ConfigurationError(
-                f"unknown option: {', '.join(sorted(unknown))}; known options are "
-                f"{', '.join(sorted(_OPTION_NAMES))}. Fields that only your provider "
-                "has go into extra="
-            )
-        try:
-            self.options = msgspec.convert(options, Options)
-        except msgspec.ValidationError as error:
-            raise ConfigurationError(f"invalid option: {error}") from None
+        self.options = read_options(options)
         if not name.strip():
             raise ConfigurationError(f"a model needs a name; got {name!r}")
         self._headers, functions = split_headers(headers)

@@ -47,6 +47,8 @@ class Begin(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The user message; None for a resumed run.
     prompt: Any = None
     is_resumed: bool = False
+    #: The metadata that the run was given.
+    metadata: dict[str, Any] = {}
 
 
 class ToolMoment(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,6 +8,7 @@ from typing import Final
 from ..interrupts import Interrupt
 from ..messages import Message, ToolMessage, UserMessage
 from ..tools.invocation import Invocation
+from .given import NOTHING
 from .meter import Meter
 from .output import Output
 from .toolbox import Toolset
@@ -67,6 +68,8 @@ class RunProgress:
         self.open_round: ToolRound | None = None
         #: The tools of the last turn; None if no source was asked for them yet.
         self.toolset: Toolset | None = None
+        #: Data and settings for this run only.
+        self.given = NOTHING
 
     @classmethod
     def after(

@@ -153,6 +153,10 @@ class Run:
         self.rules = rules
         self.credentials = credentials
         self.progress: Final = progress
+        deps = progress.given.deps
+        #: The caller's own data. It must not get into anything that is written.
+        self.deps: Final = setup.deps if deps is None else deps
+        self.metadata: Final = progress.given.metadata
         self.accepts_input = accepts_input
         #: May another thread take the run over when the background is requested?
         self.can_move = False

@@ -6,6 +6,7 @@ All runs and forks of the agent share it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from .._checks import check_number
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
 from ..models.model import Model
+from ..options import merge_options
 from ..policies import CancelPolicy, Limits
 from ..tools.settings import NeedsApproval, ToolDefaults, ToolSettings
 from ..transport.timeouts import Timeouts
@@ -41,6 +43,7 @@ class Setup:
         parallel_tools: int,
         tool_defaults: ToolDefaults,
         requires_approval: NeedsApproval,
+        deps: Any = None,
     ) -> None:
         _check(model, system, limits, cancel_policy, parallel_tools, tool_defaults)
         ToolSettings(requires_approval=requires_approval)  # checks it, as for a tool
@@ -59,6 +62,20 @@ class Setup:
         self.width = parallel_tools
         self.requires_approval = requires_approval
         self.timeouts = _timeouts(model, limits)
+        #: For runs that are given none of their own.
+        self.deps = deps
+
+    def for_run(self, options: Any, tools: tuple[Any, ...]) -> Setup:
+        """Return a copy with other options, and with more tools.
+
+        :raises ConfigurationError: an option is wrong, or a name is taken.
+        """
+        other = copy(self)
+        if options is not None:
+            other.options = merge_options(self.options, options)
+        if tools:
+            other.toolbox = self.toolbox.extended(tools)
+        return other
 
 
 def check_price(model: Model) -> None:

@@ -148,7 +148,7 @@ def _show_to_hooks(run: Run, invocation: Invocation) -> bool:
         if not invocation.is_open:
             break
         seen = BeforeTool(run.id, invocation.call, _arguments_of(invocation))
-        decision = hook(seen)
+        decision = hook(seen.showing(run.deps, run.metadata))
         run.token.checkpoint()
         if isinstance(decision, Deny):
             _deny(invocation, decision.reason)
@@ -365,7 +365,7 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
         seen = AfterTool(
             run.id, invocation.call, invocation.report(), invocation.result
         )
-        decision = hook(seen)
+        decision = hook(seen.showing(run.deps, run.metadata))
         if run.token.cancelled:  # after a cancel, hooks change nothing
             continue
         if isinstance(decision, Skip):

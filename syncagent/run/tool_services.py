@@ -42,6 +42,8 @@ class ToolServices:
         self.run_id: Final = run.id
         self.forced: Final = run.claim.forced
         self.helpers: Final = run.claim.helpers
+        self.deps: Final = run.deps
+        self.metadata: Final = run.metadata
         #: The run's thread.
         self.thread = threading.get_ident()
         #: True if a tool can wait for an answer in place. Fixed for a round: a caller
@@ -183,12 +185,15 @@ class ToolServices:
             options = {"record": run.recording.for_agent(context.call_id), **options}
         if run.keeper is not None:
             options["keeper"] = run.keeper.for_agent()
+        if "metadata" not in options:
+            options["metadata"] = self.metadata or None
         self._begin_wait("waiting_for_agent", context.call_id)
         try:
             result = agent.run_inside(
                 *(run.respondent, self._pass_on, prompt),
                 cancel=context.token,
                 needs_price=meter.needs_price,
+                outer_deps=self.deps,
                 **options,
             )
         except SyncAgentError as error:

@@ -54,10 +54,10 @@ class Toolbox:
     def __init__(self, tools: Iterable[Any], defaults: ToolDefaults) -> None:
         own, sources = sort_tools(tools)
         #: The tools without those of sources.
-        self.own: Final = Toolset.of(
+        self.own = Toolset.of(
             {name: tool.with_defaults(defaults) for name, tool in own.items()}
         )
-        self.sources: Final = sources
+        self.sources = sources
         #: The tools of the newest turn.
         self.latest = self.own
         self._defaults: Final = defaults
@@ -65,6 +65,24 @@ class Toolbox:
         self._made: tuple[tuple[Any, ...], Toolset] = ((), self.own)
         #: The names of dropped tools that a warning was logged for.
         self._dropped: Final[set[str]] = set()
+
+    def extended(self, tools: Iterable[Any]) -> Toolbox:
+        """Return a box with more tools and sources, for one run.
+
+        :raises ConfigurationError: a name is taken.
+        """
+        own, sources = sort_tools(tools)
+        taken = sorted(own.keys() & self.own.by_name.keys())
+        if taken:
+            raise ConfigurationError(
+                f"the agent has a tool named {taken[0]!r} already; rename the one of "
+                "the run with @tool(name=...)"
+            )
+        other = Toolbox((), self._defaults)
+        more = {name: each.with_defaults(self._defaults) for name, each in own.items()}
+        other.own = other.latest = Toolset.of({**self.own.by_name, **more})
+        other.sources = (*self.sources, *sources)
+        return other
 
     def ask_sources(self, token: CancelToken) -> Toolset:
         """Return the tools for a turn that begins.

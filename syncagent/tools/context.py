@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
 
 from .._closeable import Closeable
+from .._deps import Deps
 from ..cancel import CancelToken, Registration
 from ..exceptions import Cancelled, ConfigurationError, Declined, ToolError
 
@@ -57,6 +58,14 @@ class RunServices(Protocol):
         """The ids of the threads that work for the run."""
 
     @property
+    def deps(self) -> Any:
+        """The ``deps=`` of the run."""
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The ``metadata=`` of the run."""
+
+    @property
     def can_ask(self) -> bool:
         """True if a tool can wait for an answer in place."""
 
@@ -82,12 +91,14 @@ class RunServices(Protocol):
         """Run a sub-agent, and return its result."""
 
 
-class ToolContext(Closeable):
+class ToolContext(Closeable, Generic[Deps]):
     """The run as a tool sees it; a parameter with this type is filled in.
 
     The model does not see that parameter. Every wait in this class ends with the run by
     raising :exc:`~syncagent.exceptions.Cancelled`. A tool that does not catch it ends
     with the run, and its outcome is ``interrupted``.
+
+    ``ToolContext[Tenant]`` says of which type :attr:`deps` is.
     """
 
     def __init__(
@@ -122,6 +133,24 @@ class ToolContext(Closeable):
         self._repeated = 0
         self._session: CancellableSession | None = None
         self._registrations: list[Registration] = []
+
+    # -- what the run was given ----------------------------------------------------
+
+    @property
+    def deps(self) -> Deps:
+        """The ``deps=`` of the run, else of the agent; ``None`` if there are none.
+
+        No model and no saved state sees them. A tool in a worker process gets a copy.
+
+        :raises ToolError: they cannot be copied to the worker process.
+        """
+        deps: Deps = self._services.deps
+        return deps
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The ``metadata=`` of the run."""
+        return self._services.metadata
 
     # -- stopping in time ----------------------------------------------------------
 
@@ -211,7 +240,8 @@ class ToolContext(Closeable):
 
         Cancellation: the sub-agent ends with this run.
 
-        :param settings: as for its ``run()``. Its usage counts towards this run.
+        :param settings: as for its ``run()``. Its usage counts towards this run. It
+            gets the deps of this run unless it has its own, and the metadata.
         :raises Cancelled: this run was cancelled.
         """
         return self._services.run_agent(self, agent, prompt, settings)

@@ -291,6 +291,32 @@ def agents(event: threading.Event, token: CancelToken) -> str:
     return result.text + sweep.points[0].phase
 
 
+@tool
+def whose(ctx: ToolContext[Place]) -> float:
+    """Tell how far north."""
+    print(ctx.deps.west)  # type: ignore[attr-defined]
+    return ctx.deps.north
+
+
+def with_deps(agent: Agent[Place], place: Place) -> str:
+    agent.run("hello", deps=place, options={"temperature": 0}, metadata={"a": 1})
+    agent.run("hello", deps="Oslo")  # type: ignore[arg-type]
+    agent.start("hello", deps=place, tools=[whose], options=Options(seed=1)).close()
+    agent.resume({}, deps=7)  # type: ignore[arg-type]
+    made: Agent[Place] = Agent(ScriptedModel("x"), deps=place)
+    forked: Agent[Place] = made.fork()
+    Agent[str](ScriptedModel("x"), deps=place)  # type: ignore[arg-type]
+    free = Agent(ScriptedModel("x"))  # takes any
+    free.run("hello", deps=place, metadata={}).metadata.get("a")
+    free.run("hello", deps="Oslo")
+    return driven(forked) + driven(free)
+
+
+def approve_for(request: ApprovalRequest) -> bool:
+    tenant: Place = request.deps
+    return tenant.north > 0
+
+
 def driven(agent: Agent) -> str:
     with agent.drive("hello", on_event=print, record=io.BytesIO()) as driver:
         step = driver.next()

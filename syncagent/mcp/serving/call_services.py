@@ -83,6 +83,9 @@ class CallServices:
 
     #: Nothing records a call outside of a run.
     watch: Callable[..., object] | None = None
+    #: A call outside of a run is given nothing but its arguments.
+    deps: Any = None
+    metadata: dict[str, Any] = {}  # noqa: RUF012, never changed
 
     def __init__(
         self,

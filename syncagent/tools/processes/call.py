@@ -364,7 +364,6 @@ def call_in_process(
         kill_on.append(context.token)
     elif tool.timeout is not None:
         kill_on.append(CancelToken(tool.timeout))
-    name = tool.signature.context_name
 
     def serve(kind: str, value: Any) -> Any:
         if kind != "ask":
@@ -375,22 +374,12 @@ def call_in_process(
         except Declined as declined:  # the tool may catch it, over there
             return Declined(str(declined))
 
-    data = {
-        "parameter": name,
-        "run_id": context.run_id,
-        "call_id": context.call_id,
-        "tool_name": context.tool_name,
-        "idempotency_key": context.idempotency_key,
-        "grace": tool.grace,
-        "credentials": context.credentials,
-        "timeout": tool.timeout,
-    }
     try:
         return call(
             find_target(tool.function),
             tuple(args),
             kwargs,
-            context=None if name is None else data,
+            context=_context_data(tool, context),
             kill_on=kill_on,
             serve=serve,
             limit=tool.max_result_bytes,
@@ -407,6 +396,44 @@ def call_in_process(
         if _is_remote(error):
             raise _as_tool_error(error) from error.__cause__
         raise  # from a signal handler in this process
+
+
+def _context_data(tool: AnyTool, context: ToolContext) -> dict[str, Any] | None:
+    """Return the context as it goes to the worker; ``None`` if the tool takes none."""
+    name = tool.signature.context_name
+    if name is None:
+        return None
+    return {
+        "parameter": name,
+        "run_id": context.run_id,
+        "call_id": context.call_id,
+        "tool_name": context.tool_name,
+        "idempotency_key": context.idempotency_key,
+        "grace": tool.grace,
+        "credentials": context.credentials,
+        "timeout": tool.timeout,
+        "deps": _pack_deps(tool, context),
+        "metadata": context.metadata,
+    }
+
+
+def _pack_deps(tool: AnyTool, context: ToolContext) -> bytes | str | None:
+    """Return the deps of the run, pickled, or why that is impossible.
+
+    The worker unpickles them when the tool looks at them: a tool that does not is
+    called all the same.
+    """
+    deps = context.deps
+    if deps is None:
+        return None
+    try:
+        return pickle.dumps(deps, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        return (
+            f"the deps of this run cannot be pickled for the process of {tool.name} "
+            f"({type(error).__name__}); leave out connections and locks, or use "
+            "isolation='thread'"
+        )
 
 
 def _is_remote(error: BaseException) -> bool:

@@ -272,6 +272,28 @@ class _RemoteServices:
         self._asking = threading.Lock()
         self._is_open = True
         self._context: Any = None
+        self.metadata: dict[str, Any] = {}
+        #: As the parent sent them: pickled, or why that was impossible.
+        self._packed_deps: bytes | str | None = None
+        self._deps: Any = None
+
+    @property
+    def deps(self) -> Any:
+        """A copy of the deps of the run, made when it is first needed."""
+        packed = self._packed_deps
+        if isinstance(packed, bytes):
+            try:
+                self._deps, self._packed_deps = pickle.loads(packed), None
+            except Exception as error:
+                packed = (
+                    "the deps of this run cannot be unpickled in the process of the "
+                    f"tool ({type(error).__name__}); use isolation='thread'"
+                )
+        if isinstance(packed, str):
+            from ...exceptions import ToolError
+
+            raise ToolError(packed)
+        return self._deps
 
     def context(self, data: dict[str, Any]) -> Any:
         """Return the context for the function."""
@@ -279,6 +301,8 @@ class _RemoteServices:
         from ..context import ToolContext
 
         self.run_id, self.forced = data["run_id"], CancelToken()
+        self.metadata = data.get("metadata", {})
+        self._packed_deps = data.get("deps")
         self._context = ToolContext(
             self,
             CancelToken(data["timeout"]),
