@@ -15,7 +15,7 @@ from .._checks import check_number
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
 from ..models.model import Model
-from ..options import merge_options
+from ..options import Options, merge_options
 from ..policies import CancelPolicy, Limits
 from ..tools.settings import NeedsApproval, ToolDefaults, ToolSettings
 from ..transport.timeouts import Timeouts
@@ -53,9 +53,7 @@ class Setup:
         if system is not None:
             self.options = msgspec.structs.replace(model.options, system=system)
         #: For requests that another one will repeat and continue.
-        self.cached_options = self.options
-        if self.options.cache is None:
-            self.cached_options = msgspec.structs.replace(self.options, cache=True)
+        self.cached_options = _cached(self.options)
         self.limits = limits
         self.policy = cancel_policy
         self.hooks = HookSet(hooks)
@@ -73,9 +71,17 @@ class Setup:
         other = copy(self)
         if options is not None:
             other.options = merge_options(self.options, options)
+            other.cached_options = _cached(other.options)
         if tools:
             other.toolbox = self.toolbox.extended(tools)
         return other
+
+
+def _cached(options: Options) -> Options:
+    """Return *options* with a cache, unless they say something about it."""
+    if options.cache is not None:
+        return options
+    return msgspec.structs.replace(options, cache=True)
 
 
 def check_price(model: Model) -> None:

@@ -83,6 +83,17 @@ def test_the_caller_can_turn_it_off():
     assert [marks(payload) for payload in payloads] == [[], []]
 
 
+def test_a_run_has_options_of_its_own():
+    """The options of a run count with tools, too."""
+    with FakeServer(["3", "4"]) as server:
+        agent = Agent(claude(server), tools=[add])
+        agent.run("1 + 2?", options={"max_tokens": 7, "cache": False})
+        agent.run("1 + 3?", options={"max_tokens": 8})
+        first, second = (json.loads(request.body) for request in server.requests)
+    assert (first["max_tokens"], second["max_tokens"]) == (7, 8)
+    assert (len(marks(first)), len(marks(second))) == (0, 2)
+
+
 def test_a_turn_begins_with_the_bytes_of_the_turn_before():
     """Only then does a provider find it in its cache; also after a cut response."""
     transcript, options = Transcript([HELLO]), Options(cache=True)
