@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .interrupts import Rule as Rule
     from .messages import File as File
     from .messages import Image as Image
+    from .models.fallback import Fallback as Fallback
     from .policies import CancelPolicy as CancelPolicy
     from .policies import Limits as Limits
     from .result import RunResult as RunResult
@@ -72,6 +73,7 @@ _MODULE_OF = {
     "Cancelled": "exceptions",
     "ConfigurationError": "exceptions",
     "Driver": "driver",
+    "Fallback": "models.fallback",
     "File": "messages",
     "Handle": "background.handle",
     "Image": "messages",
