@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from . import logs as logs
     from .agent import Agent as Agent
     from .background.handle import Handle as Handle
+    from .background.run_many import run_many as run_many
     from .background.runtime import Runtime as Runtime
     from .cancel import CancelToken as CancelToken
     from .cancel import cancel_on_signals as cancel_on_signals
@@ -107,6 +108,7 @@ _MODULE_OF = {
     "llm_chat": "functions.llm_chat",
     "llm_function": "functions.llm_function",
     "logs": "logs",
+    "run_many": "background.run_many",
     "tool": "tools.tool",
     "tui": "cli.tui",
 }
