@@ -33,7 +33,7 @@ from ..recording.target import is_path
 from ..result import RunResult
 from ..usage import Usage
 from .batch_progress import BatchCounts, Progress, find_progress
-from .crew import NEVER, BatchReceipt, Crew, BatchItem, Outcome
+from .crew import NEVER, BatchItem, BatchReceipt, Crew, Outcome
 
 if TYPE_CHECKING:
     from ..agent import Agent
