@@ -18,6 +18,7 @@ from syncagent.exceptions import (
     StreamBroken,
 )
 from syncagent.models import Anthropic, OpenAIChat, Price
+from syncagent.models.fallback import Circuit
 from syncagent.testing import (
     Broken,
     Drop,
@@ -225,6 +226,20 @@ def test_one_request_tries_a_model_after_its_pause():
         together(*[run] * 20)
     assert sorted(texts) == ["First."] + ["Second."] * 19
     assert Agent(both).run("Hi.").text == "First."
+
+
+def test_of_two_that_see_the_end_of_a_pause_one_tries():
+    """The other saw the same pause, and was slower: it is refused."""
+    with FakeClock() as clock:
+        circuit = Circuit(30.0)
+        circuit.open(ProviderUnavailable("down"))
+        clock.advance(31.0)
+        seen = circuit._pause
+        assert circuit.admits()
+        circuit._pause = seen  # as the slower thread has read it
+        assert not circuit.admits()
+        clock.advance(31.0)  # nothing was heard from the first: another may try
+        assert circuit.admits()
 
 
 def test_retry_after_makes_the_pause_longer():
