@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from . import logs as logs
     from .agent import Agent as Agent
     from .background.handle import Handle as Handle
+    from .background.run_many import run_many as run_many
     from .background.runtime import Runtime as Runtime
     from .cancel import CancelToken as CancelToken
     from .cancel import cancel_on_signals as cancel_on_signals
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from .interrupts import Rule as Rule
     from .messages import File as File
     from .messages import Image as Image
+    from .models.fallback import Fallback as Fallback
     from .policies import CancelPolicy as CancelPolicy
     from .policies import Limits as Limits
     from .result import RunResult as RunResult
@@ -72,6 +74,7 @@ _MODULE_OF = {
     "Cancelled": "exceptions",
     "ConfigurationError": "exceptions",
     "Driver": "driver",
+    "Fallback": "models.fallback",
     "File": "messages",
     "Handle": "background.handle",
     "Image": "messages",
@@ -105,6 +108,7 @@ _MODULE_OF = {
     "llm_chat": "functions.llm_chat",
     "llm_function": "functions.llm_function",
     "logs": "logs",
+    "run_many": "background.run_many",
     "tool": "tools.tool",
     "tui": "cli.tui",
 }

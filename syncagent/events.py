@@ -22,6 +22,7 @@ __all__ = [
     "Lagged",
     "MessageFinished",
     "MessageStarted",
+    "ModelChanged",
     "Resumed",
     "RunEvent",
     "RunFinished",
@@ -57,6 +58,16 @@ class MessageStarted(_Event, frozen=True, tag="message_started", gc=False):
     model: str = ""
     #: The provider's id of the response.
     message_id: str = ""
+
+
+class ModelChanged(_Event, frozen=True, tag="model_changed", gc=False):
+    """A :class:`~syncagent.Fallback` sends the request to another of its models."""
+
+    #: The model that cannot respond, such as ``openai:gpt-6-luna``.
+    from_model: str
+    to_model: str
+    #: Why it cannot; if it is left out for a while after an error, that error.
+    error: str = ""
 
 
 class TextDelta(_Event, frozen=True, tag="text_delta", gc=False):
@@ -113,6 +124,7 @@ Event = (
     | ToolCallReady
     | UsageUpdated
     | MessageFinished
+    | ModelChanged
 )
 
 
@@ -215,6 +227,7 @@ RunEvent = (
     | InterruptRaised
     | BackgroundRequested
     | Resumed
+    | ModelChanged
 )
 
 

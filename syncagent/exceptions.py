@@ -132,6 +132,8 @@ class SyncAgentError(Exception):
 
     #: The usage of a model up to the error, a :class:`~syncagent.usage.Usage`.
     usage: Any = None
+    #: The errors of the models that a :class:`~syncagent.Fallback` tried before.
+    earlier_errors: tuple[Exception, ...] = ()
 
 
 class ConfigurationError(SyncAgentError, ValueError):

@@ -62,6 +62,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     usage: Usage = Usage()
     #: In US dollars, as far as prices are known.
     cost: float | None = None
+    #: The model that the last request went to, such as ``openai:gpt-6-luna``.
+    model: str = ""
     #: The number of requests to the model.
     turns: int = 0
     #: In the order of the calls.

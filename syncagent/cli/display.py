@@ -8,6 +8,7 @@ from typing import Protocol
 from ..events import (
     InterruptRaised,
     Lagged,
+    ModelChanged,
     Resumed,
     RunFinished,
     StreamEvent,
@@ -101,6 +102,9 @@ class TextDisplay:
                 reason = f": {on_one_line(' '.join(texts), 200)}"
             outcome = outcome_text(event.outcome)
             show(f"tool {event.name} {outcome}{took}{reason}")
+        elif isinstance(event, ModelChanged):
+            text = f"{event.to_model} responds, not {event.from_model}: {event.error}"
+            self._notes.warn(on_one_line(text, 300))
         elif isinstance(event, (InterruptRaised, Resumed)):
             self._is_same_turn = False
 

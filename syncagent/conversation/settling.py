@@ -135,6 +135,7 @@ def make_result(
         cancellation=cancellation,
         usage=run.meter.usage,
         cost=run.meter.cost,
+        model=run.meter.model.full_name if run.meter.turns else "",
         turns=run.meter.turns,
         tool_outcomes=tuple(call.report() for call in progress.invocations),
         interrupts=() if round is None else round.questions,

@@ -11,6 +11,7 @@
 :mod:`~.response`        the response of a model, in events
 :mod:`~.dialects`        the classes, one for each wire dialect
 :mod:`~.names`           strings such as ``openai:gpt-6-luna``
+:mod:`~.fallback`        several models as one
 :mod:`~.local`           a real small model on this machine
 :mod:`~.known`           the table of known models: prices and context windows
 :mod:`~.prices`          find the price of a model in that table
@@ -21,6 +22,7 @@ from ..providers.quirks import ModelFamily, Quirks
 from .dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from .endpoint import Endpoint, UrlPart
 from .endpoints import register_endpoint
+from .fallback import Fallback
 from .model import Model
 from .names import find_model
 from .prices import Price, Tier, cost
@@ -28,6 +30,7 @@ from .prices import Price, Tier, cost
 __all__ = [
     "Anthropic",
     "Endpoint",
+    "Fallback",
     "Gemini",
     "Model",
     "ModelFamily",

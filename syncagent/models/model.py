@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
 
 from requests.auth import AuthBase
@@ -43,7 +43,34 @@ from .endpoints import ENDPOINTS
 from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
-__all__ = ["Model"]
+__all__ = ["Charge", "Model", "RunModel"]
+
+
+#: Charges a run for usage, with its cost if that is known.
+Charge = Callable[[Usage, float | None], object]
+
+
+class RunModel(Protocol):
+    """The model of one run: a model, or one that remembers something for the run."""
+
+    @property
+    def full_name(self) -> str:
+        """The provider and the name of the model that is asked now."""
+
+    def ask(
+        self,
+        messages: Sequence[Message] | str,
+        tools: Sequence[ToolSpec] = (),
+        *,
+        token: CancelToken | None = None,
+        options: Options | None = None,
+        timeouts: Timeouts | None = None,
+        on_phase: Callable[[str], object] | None = None,
+    ) -> ModelResponse:
+        """Request the next message, as :meth:`Model.ask` does."""
+
+    def cost(self, usage: Usage) -> float | None:
+        """Return the cost of the newest request, as :meth:`Model.cost` does."""
 
 
 class Model:
@@ -197,6 +224,18 @@ class Model:
                 if isinstance(event, MessageFinished):
                     return event
         raise AssertionError("a response without MessageFinished")
+
+    def for_run(self, charge: Charge) -> RunModel:
+        """Return the model for one run; it keeps nothing for other runs.
+
+        :param charge: called for requests that failed and were made elsewhere.
+        """
+        return self
+
+    @property
+    def full_name(self) -> str:
+        """Its provider and its name, such as ``openai:gpt-6-luna``."""
+        return f"{self.endpoint.name}:{self.name}"
 
     def _place_key(self, key: str) -> tuple[str, str]:
         """Return the header for *key*, and the scheme before it."""

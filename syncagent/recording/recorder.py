@@ -143,8 +143,8 @@ class RunRecording:
             self.writer.hide_keys_of(model)
             run.recording = self
             run.on_event = (self.write_event, *run.on_event)
-            name = f"{model.endpoint.name}:{model.name}"
-            line = Begin(name, parent, call_id, prompt, prompt is None, run.metadata)
+            name, is_resumed = model.full_name, prompt is None
+            line = Begin(name, parent, call_id, prompt, is_resumed, run.metadata)
             self.write(b"begin", line)
         except Exception as error:  # a recording must never fail the run
             if raised_by_signal_handler(error):

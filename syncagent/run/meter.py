@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..models.model import Model
 from ..policies import LimitName, Limits
 from ..usage import Usage
@@ -19,7 +21,6 @@ class Meter:
         self, limits: Limits, model: Model, *, needs_price: bool = False
     ) -> None:
         self._limits = limits
-        self._model = model
         #: True if a limit counts the cost: every price must be known.
         self.needs_price = needs_price or limits.cost is not None
         self.turns = 0
@@ -27,7 +28,10 @@ class Meter:
         #: The limit that was reached, if one was.
         self.limit: LimitName | None = None
         #: Usage and cost of each response: sub-agents append from their own threads.
-        self._charges: list[tuple[Usage, float | None]] = []
+        self._charges = charges = list[tuple[Usage, float | None]]()
+        #: The model of the run, by whose prices it is charged. It must not refer to
+        #: this meter: they would be a cycle.
+        self.model: Final = model.for_run(lambda *charge: charges.append(charge))
         #: How many of them were added up, and their sums. Replaced as a whole: any
         #: thread may ask for the usage in the middle of a run.
         self._counted: tuple[int, Usage, float | None] = (0, Usage(), None)
@@ -35,7 +39,7 @@ class Meter:
 
     def spend(self, usage: Usage) -> None:
         """Charge a response of the model."""
-        self._charges.append((usage, self._model.cost(usage)))
+        self._charges.append((usage, self.model.cost(usage)))
 
     def add(self, usage: Usage, cost: float | None) -> None:
         """Charge what a sub-agent has used."""

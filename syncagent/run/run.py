@@ -277,7 +277,7 @@ class Run:
         output = self.progress.output
         if output is not None and output.format is not None:
             options = msgspec.structs.replace(options, output=output.format)
-        self.response = setup.model.ask(
+        self.response = self.meter.model.ask(
             self.transcript,
             specs,
             token=self.claim.deferred.operation_token(self.token),

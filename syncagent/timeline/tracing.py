@@ -227,6 +227,12 @@ class RunTrace:
         if self._request is not None and event.model:
             self._request.details["Model"] = event.model
 
+    def on_model_changed(self, line: RecordedLine, event: events.ModelChanged) -> None:
+        if self._request is not None:
+            text = f"{event.from_model} → {event.to_model}: {event.error}"
+            self._request.mark(line.t, formatting.cut(text, 200))
+            self._request.details["Model"] = event.to_model
+
     def on_delta(self, line: RecordedLine, event: Any) -> None:
         if self._size < formatting.MAX_TEXT:
             self._text.append(event.text)
@@ -316,6 +322,7 @@ _HANDLERS: Final[dict[type, Callable[[Any, RecordedLine, Any], None]]] = {
     events.TurnFinished: RunTrace.on_turn_finished,
     events.ToolStarted: RunTrace.on_tool_started,
     events.ToolProgress: RunTrace.on_tool_progress,
+    events.ModelChanged: RunTrace.on_model_changed,
     events.ToolFinished: RunTrace.on_tool_finished,
     events.StateChanged: RunTrace.on_state_changed,
     events.InterruptRaised: RunTrace.on_interrupt,

@@ -21,6 +21,7 @@ from syncagent import (
     Cancelled,
     CancelPolicy,
     CancelToken,
+    Fallback,
     Handle,
     Limits,
     ProviderError,
@@ -37,6 +38,7 @@ from syncagent import (
     llm_chat,
     llm_function,
     logs,
+    run_many,
     tool,
 )
 from syncagent.cancel import (
@@ -423,3 +425,23 @@ def recorded(agent: Agent) -> str:
 def unknown_names() -> None:
     # mypy would call the ignore unused if the package accepted every name.
     print(syncagent.Nonsense)  # type: ignore[attr-defined]
+
+
+def many_runs(agent: Agent, token: CancelToken) -> float | None:
+    """Outcomes have results and errors; a batch has sums."""
+    batch = run_many(agent, ["a", "b"], width=4, cancel=token, timeout=3.0)
+    for outcome in batch.as_completed():
+        error: BaseException | None = outcome.exception()
+        if error is None:
+            text: str = outcome.result().text
+            print(outcome.index, text)
+    results: list[RunResult] = run_many(lambda: agent, ["a"]).results()
+    run_many([(agent, "a")], progress=lambda counts: print(counts.done))
+    if batch.cancel("enough"):
+        print(results[0].model)
+    return batch.cost
+
+
+def another_model() -> Agent:
+    """A Fallback is a model, and takes names."""
+    return Agent(Fallback("openai:gpt-6-luna", "local", pause=5.0))

@@ -10,6 +10,7 @@ import msgspec
 from ...cancel import clock
 from ...events import (
     Lagged,
+    ModelChanged,
     StateChanged,
     TextDelta,
     ThinkingDelta,
@@ -117,6 +118,9 @@ class Progress:
             screen.end_response()
         elif isinstance(event, StateChanged):
             self._state = _STATES.get(event.state, self._state)
+        elif isinstance(event, ModelChanged):
+            text = f"{event.to_model} responds, not {event.from_model}: {event.error}"
+            screen.line(f"({on_one_line(text, 200)})")
         elif isinstance(event, Lagged):
             screen.line(f"({event.missed} events are not shown: they came too fast)")
 
