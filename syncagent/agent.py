@@ -213,7 +213,7 @@ class Agent:
         output: Any = None,
         record: Record | None = None,
     ) -> RunResult:
-        """Resume a run that waits for answers.
+        """Resume a run that waits for answers, or that was cut short.
 
         Cancellation: as for :meth:`run`.
 
@@ -222,11 +222,10 @@ class Agent:
         :param output: the type of the final answer, if the agent was loaded and the run
             was started with one.
         :param record: as for :meth:`run`; an existing file is appended to.
-        :raises ConfigurationError: no run is paused, or an answer is missing.
+        :raises ConfigurationError: there is no such run, or an answer is missing.
         """
-        request = RunRequest.resuming(
-            self._conversation.pause, answers, timeout, cancel, output, record
-        )
+        found = self._conversation.find_resumable()
+        request = RunRequest.resuming(found, answers, timeout, cancel, output, record)
         return run_to_end(self._conversation, request)
 
     def resume_stream(
@@ -238,13 +237,12 @@ class Agent:
         output: Any = None,
         record: Record | None = None,
     ) -> RunStream:
-        """Resume a run that waits for answers, and return its events.
+        """Resume a run as :meth:`resume` does, and return its events.
 
         Cancellation: as for :meth:`stream`. Parameters are those of :meth:`resume`.
         """
-        request = RunRequest.resuming(
-            self._conversation.pause, answers, timeout, cancel, output, record
-        )
+        found = self._conversation.find_resumable()
+        request = RunRequest.resuming(found, answers, timeout, cancel, output, record)
         return self._conversation.begin(request)
 
     def drive(
@@ -350,10 +348,7 @@ class Agent:
 
     @property
     def cancel_signal(self) -> CancelSignal:
-        """The live run's signal, a :class:`threading.Event`; clear when idle.
-
-        Setting it cancels that run.
-        """
+        """The live run's :class:`threading.Event`, clear when idle. Set it: cancel."""
         live = self._conversation.slot.live
         return (CancelToken() if live is None else live.token).signal
 
@@ -366,9 +361,13 @@ class Agent:
 
     @property
     def is_paused(self) -> bool:
-        """True if :meth:`resume` has a run to resume."""
-        pause = self._conversation.pause
-        return pause is not None and pause.is_open and not self.is_running
+        """True if a run waits for answers, for :meth:`resume`."""
+        return self.can_resume and self._conversation.unfinished is None
+
+    @property
+    def can_resume(self) -> bool:
+        """True if :meth:`resume` has a run to resume: a paused or unfinished one."""
+        return self._conversation.resumable is not None and not self.is_running
 
     @property
     def state(self) -> State:

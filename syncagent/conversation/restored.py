@@ -32,8 +32,10 @@ from .state import (
     SavedAgent,
     SavedCall,
     SavedRun,
+    SavedUnfinished,
     StoredMessage,
 )
+from .unfinished import Unfinished
 
 __all__ = [
     "decode_state",
@@ -65,6 +67,8 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
     if saved.run is None:
         conversation.transcript = Transcript(saved.messages)
         conversation.transcript.repair()
+        if saved.unfinished is not None:
+            _restore_unfinished(conversation, saved.unfinished)
     else:
         conversation.transcript = _restored_transcript(saved.messages, saved.run)
         conversation.pause = _pause(conversation, saved.run)
@@ -139,7 +143,43 @@ def _restored_transcript(messages: tuple[Message, ...], run: SavedRun) -> Transc
     return transcript
 
 
+def _restore_unfinished(conversation: Conversation, saved: SavedUnfinished) -> None:
+    """Let the agent resume a run that was cut short, if it has the tools for that.
+
+    If it has not, the agent is idle: another prompt needs nothing of that run.
+    """
+    try:
+        unfinished = _unfinished(conversation, saved)
+    except StateInvalid as error:
+        conversation.no_resume = f"cannot go on here ({error})"
+        return
+    unfinished.missing_output = saved.run.output
+    conversation.unfinished = unfinished
+
+
+def _unfinished(conversation: Conversation, saved: SavedUnfinished) -> Unfinished:
+    run, transcript = saved.run, conversation.transcript
+    length, in_round = min(saved.length, len(transcript)), run.in_round
+    is_valid = length > 0 and 0 <= in_round <= len(run.calls)
+    if is_valid and in_round:
+        last = transcript[length - 1]
+        open_calls = tuple(call.call for call in run.calls[-in_round:])
+        is_valid = isinstance(last, AssistantMessage) and last.tool_calls == open_calls
+    if not is_valid:
+        raise StateInvalid("the state was changed: its run does not fit its messages")
+    return Unfinished(
+        *(_progress(conversation, run), length, in_round, saved.usage_before),
+        keeps_approvals=saved.keeps_approvals,
+    )
+
+
 def _pause(conversation: Conversation, run: SavedRun) -> Pause:
+    pause = Pause(_progress(conversation, run), conversation.setup.policy.marker)
+    pause.missing_output = run.output
+    return pause
+
+
+def _progress(conversation: Conversation, run: SavedRun) -> RunProgress:
     count = len(run.calls) - run.in_round
     invocations = [
         _invocation(conversation, saved, is_open=number >= count)
@@ -160,9 +200,7 @@ def _pause(conversation: Conversation, run: SavedRun) -> Pause:
         run.text if run.text is not None else conversation.transcript.last_text
     )
     progress.invocations, progress.open_round = invocations, round
-    pause = Pause(progress, conversation.setup.policy.marker)
-    pause.missing_output = run.output
-    return pause
+    return progress
 
 
 def _check_questions(round: ToolRound) -> None:

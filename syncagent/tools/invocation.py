@@ -154,6 +154,34 @@ class Invocation:
         """Reopen the call for another attempt."""
         self._previous, self.ending = self.ending, None
 
+    def reopen(self, *, keep_approval: bool) -> None:
+        """Reopen the call if it was never made, or may be made twice.
+
+        Any other call keeps its ending. Safe to repeat.
+        """
+        ending = self._current_ending
+        is_interrupted = ending.outcome in ("interrupted", "abandoned")
+        is_repeatable = self.tool is not None and self.tool.idempotent
+        if self.ending is None and self.began is None and self.times_asked:
+            pass  # it waits for an answer, and is called again with that
+        elif (
+            self.ending is None
+            and self._previous is not None
+            and (is_repeatable or not self.is_started)
+        ):
+            pass  # it was reopened before, perhaps by another process
+        elif ending.outcome == "not_started" and not ending.timed_out:
+            self.ending, self.is_started = None, False
+        elif is_interrupted and is_repeatable and not ending.timed_out:
+            self.ending = ending
+            self.begin_again()
+        else:
+            self.ending = ending
+            return
+        self.began = None
+        self.is_announced = False
+        self.is_approved = self.is_approved and keep_approval
+
     @property
     def is_open(self) -> bool:
         """True until it has ended or was refused."""
