@@ -129,8 +129,12 @@ class Pause(Resumable):
 
         :raises ConfigurationError: it was cancelled.
         """
-        if self._fate.claim(_RESUMED) is not _RESUMED:
+        if not self.take():
             raise ConfigurationError("the paused run was cancelled")
+
+    def take(self) -> bool:
+        """Take the run over to resume it; false if it was cancelled."""
+        return self._fate.claim(_RESUMED) is _RESUMED
 
     def leftovers(self) -> list[Message]:
         """Return the messages to add if the run is never resumed."""

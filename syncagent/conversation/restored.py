@@ -148,16 +148,6 @@ def _restore_unfinished(conversation: Conversation, saved: SavedUnfinished) -> N
 
     If it has not, the agent is idle: another prompt needs nothing of that run.
     """
-    try:
-        unfinished = _unfinished(conversation, saved)
-    except StateInvalid as error:
-        conversation.no_resume = f"cannot go on here ({error})"
-        return
-    unfinished.missing_output = saved.run.output
-    conversation.unfinished = unfinished
-
-
-def _unfinished(conversation: Conversation, saved: SavedUnfinished) -> Unfinished:
     run, transcript = saved.run, conversation.transcript
     length, in_round = min(saved.length, len(transcript)), run.in_round
     is_valid = length > 0 and 0 <= in_round <= len(run.calls)
@@ -165,12 +155,19 @@ def _unfinished(conversation: Conversation, saved: SavedUnfinished) -> Unfinishe
         last = transcript[length - 1]
         open_calls = tuple(call.call for call in run.calls[-in_round:])
         is_valid = isinstance(last, AssistantMessage) and last.tool_calls == open_calls
-    if not is_valid:
-        raise StateInvalid("the state was changed: its run does not fit its messages")
-    return Unfinished(
-        *(_progress(conversation, run), length, in_round, saved.usage_before),
+    try:
+        if not is_valid:
+            raise StateInvalid("the state was changed: its run has other calls")
+        progress = _progress(conversation, run)
+    except StateInvalid as error:
+        conversation.no_resume = f"cannot go on here ({error})"
+        return
+    unfinished = Unfinished(
+        *(progress, length, in_round, saved.usage_before),
         keeps_approvals=saved.keeps_approvals,
     )
+    unfinished.missing_output = run.output
+    conversation.unfinished = unfinished
 
 
 def _pause(conversation: Conversation, run: SavedRun) -> Pause:
