@@ -98,14 +98,12 @@ def unfinished_part(
         return None
     progress = run.progress
     length, in_round = progress.resume_from or (len(run.transcript), 0)
-    last = run.transcript[-1]
-    if (
-        run.meter.limit == "tool_calls"
-        and stop == "limit"
-        and isinstance(last, ToolMessage)
-    ):
-        # Calls of its last round that the limit has refused are made then.
-        length, in_round = length - 1, len(last.content)
+    last = run.transcript[length - 1]
+    if not in_round and isinstance(last, ToolMessage):
+        # The limit has refused calls of this round, or the cancel hit its last call.
+        calls = progress.invocations[-len(last.content) :]
+        if any(call.can_reopen for call in calls):
+            length, in_round = length - 1, len(calls)
     return Unfinished(
         progress, length, in_round, usage_before, keeps_approvals=not is_cancel
     )

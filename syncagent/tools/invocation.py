@@ -154,30 +154,34 @@ class Invocation:
         """Reopen the call for another attempt."""
         self._previous, self.ending = self.ending, None
 
-    def reopen(self, *, keep_approval: bool) -> None:
-        """Reopen the call if it was never made, or may be made twice.
+    @property
+    def is_waiting(self) -> bool:
+        """True if it asked something, and is called again with the answer."""
+        return self.is_open and self.began is None and self.times_asked > 0
 
-        Any other call keeps its ending. Safe to repeat.
-        """
+    @property
+    def can_reopen(self) -> bool:
+        """True if it was never made, or was interrupted and may be made twice."""
         ending = self._current_ending
-        is_interrupted = ending.outcome in ("interrupted", "abandoned")
-        is_repeatable = self.tool is not None and self.tool.idempotent
-        if self.ending is None and self.began is None and self.times_asked:
-            pass  # it waits for an answer, and is called again with that
-        elif (
-            self.ending is None
-            and self._previous is not None
-            and (is_repeatable or not self.is_started)
-        ):
-            pass  # it was reopened before, perhaps by another process
-        elif ending.outcome == "not_started" and not ending.timed_out:
-            self.ending, self.is_started = None, False
-        elif is_interrupted and is_repeatable and not ending.timed_out:
-            self.ending = ending
-            self.begin_again()
-        else:
+        if self.is_waiting or ending.timed_out:
+            return self.is_waiting
+        if ending.outcome in ("interrupted", "abandoned"):
+            # Or it was loaded, open, and its tool is not known yet.
+            is_loaded = self.is_open and not self.is_started
+            return is_loaded or (self.tool is not None and self.tool.idempotent)
+        return ending.outcome == "not_started"
+
+    def reopen(self, *, keep_approval: bool) -> None:
+        """Reopen the call if it can be, else keep its ending. Safe to repeat."""
+        ending = self._current_ending
+        if not self.can_reopen:
             self.ending = ending
             return
+        if ending.outcome == "not_started":
+            self.ending, self.is_started = None, False
+        elif not self.is_waiting and (self.ending is not None or self.is_started):
+            self.ending = ending
+            self.begin_again()
         self.began = None
         self.is_announced = False
         self.is_approved = self.is_approved and keep_approval
