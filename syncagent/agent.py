@@ -15,6 +15,7 @@ from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
 from .conversation.claimed import ClaimFolder, restore_claimed
 from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
+from .conversation.pause import Resumable
 from .conversation.queue import OnBusy, check_busy
 from .conversation.request import Cancel, RunRequest
 from .conversation.run_stream import RunStream
@@ -225,11 +226,9 @@ class Agent(AgentView, Generic[Deps]):
         options: RunOptions | None,
         tools: Iterable[Any],
         metadata: Mapping[str, Any] | None,
-        *,
-        is_new: bool = True,
+        resumed: Resumable | None = None,
     ) -> Given | None:
-        pause = None if is_new else self._conversation.pause
-        before = None if pause is None else pause.progress.given
+        before = None if resumed is None else resumed.progress.given
         return Given.of(self._setup, deps, options, tools, metadata, before)
 
     def resume(
@@ -245,7 +244,7 @@ class Agent(AgentView, Generic[Deps]):
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> RunResult:
-        """Resume a run that waits for answers.
+        """Resume a run that waits for answers, or that was cut short.
 
         Cancellation: as for :meth:`run`.
 
@@ -256,11 +255,12 @@ class Agent(AgentView, Generic[Deps]):
         :param record: as for :meth:`run`; an existing file is appended to.
         :param deps: as for :meth:`run`, like *options*, *tools* and *metadata*. Each
             replaces what the run had; a loaded run has only its metadata.
-        :raises ConfigurationError: no run is paused, or an answer is missing.
+        :raises ConfigurationError: there is no such run, or an answer is missing.
         """
+        found = self._conversation.find_resumable()
         request = RunRequest.resuming(
-            *(self._conversation.pause, answers, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, is_new=False),
+            *(found, answers, timeout, cancel, output, record),
+            self._given(deps, options, tools, metadata, found),
         )
         return run_to_end(self._conversation, request)
 
@@ -277,13 +277,14 @@ class Agent(AgentView, Generic[Deps]):
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
     ) -> RunStream:
-        """Resume a run that waits for answers, and return its events.
+        """Resume a run as :meth:`resume` does, and return its events.
 
         Cancellation: as for :meth:`stream`. Parameters are those of :meth:`resume`.
         """
+        found = self._conversation.find_resumable()
         request = RunRequest.resuming(
-            *(self._conversation.pause, answers, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, is_new=False),
+            *(found, answers, timeout, cancel, output, record),
+            self._given(deps, options, tools, metadata, found),
         )
         return self._conversation.begin(request)
 
@@ -310,9 +311,10 @@ class Agent(AgentView, Generic[Deps]):
         :param on_event: called with every event of the runs.
         :param record: where all of them are recorded, as for :meth:`run`.
         """
+        pause = self._conversation.pause if prompt is None else None
         request = RunRequest.first(
-            *(self._conversation.pause, prompt, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, is_new=prompt is not None),
+            *(pause, prompt, timeout, cancel, output, record),
+            self._given(deps, options, tools, metadata, pause),
         )
         return Driver(self._conversation, request, on_event)
 
@@ -346,9 +348,10 @@ class Agent(AgentView, Generic[Deps]):
         :param run_id: the id of its first run, as for :meth:`run`.
         :raises AgentBusy: a run is live.
         """
+        pause = self._conversation.pause if prompt is None else None
         request = RunRequest.first(
-            *(self._conversation.pause, prompt, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, is_new=prompt is not None),
+            *(pause, prompt, timeout, cancel, output, record),
+            self._given(deps, options, tools, metadata, pause),
             run_id,
         )
         return start_handle(
@@ -402,10 +405,7 @@ class Agent(AgentView, Generic[Deps]):
 
     @property
     def cancel_signal(self) -> CancelSignal:
-        """The live run's signal, a :class:`threading.Event`; clear when idle.
-
-        Setting it cancels that run.
-        """
+        """The live run's :class:`threading.Event`, clear when idle. Set it: cancel."""
         live = self._conversation.slot.live
         return (CancelToken() if live is None else live.token).signal
 

@@ -112,7 +112,8 @@ __all__ = [
 ]
 
 
-#: Who cancelled. ``lost`` is a worker that a store took the run away from.
+#: Who cancelled. ``lost`` is a worker that a store took the run away from; ``hook`` is
+#: a hook that returned :class:`~syncagent.hooks.Stop`.
 Origin = Literal[
     "user",
     "deadline",
@@ -124,6 +125,7 @@ Origin = Literal[
     "shutdown",
     "remote",
     "lost",
+    "hook",
 ]
 
 
@@ -134,6 +136,8 @@ class SyncAgentError(Exception):
     usage: Any = None
     #: The errors of the models that a :class:`~syncagent.Fallback` tried before.
     earlier_errors: tuple[Exception, ...] = ()
+    #: True if the error ended a run that ``agent.resume()`` can go on with.
+    can_resume: bool = False
 
 
 class ConfigurationError(SyncAgentError, ValueError):

@@ -3,8 +3,9 @@
 A hook is any object with some of these methods: ``before_model(event)``,
 ``after_model(event)``, ``before_tool(event)``, ``after_tool(event)``,
 ``on_event(event)``, ``on_finish(result)``, ``on_error(error)``. All are called on the
-thread of the run. A hook that raises ends the run with its error. Values returned after
-a cancel are ignored.
+thread of the run. A hook that raises ends the run with its error. The first five may
+return :class:`Stop`, which ends the run at once, as a cancel does. Values returned
+after a cancel are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ __all__ = [
     "HookSet",
     "Retry",
     "Skip",
+    "Stop",
     "invalid_return",
+    "stoppable",
 ]
 
 
@@ -101,11 +104,28 @@ class Retry(msgspec.Struct, frozen=True):
     """Do it again. Repeated turns and calls count towards the limits."""
 
 
+class Stop(msgspec.Struct, frozen=True):
+    """End the run now, with stop reason ``stopped``.
+
+    It ends as a cancelled run does: a response is cut off, no further tool starts. A
+    cancel that came first wins.
+    """
+
+    #: For ``result.cancellation`` and the logs; the model does not get it.
+    reason: str = ""
+
+
 #: The values that each method may return.
 _RETURNS: Final = {
-    "after_model": ("Retry()",),
-    "before_tool": ("Deny(reason)", "Change(arguments)", "Skip(result)"),
-    "after_tool": ("Skip(result)", "Retry()"),
+    "before_model": ("Stop(reason)",),
+    "after_model": ("Retry()", "Stop(reason)"),
+    "before_tool": (
+        "Deny(reason)",
+        "Change(arguments)",
+        "Skip(result)",
+        "Stop(reason)",
+    ),
+    "after_tool": ("Skip(result)", "Retry()", "Stop(reason)"),
 }
 
 
@@ -159,3 +179,19 @@ def invalid_return(method: str, value: object) -> ConfigurationError:
     return ConfigurationError(
         f"{method}() of a hook returned {value!r:.80}; return {supported}"
     )
+
+
+def stoppable(
+    hook: Callable[[Any], object], stop: Callable[[str], object]
+) -> Callable[[Any], object]:
+    """Return an observer that calls *hook*, and *stop* if that returns a Stop.
+
+    :param stop: given the reason; ends the run.
+    """
+
+    def observe(event: Any) -> None:
+        decision = hook(event)
+        if isinstance(decision, Stop):
+            stop(decision.reason)
+
+    return observe

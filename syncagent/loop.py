@@ -32,7 +32,7 @@ from .events import (
     TurnFinished,
 )
 from .exceptions import Cancelled, SyncAgentError
-from .hooks import AfterModel, BeforeModel, Retry, invalid_return
+from .hooks import AfterModel, BeforeModel, Retry, Stop, invalid_return
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
 from .messages import AssistantMessage, ToolMessage
 from .result import StopReason
@@ -172,11 +172,17 @@ def stop_reason_after(run: Run, message: AssistantMessage) -> StopReason | None:
 
 
 def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
-    """Call one method of all hooks; return whether one of them wants a retry."""
+    """Call one method of all hooks; return whether one of them wants a retry.
+
+    :raises Cancelled: one of them wants the run to end.
+    """
     wants_retry = False
     for hook in getattr(run.setup.hooks, method):
         decision = hook(event.showing(run.deps, run.metadata))
-        if isinstance(decision, Retry) and method == "after_model":
+        if isinstance(decision, Stop):
+            run.claim.stop(decision.reason)
+            run.token.checkpoint()
+        elif isinstance(decision, Retry) and method == "after_model":
             wants_retry = True
         elif decision is not None:
             raise invalid_return(method, decision)

@@ -221,6 +221,10 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
     is_cut: bool = False
     #: The provider's explanation of an irregular end.
     stop_detail: str = ""
+    #: The reason of the cancel that cut it off, and its origin; ``error`` if an error
+    #: did that. Never sent to a model.
+    cut_reason: str = ""
+    cut_origin: str = ""
 
     def __post_init__(self) -> None:
         _check_content(

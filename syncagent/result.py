@@ -30,6 +30,7 @@ StopReason = Literal[
     "cancelled",
     "backgrounded",
     "shutdown",
+    "stopped",
 ]
 
 
@@ -100,7 +101,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def cancelled(self) -> bool:
-        """True if the run was cancelled or shut down."""
+        """True if the run was cancelled, stopped by a hook, or shut down."""
         return self.cancellation is not None
 
     @property
@@ -123,15 +124,18 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.cancellation is not None:
             cancelled = self.cancellation
             reason = f": {cancelled.reason}" if cancelled.reason else ""
+            is_stop = self.stop_reason == "stopped"
+            how = "stopped by a hook" if is_stop else "cancelled"
             raise RunCancelled(
-                f"the run was cancelled (origin {cancelled.origin}, phase "
+                f"the run was {how} (origin {cancelled.origin}, phase "
                 f"{cancelled.phase}){reason}",
                 result=self,
             )
         if self.limit is not None and self.stop_reason == "limit":
             raise LimitReached(
                 f"the limit on {self.limit.replace('_', ' ')} ended the run; the "
-                "conversation is intact, and another run() continues it",
+                "conversation is intact: agent.resume() goes on with this run, and "
+                "another run() continues the conversation",
                 result=self,
             )
         if self.stop_reason == "other":

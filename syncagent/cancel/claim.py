@@ -211,6 +211,19 @@ class RunClaim(CancelsRun):
             self.forced.cancel()
         return Receipt(self._ended, standing, first=standing is cause, phase=phase)
 
+    def stop(self, reason: str) -> None:
+        """Cancel this run because a hook says so, unless a cancel came first.
+
+        A deferred cancel that waits takes effect now, with its own reason.
+
+        :raises TypeError: *reason* is not a string.
+        """
+        check_cancel(reason, "hook", "now")
+        cause = self.deferred.due(("after_tools", "after_turn"))
+        if cause is not None:
+            self._generation.cancel(cause)
+        self.cancel(reason, "hook")
+
     def raise_if_cancel_due(self, *modes: CancelMode) -> None:
         """Let the deferred cancels with these modes take effect.
 

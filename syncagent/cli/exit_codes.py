@@ -43,6 +43,8 @@ def exit_code_of(reason: str, origin: str) -> int:
     """Return the exit code for a cancel with this reason and origin."""
     if origin == "deadline":
         return EXIT_DEADLINE
+    if origin == "hook":
+        return EXIT_FAILED
     return EXIT_TERMINATED if reason == "SIGTERM" else EXIT_CANCELLED
 
 

@@ -124,6 +124,8 @@ def _report(run: StoredRun, notes: Notes) -> int:
         by = "" if run.cancel is None or not run.cancel.by else f" by {run.cancel.by}"
         reason = f": {cancellation.reason}" if cancellation.reason else ""
         how = "timeout" if cancellation.origin == "deadline" else f"cancelled{by}"
+        if cancellation.origin == "hook":
+            how = "a policy stopped the run"
         notes.warn(f"syncagent: {on_one_line(how + reason)}")
         return exit_code_of(cancellation.reason, cancellation.origin)
     if result.stop_reason == "end_turn":

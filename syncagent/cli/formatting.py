@@ -117,6 +117,9 @@ def outcome_text(outcome: str) -> str:
 def end_text(result: RunResult) -> str:
     """Return why a run ended, empty if the model finished its response."""
     if result.cancellation is not None:
+        if result.stop_reason == "stopped":
+            reason = result.cancellation.reason
+            return f"a policy stopped the run{': ' if reason else ''}{reason}"
         is_timeout = result.cancellation.origin == "deadline"
         how = "timed out" if is_timeout else "stopped"
         return f"{how}; the text so far is kept"

@@ -191,6 +191,8 @@ def _report(result: RunResult, notes: Notes, took: float) -> int:
         how = f"cancelled by {on_one_line(cancellation.reason)}"
         if cancellation.origin == "deadline":
             how = "timeout"
+        elif cancellation.origin == "hook":
+            how = on_one_line(end_text(result))
         notes.warn(f"syncagent: {how} (phase {cancellation.phase})")
         return exit_code_of(cancellation.reason, cancellation.origin)
     if result.stop_reason == "end_turn":

@@ -56,8 +56,9 @@ def claim_name(conversation: Conversation, state: str | bytes) -> str:
     """
     from hashlib import sha256  # here: most programs never claim anything
 
-    if conversation.pause is not None:
-        run_id = conversation.pause.progress.run_id
+    resumable = conversation.resumable
+    if resumable is not None:
+        run_id = resumable.progress.run_id
         return sha256(msgspec.json.encode([run_id, conversation.claims])).hexdigest()
     # Without a run there is nothing unique in a state but its text.
     text = state.encode() if isinstance(state, str) else state

@@ -24,10 +24,11 @@ from ..transcript.transcript import Transcript
 from ..usage import Usage
 from .descendants import cancel_descendants, own_lineage
 from .live_run import LiveRun
-from .pause import Pause
+from .pause import Pause, Resumable
 from .queue import Line, OnBusy, check_busy, wait_for_turn
 from .request import AdmittedRun, RunRequest, run_token
 from .run_stream import RunStream
+from .unfinished import Unfinished, unfinished_part
 
 __all__ = ["Background", "Conversation", "check_background"]
 
@@ -66,6 +67,10 @@ class Conversation:
         self.slot = RunSlot()
         self.line = Line()
         self.pause: Pause | None = None
+        #: The last run, if it was cut short and can go on.
+        self.unfinished: Unfinished | None = None
+        #: Why the last run cannot go on, if that needs to be said.
+        self.no_resume = ""
         #: Input that an ended or saved run did not take; the next run does.
         self.untaken_input: tuple[UserMessage, ...] = ()
         #: The usage of all runs that have ended.
@@ -154,6 +159,8 @@ class Conversation:
                 request.keeper.begin(run, self)
             live_run = LiveRun(self, run, answering, registration)
             self._live_run = weakref.ref(live_run)
+            if self.unfinished is not None:  # it is this run
+                self.usage, self.unfinished = self.unfinished.usage_before, None
             stream = RunStream(live_run)
             opening = claim.drivers[0]() if is_driver else None
             if opening is not None:
@@ -187,6 +194,7 @@ class Conversation:
         pause = request.resumes
         if pause is None:
             self._drop_pause()
+            self.unfinished, self.no_resume = None, ""
             self.transcript.repair()
             meter = Meter(
                 self.setup.limits, self.setup.model, needs_price=request.needs_price
@@ -195,11 +203,11 @@ class Conversation:
         else:
             if not self.can_resume(pause):
                 raise ConfigurationError(
-                    "the paused run was cancelled or has already been resumed"
+                    "the run cannot be resumed: it was cancelled or resumed already, "
+                    "or another run has followed it"
                 )
             pause.restore_output(output)
-            if not pause.take():
-                raise ConfigurationError("the paused run was cancelled")
+            pause.reopen(self.transcript)
             progress = pause.progress
         progress.given = given = request.given or progress.given
         run = Run(
@@ -220,9 +228,28 @@ class Conversation:
         self.failure = ""
         return run
 
-    def can_resume(self, pause: Pause) -> bool:
-        """Return whether *pause* is still open, and the agent's own."""
-        return pause is self.pause and pause.is_open
+    def can_resume(self, resumable: Resumable) -> bool:
+        """Return whether a run is still the one that the agent can resume."""
+        return resumable.is_open and resumable in (self.pause, self.unfinished)
+
+    @property
+    def resumable(self) -> Resumable | None:
+        """The run that :meth:`begin` can resume, paused or cut short, if any."""
+        pause = self.pause
+        return pause if pause is not None and pause.is_open else self.unfinished
+
+    def find_resumable(self) -> Resumable:
+        """Return the run that can be resumed.
+
+        :raises ConfigurationError: there is none.
+        """
+        resumable = self.resumable
+        if resumable is None:
+            raise ConfigurationError(
+                "the agent does not wait for answers, and its last run "
+                f"{self.no_resume or 'was not cut short'}; start a run with run()"
+            )
+        return resumable
 
     def _drop_pause(self) -> None:
         pause = self.pause
@@ -252,8 +279,14 @@ class Conversation:
         if result is None or result.stop_reason != "interrupt":
             self.pause = None
         if self._live_run is not None:  # the first time
-            used = Usage() if self.pause is not None else run.meter.usage
-            self._live_run, self.usage = None, self.usage + used
+            before, used = self.usage, run.meter.usage
+            if self.pause is not None:
+                used = Usage()
+            unfinished = unfinished_part(run, result, before)
+            if result is not None and result.cancelled and unfinished is None:
+                self.no_resume = "was taken out of the conversation by its cancel"
+            self._live_run, self.unfinished = None, unfinished
+            self.usage = before + used
         if isinstance(error, Exception) and result is None:
             self.failure = repr(error)
         self.slot.end(run.claim)
@@ -279,7 +312,7 @@ class Conversation:
             pause = self.pause
             if receipt or (pause is None and before is None):
                 break
-            if pause is not None and pause.cancel():
+            if pause is not None and pause.cancel(reason, origin):
                 break
             # It is being resumed at this moment: look for the live run again.
         if background == "cancel" and live is not None:

@@ -249,7 +249,9 @@ class LiveRun:
         elif cause is not None:
             if isinstance(end, BaseException):
                 log_hidden_error(run, end)
-            finish_despite_signals(lambda: settle_cancelled(run))
+            why = cause  # of this type in the lambda, too
+            stop = "stopped" if why.origin == "hook" else "cancelled"
+            finish_despite_signals(lambda: settle_cancelled(run, why))
         else:
             assert not isinstance(end, BaseException)
             stop = end
@@ -271,7 +273,7 @@ class LiveRun:
         if cause is None:
             return result
         if result.interrupts:
-            finish_despite_signals(lambda: settle_cancelled(run))
+            finish_despite_signals(lambda: settle_cancelled(run, cause))
         result = make_result(
             run, "cancelled", cause, phase="end", latency=seconds_since(cause)
         )
@@ -287,7 +289,7 @@ class LiveRun:
         if run.response is not None:
             run.response.close()
         if self.result is None:
-            settle_failed(run, run.setup.policy.marker)
+            settle_failed(run, run.setup.policy.marker, "signal")
         if run.recording is not None:
             run.recording.end(self.result, error, tuple(run.progress.invocations))
         self._conversation.release(run, self.result, error)

@@ -12,40 +12,39 @@ from ..messages import Message
 from ..run.output import Output
 from ..run.progress import RunProgress
 from ..run.tool_round import check_answer
+from ..transcript.transcript import Transcript
 from .settling import marked
 
-__all__ = ["Pause"]
+__all__ = ["Pause", "Resumable"]
 
 _CANCELLED: Final = "cancelled"
 _RESUMED: Final = "resumed"
 
 
-class Pause:
-    """A run between two drives, as a rule a tool round that waits for answers.
+class Resumable:
+    """A run between two drives. It keeps the progress of the run, and not the run."""
 
-    It keeps the progress of the run and not the run, which would keep the agent
-    claimed. The first of "cancelled" and "resumed" wins.
-
-    :param marker: tells the model that the user interrupted the run.
-    """
-
-    def __init__(self, progress: RunProgress, marker: str) -> None:
+    def __init__(self, progress: RunProgress) -> None:
         self.progress: Final = progress
         #: The JSON schema of the answer, if the state was saved: a type is not JSON.
         self.missing_output: dict[str, Any] | None = None
-        self._marker: Final = marker
-        self._fate: Once[str] = Once()
 
     @property
     def is_open(self) -> bool:
-        """True until the run is cancelled or resumed."""
-        return not self._fate
+        """True until the run cannot be resumed any more."""
+        raise NotImplementedError
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """The questions to answer; none once the pause is over."""
-        round = self.progress.open_round
-        return round.questions if self.is_open and round else ()
+        """The questions to answer first."""
+        return ()
+
+    def reopen(self, transcript: Transcript) -> None:
+        """Bring the run into the state from which it goes on.
+
+        :param transcript: of the agent, which is claimed for the run.
+        """
+        raise NotImplementedError
 
     def check(self, answers: Mapping[str, Any]) -> None:
         """Refuse answers that could not be used, before anything is lost.
@@ -58,6 +57,11 @@ class Pause:
                 f"{type(answers).__name__}"
             )
         ids = {question.id for question in self.interrupts}
+        if answers and not ids:
+            raise ConfigurationError(
+                "the agent does not wait for answers; got answers to: "
+                f"{', '.join(map(str, answers))}"
+            )
         if ids != set(answers):
             raise ConfigurationError(
                 f"the agent waits for answers to: {', '.join(sorted(ids)) or 'none'}; "
@@ -87,9 +91,46 @@ class Pause:
             )
         self.progress.output = output
 
-    def cancel(self) -> bool:
-        """Drop the open calls. Takes no lock. Safe to repeat."""
+
+class Pause(Resumable):
+    """A run between two drives, as a rule a tool round that waits for answers.
+
+    It keeps the progress of the run and not the run, which would keep the agent
+    claimed. The first of "cancelled" and "resumed" wins.
+
+    :param marker: tells the model that the user interrupted the run.
+    """
+
+    def __init__(self, progress: RunProgress, marker: str) -> None:
+        super().__init__(progress)
+        self._marker: Final = marker
+        self._fate: Once[str] = Once()
+        #: Reason and origin of the first cancel.
+        self._why: Once[tuple[str, str]] = Once()
+
+    @property
+    def is_open(self) -> bool:
+        """True until the run is cancelled or resumed."""
+        return not self._fate
+
+    @property
+    def interrupts(self) -> tuple[Interrupt, ...]:
+        """The questions to answer; none once the pause is over."""
+        round = self.progress.open_round
+        return round.questions if self.is_open and round else ()
+
+    def cancel(self, reason: str = "", origin: str = "user") -> bool:
+        """Drop the open calls. Takes no lock. Safe to repeat: the first stays."""
+        self._why.claim((reason, origin))
         return self._fate.claim(_CANCELLED) is _CANCELLED
+
+    def reopen(self, transcript: Transcript) -> None:
+        """Take the run over to resume it.
+
+        :raises ConfigurationError: it was cancelled.
+        """
+        if not self.take():
+            raise ConfigurationError("the paused run was cancelled")
 
     def take(self) -> bool:
         """Take the run over to resume it; false if it was cancelled."""
@@ -101,4 +142,4 @@ class Pause:
         round = self.progress.open_round
         if round is None or self._fate.value is _RESUMED:
             return []
-        return [round.results(), marked(self._marker)]
+        return [round.results(), marked(self._marker, *(self._why.value or ("", "")))]

@@ -20,7 +20,7 @@ from ..run.given import Given, RunOptions
 from ..run.output import Output
 from ..run.run import RunKeeper
 from ..run.setup import Setup
-from .pause import Pause
+from .pause import Pause, Resumable
 from .queue import OnBusy
 
 __all__ = [
@@ -41,10 +41,10 @@ Cancel = CancelToken | threading.Event
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that a caller starts or resumes a run with."""
 
-    #: The prompt of a new run, or the paused run to resume. A handle or a driver that
+    #: The prompt of a new run, or the run to resume. A handle or a driver that
     #: waits for input has neither yet.
     prompt: UserMessage | None = None
-    resumes: Pause | None = None
+    resumes: Resumable | None = None
     #: The answers to the questions of the paused run, by id.
     answers: Mapping[str, Any] | None = None
     timeout: float | None = None
@@ -140,7 +140,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def resuming(
         cls,
-        pause: Pause | None,
+        pause: Resumable,
         answers: Mapping[str, Any] | None,
         timeout: float | None,
         cancel: Cancel | None,
@@ -148,14 +148,10 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         record: Record | None,
         given: Given | None = None,
     ) -> RunRequest:
-        """Return the request to resume a paused run.
+        """Return the request to resume a run.
 
-        :raises ConfigurationError: no run is paused, or the answers do not fit.
+        :raises ConfigurationError: the answers do not fit.
         """
-        if pause is None or not pause.is_open:
-            raise ConfigurationError(
-                "the agent does not wait for answers; start a run with run()"
-            )
         answers = {} if answers is None else answers
         pause.check(answers)
         return cls(

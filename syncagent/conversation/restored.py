@@ -33,8 +33,10 @@ from .state import (
     SavedAgent,
     SavedCall,
     SavedRun,
+    SavedUnfinished,
     StoredMessage,
 )
+from .unfinished import Unfinished
 
 __all__ = [
     "decode_state",
@@ -66,6 +68,8 @@ def restore(conversation: Conversation, state: str | bytes) -> None:
     if saved.run is None:
         conversation.transcript = Transcript(saved.messages)
         conversation.transcript.repair()
+        if saved.unfinished is not None:
+            _restore_unfinished(conversation, saved.unfinished)
     else:
         conversation.transcript = _restored_transcript(saved.messages, saved.run)
         conversation.pause = _pause(conversation, saved.run)
@@ -140,7 +144,40 @@ def _restored_transcript(messages: tuple[Message, ...], run: SavedRun) -> Transc
     return transcript
 
 
+def _restore_unfinished(conversation: Conversation, saved: SavedUnfinished) -> None:
+    """Let the agent resume a run that was cut short, if it has the tools for that.
+
+    If it has not, the agent is idle: another prompt needs nothing of that run.
+    """
+    run, transcript = saved.run, conversation.transcript
+    length, in_round = min(saved.length, len(transcript)), run.in_round
+    is_valid = length > 0 and 0 <= in_round <= len(run.calls)
+    if is_valid and in_round:
+        last = transcript[length - 1]
+        open_calls = tuple(call.call for call in run.calls[-in_round:])
+        is_valid = isinstance(last, AssistantMessage) and last.tool_calls == open_calls
+    try:
+        if not is_valid:
+            raise StateInvalid("the state was changed: its run has other calls")
+        progress = _progress(conversation, run)
+    except StateInvalid as error:
+        conversation.no_resume = f"cannot go on here ({error})"
+        return
+    unfinished = Unfinished(
+        *(progress, length, in_round, saved.usage_before),
+        keeps_approvals=saved.keeps_approvals,
+    )
+    unfinished.missing_output = run.output
+    conversation.unfinished = unfinished
+
+
 def _pause(conversation: Conversation, run: SavedRun) -> Pause:
+    pause = Pause(_progress(conversation, run), conversation.setup.policy.marker)
+    pause.missing_output = run.output
+    return pause
+
+
+def _progress(conversation: Conversation, run: SavedRun) -> RunProgress:
     count = len(run.calls) - run.in_round
     invocations = [
         _invocation(conversation, saved, is_open=number >= count)
@@ -163,9 +200,7 @@ def _pause(conversation: Conversation, run: SavedRun) -> Pause:
     progress.invocations, progress.open_round = invocations, round
     if run.metadata:
         progress.given = Given(metadata=run.metadata)
-    pause = Pause(progress, conversation.setup.policy.marker)
-    pause.missing_output = run.output
-    return pause
+    return progress
 
 
 def _check_questions(round: ToolRound) -> None:

@@ -17,11 +17,11 @@ import msgspec
 
 from ..exceptions import AgentBusy, ConfigurationError
 from ..messages import Message, ToolMessage, UserMessage
-from ..run.progress import RunProgress
+from ..run.progress import RunProgress, ToolRound
 from ..run.run import Run
 from ..tools.invocation import Invocation
 from .conversation import Conversation
-from .pause import Pause
+from .pause import Resumable
 from .state import (
     FORMAT,
     VERSION,
@@ -30,6 +30,7 @@ from .state import (
     SavedCall,
     SavedEnding,
     SavedRun,
+    SavedUnfinished,
     StoredMessage,
 )
 
@@ -63,12 +64,14 @@ def save(
         progress = pause.progress
     saved_run = None
     if progress is not None:
-        saved_run = _saved_run(progress, pause, progress.invocations, progress.text)
+        calls, round = progress.invocations, progress.open_round
+        saved_run = _saved_run(progress, pause, calls, progress.text, round)
     state = SavedAgent(
         format=FORMAT,
         version=VERSION,
         messages=tuple(conversation.transcript) if progress else conversation.messages,
         run=saved_run,
+        unfinished=None if progress else _saved_unfinished(conversation),
         rules=tuple(conversation.rules),
         usage=conversation.total_usage if progress is None else conversation.usage,
         unheard=untaken_input or conversation.untaken_input,
@@ -87,16 +90,31 @@ def _encode(part: Any) -> bytes:
         ) from None
 
 
+def _saved_unfinished(conversation: Conversation) -> SavedUnfinished | None:
+    """Return the run that was cut short, if there is one."""
+    found = conversation.unfinished
+    if found is None:
+        return None
+    run, round = found.progress, found.reopened_round()
+    calls = list(run.invocations)
+    if round is not None:
+        calls[-found.in_round :] = round.invocations
+    saved_run = _saved_run(run, found, calls, run.text, round)
+    return SavedUnfinished(
+        saved_run, found.length, found.usage_before, found.keeps_approvals
+    )
+
+
 def _saved_run(
     run: RunProgress,
-    pause: Pause | None,
+    resumable: Resumable | None,
     calls: Sequence[Invocation],
     text: str | None,
+    round: ToolRound | None,
 ) -> SavedRun:
-    round = run.open_round
     open_calls = [] if round is None else round.invocations
     format = None if run.output is None else run.output.format
-    missing = None if pause is None else pause.missing_output
+    missing = None if resumable is None else resumable.missing_output
     return SavedRun(
         run_id=run.run_id,
         calls=tuple(_saved_call(call, call in open_calls) for call in calls),
@@ -161,7 +179,7 @@ def save_delta(conversation: Conversation, run: Run, *, is_over: bool = False) -
     else:
         open_calls = [] if run.open_round is None else run.open_round.invocations
         text = None if transcript.last_text == progress.text else progress.text
-        saved_run = _saved_run(progress, None, open_calls, text)
+        saved_run = _saved_run(progress, None, open_calls, text, run.open_round)
     tail = SavedAgent(
         format=FORMAT,
         version=VERSION,

@@ -31,15 +31,23 @@ _log = logging.getLogger("syncagent.run")
 
 #: Tells the model that an error, and not the user, cut its message off.
 _CUT_BY_ERROR: Final = "<system>This message was cut off by an error</system>"
+#: The same for a hook that stopped the run.
+_CUT_BY_HOOK: Final = "<system>A policy stopped this message</system>"
+#: The end of the note on an error.
+_GOES_ON: Final = "; agent.resume() goes on from there"
 
 
 # -- the transcript --------------------------------------------------------------------
 
 
-def settle_cancelled(run: Run) -> None:
+def settle_cancelled(run: Run, cause: CancelReason) -> None:
     """Leave the transcript as the agent's cancel policy says. Safe to repeat."""
     policy, progress = run.setup.policy, run.progress
+    marker, notice = policy.marker, policy.notice
+    if cause.origin == "hook":
+        marker = notice = _CUT_BY_HOOK
     run.commit()
+    _note_resume_point(run)
     run.charge_partial_response()
     partial = None if run.response is None else run.response.partial()
     if partial is not None:
@@ -54,18 +62,30 @@ def settle_cancelled(run: Run) -> None:
         was_waiting = progress.open_round.is_waiting
         finish_round(run)
         if was_waiting:
-            run.transcript.append(marked(policy.marker))
+            run.transcript.append(marked(marker, cause, cause.origin))
     elif run.response is not None:
         run.response = None
         if policy.partial_text == "discard":
-            run.transcript.append(marked(policy.notice))
+            run.transcript.append(marked(notice, cause, cause.origin))
         else:
-            run.transcript.append(_cut_off(partial, policy.marker))
+            run.transcript.append(_cut_off(partial, marker, cause, cause.origin))
 
 
-def settle_failed(run: Run, marker: str = _CUT_BY_ERROR) -> None:
+def _note_resume_point(run: Run) -> None:
+    """Note where the run goes on if it is resumed. Safe to repeat: the first counts."""
+    progress, length = run.progress, len(run.transcript)
+    if progress.resume_from is not None:
+        return
+    round = progress.open_round
+    if round is not None and run.transcript[-1] is round.committed:
+        length -= 1  # a signal handler has raised right after that
+    progress.resume_from = (length, 0 if round is None else len(round.invocations))
+
+
+def settle_failed(run: Run, marker: str = _CUT_BY_ERROR, origin: str = "error") -> None:
     """Keep everything that came before an error. Safe to repeat."""
     run.commit()
+    _note_resume_point(run)
     run.charge_partial_response()
     if run.open_round is not None:
         finish_round(run)
@@ -73,7 +93,7 @@ def settle_failed(run: Run, marker: str = _CUT_BY_ERROR) -> None:
         response, run.response = run.response, None
         partial = response.partial()
         if partial is not None:
-            run.transcript.append(_cut_off(partial, marker))
+            run.transcript.append(_cut_off(partial, marker, "", origin))
 
 
 def settle_raised(run: Run, error: BaseException) -> None:
@@ -81,24 +101,59 @@ def settle_raised(run: Run, error: BaseException) -> None:
     if isinstance(error, Exception):
         settle_failed(run)
     else:  # KeyboardInterrupt, SystemExit: the user's doing
-        settle_failed(run, run.setup.policy.marker)
+        settle_failed(run, run.setup.policy.marker, "signal")
     if isinstance(error, SyncAgentError):
         error.usage = run.meter.usage
+        error.can_resume = run.keeper is None
+    if isinstance(error, Exception) and run.keeper is None:
+        _say_how_to_resume(run, error)
     if isinstance(error, RunStopped):
         error.result = make_result(run, "end_turn", None, phase="", latency=0.0)
 
 
-def _cut_off(partial: AssistantMessage | None, marker: str) -> AssistantMessage:
+def _say_how_to_resume(run: Run, error: Exception) -> None:
+    """Add to *error* that the run can go on, where Python shows such notes."""
+    add_note = getattr(error, "add_note", None)
+    if add_note is None:  # before Python 3.11
+        return
+    progress = run.progress
+    kept = run.transcript[: (progress.resume_from or (0, 0))[0]]
+    turns = sum(isinstance(each, AssistantMessage) for each in kept[progress.start :])
+    what = f"the run is kept up to turn {turns}" if turns else "the prompt is kept"
+    notes = getattr(error, "__notes__", None)
+    if isinstance(notes, list):  # an error that is raised again has an old note
+        notes[:] = [note for note in notes if not str(note).endswith(_GOES_ON)]
+    add_note(what + _GOES_ON)
+
+
+def _cut_off(
+    partial: AssistantMessage | None, marker: str, reason: str, origin: str
+) -> AssistantMessage:
     """Return the part of a message that came, marked as cut off."""
     if partial is None:
-        return marked(marker)
-    content = (*partial.content, Text(marker))
-    return msgspec.structs.replace(partial, content=content, is_cut=True)
+        return marked(marker, reason, origin)
+    return msgspec.structs.replace(
+        partial,
+        content=(*partial.content, Text(marker)),
+        is_cut=True,
+        cut_reason=str(reason),
+        cut_origin=origin,
+    )
 
 
-def marked(marker: str) -> AssistantMessage:
-    """Return a message that only says it was cut off."""
-    return AssistantMessage((Text(marker),), "other", is_cut=True)
+def marked(marker: str, reason: str = "", origin: str = "") -> AssistantMessage:
+    """Return a message that only says it was cut off.
+
+    :param reason: of the cancel.
+    :param origin: of the cancel; ``error`` if there was none.
+    """
+    return AssistantMessage(
+        (Text(marker),),
+        "other",
+        is_cut=True,
+        cut_reason=str(reason),
+        cut_origin=origin,
+    )
 
 
 # -- the result ------------------------------------------------------------------------

@@ -19,6 +19,7 @@ __all__ = [
     "SavedCall",
     "SavedEnding",
     "SavedRun",
+    "SavedUnfinished",
     "StoredMessage",
     "VERSION",
 ]
@@ -82,6 +83,20 @@ class SavedRun(_Record, frozen=True):
     metadata: dict[str, Any] = {}
 
 
+class SavedUnfinished(_Record, frozen=True):
+    """A run that was cut short; the messages are settled, as if it were over.
+
+    A version that does not know it reads the state of an idle agent.
+    """
+
+    run: SavedRun
+    #: The number of messages that stay if the run is resumed.
+    length: int
+    #: Of all earlier runs.
+    usage_before: Usage = Usage()
+    keeps_approvals: bool = False
+
+
 class SavedAgent(_Record, frozen=True, kw_only=True):
     """A whole state."""
 
@@ -89,6 +104,7 @@ class SavedAgent(_Record, frozen=True, kw_only=True):
     version: int
     messages: tuple[Message, ...]
     run: SavedRun | None = None
+    unfinished: SavedUnfinished | None = None
     rules: tuple[Rule, ...] = ()
     usage: Usage = Usage()
     unheard: tuple[UserMessage, ...] = ()

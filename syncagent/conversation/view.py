@@ -25,9 +25,13 @@ class AgentView:
 
     @property
     def is_paused(self) -> bool:
-        """True if :meth:`resume` has a run to resume."""
-        pause = self._conversation.pause
-        return pause is not None and pause.is_open and not self.is_running
+        """True if a run waits for answers, for ``resume()``."""
+        return self.can_resume and self._conversation.unfinished is None
+
+    @property
+    def can_resume(self) -> bool:
+        """True if ``resume()`` has a run to resume: a paused or unfinished one."""
+        return self._conversation.resumable is not None and not self.is_running
 
     @property
     def state(self) -> State:

@@ -14,6 +14,9 @@ __all__ = ["Meter"]
 class Meter:
     """Count what a run uses. A resumed run keeps its meter.
 
+    A run that goes on after an error, a limit or a cancel keeps its sums, and its
+    limits count anew: :meth:`renew`.
+
     :param needs_price: True if a limit of an outer run counts the cost of this one.
     """
 
@@ -36,6 +39,14 @@ class Meter:
         #: thread may ask for the usage in the middle of a run.
         self._counted: tuple[int, Usage, float | None] = (0, Usage(), None)
         self._has_warned = False
+        #: Turns, tool calls, tokens and cost that the limits do not count any more.
+        self._before: tuple[int, int, int, float] = (0, 0, 0, 0.0)
+
+    def renew(self) -> None:
+        """Let the limits count from here on; the sums stay."""
+        usage, cost = self._count()
+        self._before = (self.turns, self.tool_calls, usage.total_tokens, cost or 0.0)
+        self.limit, self._has_warned = None, False
 
     def spend(self, usage: Usage) -> None:
         """Charge a response of the model."""
@@ -69,7 +80,7 @@ class Meter:
     def calls_left(self) -> int | None:
         """How many tools may still be called; ``None`` without a limit."""
         limit = self._limits.tool_calls
-        return None if limit is None else limit - self.tool_calls
+        return None if limit is None else limit - self.tool_calls + self._before[1]
 
     def reached(self) -> LimitName | None:
         """Return the limit that forbids another turn, or None."""
@@ -83,11 +94,13 @@ class Meter:
     def warning(self) -> str:
         """Return what to tell the model, once, when a limit is near; else nothing."""
         limits = self._limits
-        if limits.warn_at is None or self._has_warned or not self.turns:
+        is_first = self.turns == self._before[0]
+        if limits.warn_at is None or self._has_warned or is_first:
             return ""
         used = self._used()
         if limits.tool_calls is not None:
-            used["tool_calls"] = (self.tool_calls, limits.tool_calls)
+            calls = self.tool_calls - self._before[1]
+            used["tool_calls"] = (calls, limits.tool_calls)
         for name, (amount, limit) in used.items():
             if amount >= limit * limits.warn_at:
                 self._has_warned = True
@@ -100,11 +113,12 @@ class Meter:
     def _used(self) -> dict[LimitName, tuple[float, float]]:
         """Return the used amount and the limit, for each limit that is set."""
         limits = self._limits
+        turns, _, tokens, cost = self._before
         used: dict[LimitName, tuple[float, float]] = {}
         if limits.turns is not None:
-            used["turns"] = (self.turns, limits.turns)
+            used["turns"] = (self.turns - turns, limits.turns)
         if limits.tokens is not None:
-            used["tokens"] = (self.usage.total_tokens, limits.tokens)
+            used["tokens"] = (self.usage.total_tokens - tokens, limits.tokens)
         if limits.cost is not None:
-            used["cost"] = (self.cost or 0.0, limits.cost)
+            used["cost"] = ((self.cost or 0.0) - cost, limits.cost)
         return used

@@ -66,6 +66,9 @@ class RunProgress:
         self.invocations: list[Invocation] = []
         #: The tool calls that have no results in the transcript yet.
         self.open_round: ToolRound | None = None
+        #: Where the run goes on if it was cut short: the number of messages that stay,
+        #: and of calls whose results do not. Set when the run is settled.
+        self.resume_from: tuple[int, int] | None = None
         #: The tools of the last turn; None if no source was asked for them yet.
         self.toolset: Toolset | None = None
         #: Data and settings for this run only.

@@ -12,6 +12,7 @@ import msgspec
 from ..cancel import CancelReason, CancelToken, RunClaim
 from ..events import MessageFinished, RunEvent, State, StateChanged
 from ..exceptions import Cancelled
+from ..hooks import stoppable
 from ..interrupts import AwaitingInput, Interrupt, RuleBook
 from ..messages import AssistantMessage, Text, UserMessage
 from ..models.response import NOT_SENT, ModelResponse
@@ -162,8 +163,11 @@ class Run:
         self.can_move = False
         #: Does a request for the background have any effect?
         self.is_backgroundable = False
-        #: Called with every event, on the thread of the run.
-        self.on_event: tuple[Callable[[Any], object], ...] = setup.hooks.on_event
+        #: Called with every event, on the thread of the run. They hold the claim and
+        #: not the run, which holds them: that would be a cycle.
+        self.on_event: tuple[Callable[[Any], object], ...] = tuple(
+            stoppable(hook, claim.stop) for hook in setup.hooks.on_event
+        )
         self.recording: RunRecorder | None = None
         self.keeper: RunKeeper | None = None
         #: The final answer, of the type that the caller asked for.

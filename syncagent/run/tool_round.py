@@ -11,7 +11,16 @@ from typing import Any, Final
 
 from ..cancel.handler_errors import raised_by_signal_handler
 from ..exceptions import ConfigurationError, ToolError
-from ..hooks import AfterTool, BeforeTool, Change, Deny, Retry, Skip, invalid_return
+from ..hooks import (
+    AfterTool,
+    BeforeTool,
+    Change,
+    Deny,
+    Retry,
+    Skip,
+    Stop,
+    invalid_return,
+)
 from ..interrupts import (
     AfterToolResult,
     Approval,
@@ -149,6 +158,8 @@ def _show_to_hooks(run: Run, invocation: Invocation) -> bool:
             break
         seen = BeforeTool(run.id, invocation.call, _arguments_of(invocation))
         decision = hook(seen.showing(run.deps, run.metadata))
+        if isinstance(decision, Stop):
+            run.claim.stop(decision.reason)
         run.token.checkpoint()
         if isinstance(decision, Deny):
             _deny(invocation, decision.reason)
@@ -372,6 +383,8 @@ def after_tool(run: Run, invocation: Invocation) -> bool:
             _replace_result(invocation, decision.result)
         elif isinstance(decision, Retry):
             wants_retry = not run.claim.deferred.is_pending
+        elif isinstance(decision, Stop):
+            run.claim.stop(decision.reason)
         elif decision is not None:
             raise invalid_return("after_tool", decision)
     may_repeat = invocation.outcome in ("done", "failed") or invocation.has_timed_out

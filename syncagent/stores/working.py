@@ -89,7 +89,8 @@ def prepare(
                 if id in open_ids
             }
             keeper.is_answered = bool(answers)
-            request = RunRequest.resuming(pause, answers, None, None, None, None)
+            found = agent._conversation.find_resumable()
+            request = RunRequest.resuming(found, answers, None, None, None, None)
         else:
             if claim.last_tail:
                 agent.restore(join_state(claim.last_tail, claim.messages))

@@ -155,6 +155,38 @@ class Invocation:
         self._previous, self.ending = self.ending, None
 
     @property
+    def is_waiting(self) -> bool:
+        """True if it asked something, and is called again with the answer."""
+        return self.is_open and self.began is None and self.times_asked > 0
+
+    @property
+    def can_reopen(self) -> bool:
+        """True if it was never made, or was interrupted and may be made twice."""
+        ending = self._current_ending
+        if self.is_waiting or ending.timed_out:
+            return self.is_waiting
+        if ending.outcome in ("interrupted", "abandoned"):
+            # Or it was loaded, open, and its tool is not known yet.
+            is_loaded = self.is_open and not self.is_started
+            return is_loaded or (self.tool is not None and self.tool.idempotent)
+        return ending.outcome == "not_started"
+
+    def reopen(self, *, keep_approval: bool) -> None:
+        """Reopen the call if it can be, else keep its ending. Safe to repeat."""
+        ending = self._current_ending
+        if not self.can_reopen:
+            self.ending = ending
+            return
+        if ending.outcome == "not_started":
+            self.ending, self.is_started = None, False
+        elif not self.is_waiting and (self.ending is not None or self.is_started):
+            self.ending = ending
+            self.begin_again()
+        self.began = None
+        self.is_announced = False
+        self.is_approved = self.is_approved and keep_approval
+
+    @property
     def is_open(self) -> bool:
         """True until it has ended or was refused."""
         return self.ending is None

@@ -37,7 +37,7 @@ export const STATES = {
 export const ORIGINS = {
   user: "You stopped this", disconnect: "Stopped because no page was open", deadline: "Stopped because it took too long",
   shutdown: "Stopped because the server is shutting down", limit: "Stopped at a limit", signal: "Stopped by the server",
-  parent: "Stopped with the run that started it", remote: "Stopped by an operator", closed: "Stopped",
+  parent: "Stopped with the run that started it", remote: "Stopped by an operator", hook: "Stopped by a policy", closed: "Stopped",
 };
 export const PHASES = {
   stream: "while it was writing", tool: "while a tool was running", approval: "while waiting for your approval", auth: "while waiting for credentials",
