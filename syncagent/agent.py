@@ -14,6 +14,7 @@ from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
 from .conversation.claimed import ClaimFolder, restore_claimed
 from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
+from .conversation.one_call import CancelsCalls
 from .conversation.queue import OnBusy, check_busy
 from .conversation.request import Cancel, RunRequest
 from .conversation.run_stream import RunStream
@@ -42,7 +43,7 @@ _NO_LIMITS: Final = Limits()
 _NO_DEFAULTS: Final = ToolDefaults()
 
 
-class Agent:
+class Agent(CancelsCalls):
     """A model, tools and a conversation.
 
     Making one costs microseconds: make one for each request, conversation or thread. It

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from ..cancel import CancelToken
+from ..cancel.reason import Cause
 from ..events import InterruptRaised, RunEvent, StateChanged, ToolProgress
 from ..exceptions import SyncAgentError, ToolError
 from ..interrupts import AwaitingInput
+from ..tools.call_stop import CallReceipt, checked_path
 from ..tools.context import ToolContext
 from ..tools.executor import Executor, ShownEvent
 from ..tools.invocation import Invocation
@@ -53,6 +56,8 @@ class ToolServices:
         self._unposted: list[RunEvent | ShownEvent] = []
         #: The states of waiting tools by call id, the newest last.
         self._waits: dict[str, State] = {}
+        #: The sub-agents that run, with the ids of their calls and their runs.
+        self._agents: dict[object, tuple[str, Any, str]] = {}
         #: Numbers the questions of tools on all threads.
         self._numbers = itertools.count(1)
 
@@ -67,6 +72,7 @@ class ToolServices:
         """Stop passing on events, and leave no tool to itself. Safe to repeat."""
         if self._executor is not None:
             self._executor.leave_rest()
+            self._executor.close_stops()
             self._executor = None  # it holds the run, see __init__
 
     @property
@@ -137,6 +143,38 @@ class ToolServices:
             run.claim.phase = "tool" if other is None else _PHASES[other[0]]
             self._emit(StateChanged(*run.state))
 
+    def cancel_call(
+        self, call_id: str | Sequence[str], cause: Cause, *, force: bool
+    ) -> CallReceipt:
+        """Stop one call of the round. As safe as a cancel of the run.
+
+        :param call_id: its id or key; or the ids of the calls of sub-agents that lead
+            to it, the outermost first.
+        :raises TypeError: it is neither.
+        """
+        path = checked_path(call_id)
+        if len(path) > 1:
+            for outer_id, agent, run_id in list(self._agents.values()):
+                if outer_id == path[0]:
+                    receipt: CallReceipt = agent.stop_call(
+                        path[1:], cause, run_id, force=force
+                    )
+                    if receipt:
+                        return receipt
+            return CallReceipt(None, cause)
+        executor = self._executor
+        for call in () if executor is None else executor.calls:
+            if call.stop is not None and path[0] in (call.call.call_id, call.key):
+                receipt = call.stop.cancel(cause, force=force, is_part=self.is_part)
+                if receipt:
+                    return receipt
+        return CallReceipt(None, cause)
+
+    def is_part(self) -> bool:
+        """True on the run's thread, and on those of its tools."""
+        thread = threading.get_ident()
+        return thread == self.thread or thread in self.helpers
+
     def ask(
         self,
         invocation: Invocation,
@@ -183,8 +221,11 @@ class ToolServices:
             options = {"record": run.recording.for_agent(context.call_id), **options}
         if run.keeper is not None:
             options["keeper"] = run.keeper.for_agent()
+        options["run_id"] = options.get("run_id") or uuid4().hex
         self._begin_wait("waiting_for_agent", context.call_id)
+        key = object()
         try:
+            self._agents[key] = (context.call_id, agent, options["run_id"])
             result = agent.run_inside(
                 *(run.respondent, self._pass_on, prompt),
                 cancel=context.token,
@@ -196,6 +237,7 @@ class ToolServices:
                 meter.add(error.usage, agent.model.cost(error.usage))
             raise
         finally:
+            self._agents.pop(key, None)
             self._end_wait(context.call_id)
         meter.add(result.usage, result.cost)
         context.checkpoint()

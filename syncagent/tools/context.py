@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from .._closeable import Closeable
 from ..cancel import CancelToken, Registration
+from ..cancel.reason import Cause, make_cause
 from ..exceptions import Cancelled, ConfigurationError, Declined, ToolError
 
 if TYPE_CHECKING:
     from ..schemas.forms import Form
     from ..transport import CancellableSession
+    from .call_stop import CallReceipt
     from .processes.program import ProcessResult
 
 __all__ = ["Asked", "RunServices", "ToolContext"]
@@ -75,6 +77,11 @@ class RunServices(Protocol):
         form: dict[str, Any] | None,
     ) -> Any:
         """Ask the user, and wait for the answer."""
+
+    def cancel_call(
+        self, call_id: str | Sequence[str], cause: Cause, *, force: bool
+    ) -> CallReceipt:
+        """Stop one call of the round. As safe as a cancel of the run."""
 
     def run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]
@@ -163,6 +170,23 @@ class ToolContext(Closeable):
         self._registrations.append(registration)
         return registration
 
+    @property
+    def forced(self) -> CancelToken:
+        """Cancelled by ``force=True``, in a cancel of the run or of this call."""
+        invocation, forced = self._invocation, self._services.forced
+        stop = None if invocation is None else invocation.stop
+        return forced if stop is None else stop.forced_by(forced)
+
+    def cancel_call(
+        self, call_id: str | Sequence[str], reason: str = "", *, force: bool = False
+    ) -> CallReceipt:
+        """Stop another call of the same round; see :meth:`syncagent.Agent.cancel_call`.
+
+        :raises ToolError: in a worker process.
+        """
+        cause = make_cause(reason, "parent")
+        return self._services.cancel_call(call_id, cause, force=force)
+
     # -- things that end with the run ----------------------------------------------
 
     def run_process(
@@ -189,7 +213,7 @@ class ToolContext(Closeable):
         return run_process(
             command,
             token=self.token,
-            forced=self._services.forced,
+            forced=self.forced,
             grace=self._grace if grace is None else grace,
             input=input,
             cwd=cwd,
