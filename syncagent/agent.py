@@ -70,6 +70,8 @@ class Agent(CancelsCalls):
         arguments and the context that decides; beside what the tools say themselves.
     :param rules: approvals that were remembered.
     :param on_busy: what a second run does while one is live.
+    :param sub_agent_events: show the events of sub-agents, too, in
+        :class:`~syncagent.events.SubAgentEvent`.
     :raises ConfigurationError: a setting cannot work; the message says which.
     """
 
@@ -93,6 +95,7 @@ class Agent(CancelsCalls):
         requires_approval: NeedsApproval = False,
         rules: Iterable[Rule] = (),
         on_busy: OnBusy = "raise",
+        sub_agent_events: bool = False,
     ) -> None:
         self._setup = Setup(
             find_model(model) if isinstance(model, str) else model,
@@ -104,6 +107,7 @@ class Agent(CancelsCalls):
             parallel_tools=parallel_tools,
             tool_defaults=tool_defaults,
             requires_approval=requires_approval,
+            sub_agent_events=sub_agent_events,
         )
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
         if name is not None and not isinstance(name, str):
@@ -351,10 +355,7 @@ class Agent(CancelsCalls):
 
     @property
     def cancel_signal(self) -> CancelSignal:
-        """The live run's signal, a :class:`threading.Event`; clear when idle.
-
-        Setting it cancels that run.
-        """
+        """The live run's :class:`threading.Event`: clear when idle; set to cancel."""
         live = self._conversation.slot.live
         return (CancelToken() if live is None else live.token).signal
 
@@ -458,10 +459,7 @@ class Agent(CancelsCalls):
         return agent
 
     def restore(self, state: str | bytes, *, claim: ClaimFolder | None = None) -> None:
-        """Bring a new agent into a saved state, as :meth:`load` does.
-
-        Parameters and errors are those of :meth:`load`.
-        """
+        """Bring a new agent into a saved state; parameters as for :meth:`load`."""
         if self.is_running or self._conversation.transcript or self.is_paused:
             raise ConfigurationError("a saved agent has its own messages; give it none")
         restore_claimed(self._conversation, state, claim)

@@ -6,12 +6,19 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from ..cancel import CancelToken
 from ..cancel.reason import Cause
-from ..events import InterruptRaised, RunEvent, StateChanged, ToolProgress
+from ..events import (
+    InterruptRaised,
+    RunEvent,
+    StateChanged,
+    SubAgentEvent,
+    ToolProgress,
+)
 from ..exceptions import SyncAgentError, ToolError
 from ..interrupts import AwaitingInput
 from ..tools.call_stop import CallReceipt, checked_path
@@ -116,10 +123,12 @@ class ToolServices:
             for observer in observers:
                 observer(event)
 
-    def _pass_on(self, event: Any) -> None:
-        """Show the questions of a sub-agent to the subscribers of this run."""
+    def _pass_on(self, invocation: Invocation | None, name: str, event: Any) -> None:
+        """Show the questions of a sub-agent, and more on request, in this run."""
         if event.__class__ is InterruptRaised:
             self._emit(event)
+        elif invocation is not None and invocation.is_open and self._run.shows_agents:
+            self._emit(SubAgentEvent(invocation.call.call_id, name, event))
 
     def report_progress(self, invocation: Invocation, value: Any) -> None:
         """Pass on a progress report; drop it if the call has ended."""
@@ -223,12 +232,14 @@ class ToolServices:
             options["keeper"] = run.keeper.for_agent()
         options["run_id"] = options.get("run_id") or uuid4().hex
         self._begin_wait("waiting_for_agent", context.call_id)
-        key = object()
+        key, name = object(), getattr(agent, "name", None) or ""
+        observer = partial(self._pass_on, context.invocation, name)
         try:
             self._agents[key] = (context.call_id, agent, options["run_id"])
             result = agent.run_inside(
-                *(run.respondent, self._pass_on, prompt),
+                *(run.respondent, observer, prompt),
                 cancel=context.token,
+                shows_agents=run.shows_agents,
                 needs_price=meter.needs_price,
                 **options,
             )

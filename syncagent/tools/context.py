@@ -122,7 +122,8 @@ class ToolContext(Closeable):
         self.credentials = credentials
         self._grace = grace
         self._services = services
-        self._invocation = invocation
+        #: The call; ``None`` in a worker process.
+        self.invocation = invocation
         # Questions answered in earlier attempts of this call, with their answers, and
         # how many of them this attempt has repeated. None: the tool may not ask.
         self._answers = answers
@@ -173,7 +174,7 @@ class ToolContext(Closeable):
     @property
     def forced(self) -> CancelToken:
         """Cancelled by ``force=True``, in a cancel of the run or of this call."""
-        invocation, forced = self._invocation, self._services.forced
+        invocation, forced = self.invocation, self._services.forced
         stop = None if invocation is None else invocation.stop
         return forced if stop is None else stop.forced_by(forced)
 
@@ -324,10 +325,10 @@ class ToolContext(Closeable):
     ) -> Any:
         """Ask, and wait for the answer in place."""
         if token is None:
-            return self._services.ask(self._invocation, self.token, question, form)
+            return self._services.ask(self.invocation, self.token, question, form)
         either = CancelToken.any_of(self.token, token)
         try:
-            answer = self._services.ask(self._invocation, either, question, form)
+            answer = self._services.ask(self.invocation, either, question, form)
         except Cancelled:
             self.checkpoint()
             token.checkpoint()
@@ -337,7 +338,7 @@ class ToolContext(Closeable):
 
     def progress(self, value: Any) -> None:
         """Report progress to the subscribers of the run."""
-        self._services.report_progress(self._invocation, value)
+        self._services.report_progress(self.invocation, value)
 
     # -- the end -------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from ..cancel.deadlines import earlier
 from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import BackgroundRequested, RunEvent
 from ..exceptions import Cancelled
+from .abandoned import abandoned
 from .call_stop import CallStop
 from .context import RunServices
 from .detachable import DetachableWork
@@ -24,6 +25,12 @@ __all__ = ["Executor", "ExecutorServices", "ShownEvent"]
 _UNWINDING: Final = 0.25
 #: Seconds to wait for the end of a process that ``force`` has killed.
 _DYING: Final = 2.0
+
+#: The result of a call that could not be left behind.
+_TOO_MANY: Final = (
+    "Not started: {} or more earlier calls did not stop, and still run on threads that "
+    "were left behind; this call might add to them (max_abandoned)."
+)
 
 
 class ExecutorServices(RunServices, Protocol):
@@ -184,6 +191,10 @@ class Executor:
         self._token.checkpoint()
         if invocation.is_stopped:
             yield from self._end_stopped(invocation)
+            return
+        if tool.can_be_left and len(abandoned()) >= tool.max_abandoned:
+            invocation.refuse(_TOO_MANY.format(tool.max_abandoned), "not_started")
+            yield invocation.finished()
             return
         yield invocation.started()
         self._token.checkpoint()
