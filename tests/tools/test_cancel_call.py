@@ -326,6 +326,26 @@ def test_on_a_stream_s_own_thread():
     assert outcomes(stream.result) == ["interrupted", "done"]
 
 
+@pytest.mark.parametrize("isolation", [None, "thread"])
+def test_between_the_announcement_and_the_call(isolation):
+    """Promise 6: a call that is announced, and stopped before it is made, is not."""
+    begun = []
+
+    @tool(isolation=isolation)
+    def job() -> str:
+        """Note that it began."""
+        begun.append(1)
+        return "did"
+
+    agent = agent_for(job)
+    with agent.stream("Do it.") as stream:
+        for event in stream:
+            if isinstance(event, ToolStarted):
+                assert agent.cancel_call("call_job")
+    assert outcomes(stream.result) == ["not_started"]
+    assert not begun
+
+
 # -- questions -------------------------------------------------------------------------
 
 
