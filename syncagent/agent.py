@@ -15,16 +15,16 @@ from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
 from .conversation.claimed import ClaimFolder, restore_claimed
 from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
+from .conversation.one_call import CancelsCalls
 from .conversation.pause import Resumable
 from .conversation.queue import OnBusy, check_busy
 from .conversation.request import Cancel, RunRequest
 from .conversation.run_stream import RunStream
 from .conversation.saved import save
-from .conversation.view import AgentView
 from .driver import Driver
-from .events import StreamEvent
+from .events import State, StreamEvent
 from .exceptions import AgentBusy, ConfigurationError, Origin
-from .interrupts import Rule, RuleBook
+from .interrupts import Interrupt, Rule, RuleBook
 from .messages import Message, Prompt
 from .models.model import Model
 from .models.names import find_model
@@ -37,6 +37,7 @@ from .tools.agent_tool import agent_as_tool
 from .tools.settings import NeedsApproval, ToolDefaults
 from .tools.tool import AnyTool
 from .transcript.transcript import Transcript
+from .usage import Usage
 
 __all__ = ["Agent"]
 
@@ -45,7 +46,7 @@ _NO_LIMITS: Final = Limits()
 _NO_DEFAULTS: Final = ToolDefaults()
 
 
-class Agent(AgentView, Generic[Deps]):
+class Agent(CancelsCalls, Generic[Deps]):
     """A model, tools and a conversation.
 
     Making one costs microseconds: make one for each request, conversation or thread. It
@@ -74,6 +75,8 @@ class Agent(AgentView, Generic[Deps]):
     :param on_busy: what a second run does while one is live.
     :param deps: data of yours for the tools of runs that are given none. The class is
         generic: ``Agent[Tenant]`` takes a ``Tenant``.
+    :param sub_agent_events: show the events of sub-agents, too, in
+        :class:`~syncagent.events.SubAgentEvent`.
     :raises ConfigurationError: a setting cannot work; the message says which.
     """
 
@@ -98,6 +101,7 @@ class Agent(AgentView, Generic[Deps]):
         rules: Iterable[Rule] = (),
         on_busy: OnBusy = "raise",
         deps: Deps | None = None,
+        sub_agent_events: bool = False,
     ) -> None:
         self._setup = Setup(
             find_model(model) if isinstance(model, str) else model,
@@ -110,6 +114,7 @@ class Agent(AgentView, Generic[Deps]):
             tool_defaults=tool_defaults,
             requires_approval=requires_approval,
             deps=deps,
+            sub_agent_events=sub_agent_events,
         )
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
         if name is not None and not isinstance(name, str):
@@ -409,6 +414,63 @@ class Agent(AgentView, Generic[Deps]):
         live = self._conversation.slot.live
         return (CancelToken() if live is None else live.token).signal
 
+    # -- looking (from any thread, at any time: none of these blocks) --------------
+
+    @property
+    def is_running(self) -> bool:
+        """True while a run is live."""
+        return self._conversation.slot.live is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """True if a run waits for answers, for ``resume()``."""
+        return self.can_resume and self._conversation.unfinished is None
+
+    @property
+    def can_resume(self) -> bool:
+        """True if ``resume()`` has a run to resume: a paused or unfinished one."""
+        return self._conversation.resumable is not None and not self.is_running
+
+    @property
+    def state(self) -> State:
+        """The state: ``idle``, ``processing``, ``executing_tool``, ..."""
+        return self._conversation.state
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._setup.model
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt."""
+        return self._setup.options.system or None
+
+    @property
+    def tools(self) -> tuple[AnyTool, ...]:
+        """The tools; those of sources as they were in the newest turn."""
+        return tuple(self._setup.toolbox.latest.by_name.values())
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation so far."""
+        return self._conversation.messages
+
+    @property
+    def interrupts(self) -> tuple[Interrupt, ...]:
+        """The questions to answer before a paused run can be resumed."""
+        return self._conversation.interrupts
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all runs."""
+        return self._conversation.total_usage
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The approvals that were remembered."""
+        return tuple(self._conversation.rules)
+
     # -- forgetting ----------------------------------------------------------------
 
     def forget_rules(self) -> None:
@@ -458,10 +520,7 @@ class Agent(AgentView, Generic[Deps]):
         return agent
 
     def restore(self, state: str | bytes, *, claim: ClaimFolder | None = None) -> None:
-        """Bring a new agent into a saved state, as :meth:`load` does.
-
-        Parameters and errors are those of :meth:`load`.
-        """
+        """Bring a new agent into a saved state; parameters as for :meth:`load`."""
         if self.is_running or self._conversation.transcript or self.is_paused:
             raise ConfigurationError("a saved agent has its own messages; give it none")
         restore_claimed(self._conversation, state, claim)

@@ -30,6 +30,7 @@ __all__ = [
     "State",
     "StateChanged",
     "StreamEvent",
+    "SubAgentEvent",
     "TextDelta",
     "ThinkingDelta",
     "ToolCallDelta",
@@ -210,6 +211,20 @@ class Lagged(_Event, frozen=True, tag="lagged", gc=False):
     missed: int
 
 
+class SubAgentEvent(_Event, frozen=True, tag="sub_agent_event"):
+    """An event of a sub-agent; only with ``Agent(sub_agent_events=True)``.
+
+    That of a sub-agent further down is wrapped once for each agent above it. The
+    questions of sub-agents are not wrapped: they are those of the run.
+    """
+
+    #: The tool call that runs the sub-agent.
+    call_id: str
+    #: The name of the sub-agent, or an empty string.
+    agent: str
+    event: RunEvent | RunFinished
+
+
 #: The events that a run yields before :class:`RunFinished`.
 RunEvent = (
     MessageStarted
@@ -228,6 +243,7 @@ RunEvent = (
     | BackgroundRequested
     | Resumed
     | ModelChanged
+    | SubAgentEvent
 )
 
 

@@ -7,7 +7,9 @@ with ``agent.resume({interrupt.id: True})``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -36,6 +38,9 @@ __all__ = [
 #: How long an answer counts: for one call (false), for every call of the tool
 #: (``"tool"``, or true), or for every call with the same arguments (``"arguments"``).
 Remember = bool | Literal["tool", "arguments"]
+
+#: Makes the name of a rule a pattern.
+_WILD: Final = re.compile(r"[*?[]")
 
 _T = TypeVar("_T", bound="_Interrupt")
 
@@ -292,7 +297,8 @@ def is_refusal(answer: object) -> bool:
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     """A standing answer: whether a tool may be called without asking."""
 
-    #: The tool's name.
+    #: The tool's name, or a pattern for names: ``"fs_*"``, ``"read_?"``, ``"*"``. No
+    #: name of a tool has one of the characters ``*``, ``?`` and ``[``.
     tool: str
     allow: bool
     #: The arguments that the rule applies to; ``None`` means any.
@@ -305,7 +311,11 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RuleBook:
-    """The rules of an agent; one with arguments takes precedence over one without.
+    """The rules of an agent.
+
+    A rule for the exact name takes precedence over a pattern, and then one with
+    arguments over one without. Of several patterns that are equal in this, one that
+    denies counts.
 
     :raises ConfigurationError: an item is not a valid :class:`Rule`.
     """
@@ -350,6 +360,21 @@ class RuleBook:
             rule = self._rules.get((tool, key))
             if rule is not None and rule.definition in ("", definition):
                 return rule
+        return self._find_pattern(tool, arguments, definition)
+
+    def _find_pattern(
+        self, tool: str, arguments: dict[str, Any], definition: str
+    ) -> Rule | None:
+        """Return the rule whose pattern fits; ``None`` if none does."""
+        for key in dict.fromkeys((arguments_key(arguments), None)):
+            found = [
+                rule
+                for (pattern, its_key), rule in list(self._rules.items())
+                if its_key == key and _WILD.search(pattern)
+                if rule.definition in ("", definition) and fnmatchcase(tool, pattern)
+            ]
+            if found:
+                return min(found, key=lambda rule: rule.allow)
         return None
 
     def clear(self) -> None:

@@ -362,6 +362,9 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     #: True if the call exceeded its timeout.
     timed_out: bool = False
+    #: True if ``cancel_call()`` reached it before its end. Its tool may have run to its
+    #: end all the same: then the outcome says so.
+    cancelled: bool = False
 
 
 # -- prompts -----------------------------------------------------------------------

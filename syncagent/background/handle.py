@@ -12,24 +12,26 @@ from ..cancel import CancelMode, CancelToken, Receipt, clock
 from ..cancel.claim import check_cancel
 from ..conversation.conversation import Background, check_background
 from ..conversation.descendants import cancel_descendants
+from ..conversation.one_call import CancelsCalls
 from ..conversation.request import Cancel, run_token
 from ..events import RunState
 from ..exceptions import AgentBusy, ConfigurationError, InterruptOver, Origin
 from ..interrupts import Approval, Interrupt, Remember
 from ..messages import Prompt, UserMessage, user_message
 from ..result import RunResult
+from ..run.run import Run
 from .handle_thread import HandleThread
 from .subscriptions import Subscription
 
 __all__ = ["Handle"]
 
 
-class Handle(Closeable):
+class Handle(Closeable, CancelsCalls):
     """A run in the background, on a daemon thread of its own.
 
-    Call everything here from any thread. ``cancel()``, ``interrupt()`` and
-    ``shutdown()`` are as safe as :meth:`syncagent.Agent.cancel`. A ``with`` block shuts
-    the handle down at its end.
+    Call everything here from any thread. ``cancel()``, ``cancel_call()``,
+    ``interrupt()`` and ``shutdown()`` are as safe as :meth:`syncagent.Agent.cancel`. A
+    ``with`` block shuts the handle down at its end.
     """
 
     def __init__(self, thread: HandleThread) -> None:
@@ -175,6 +177,9 @@ class Handle(Closeable):
             return Receipt(None, cause)
         self.thread.interrupted = claim
         return claim.cancel_for(cause, mode, force=force)
+
+    def _find_run(self) -> Run | None:
+        return self.thread.live_run
 
     def background(self) -> None:
         """Count as sent to the background: no caller waits for it any more.

@@ -57,6 +57,7 @@ from ..messages import UserMessage
 from ..recording import Recorder, SubAgentRecorder
 from ..result import RunResult
 from ..run.given import Given
+from ..run.run import Run
 from .subscriptions import SIZE, EventLog
 
 __all__ = ["DoneCallbacks", "HandleThread"]
@@ -386,6 +387,12 @@ class HandleThread:
     def live_claim(self) -> RunClaim | None:
         """The run to cancel. A forked child has none: the run is its parent's."""
         return self.claim if self.is_own_process else None
+
+    @property
+    def live_run(self) -> Run | None:
+        """The run whose calls can be stopped; ``None`` while it waits for its turn."""
+        claim, run = self.live_claim, self._conversation.run
+        return run if run is not None and run.claim is claim else None
 
     @property
     def is_own_process(self) -> bool:

@@ -150,6 +150,7 @@ class Conversation:
                 outer=request.outer,
             )
             run = self._make_run(request, claim, output, answering)
+            run.shows_agents = run.shows_agents or request.shows_agents
             run.can_move = can_move
             run.is_backgroundable = can_move or request.is_releasable
             if record is not None:

@@ -68,6 +68,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     outer: Answering | None = None
     #: True if a limit of that run counts the cost of this one.
     needs_price: bool = False
+    #: True if that run shows the events of its sub-agents.
+    shows_agents: bool = False
 
     @property
     def has_work(self) -> bool:

@@ -14,6 +14,7 @@ from ..cancel import CancelReason, clock
 from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import (
     RunFinished,
+    SubAgentEvent,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -154,7 +155,8 @@ class RunRecording:
     def write_event(self, event: Any) -> None:
         """Record an event."""
         kind = event.__class__
-        if self._is_over or kind is RunFinished:  # end() writes that one
+        # end() writes the last one, and a sub-agent is recorded by itself.
+        if self._is_over or kind is RunFinished or kind is SubAgentEvent:
             return
         try:
             if kind is ToolStarted and self._credentials:

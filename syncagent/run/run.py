@@ -163,6 +163,8 @@ class Run:
         self.can_move = False
         #: Does a request for the background have any effect?
         self.is_backgroundable = False
+        #: Does it show the events of its sub-agents?
+        self.shows_agents = setup.sub_agent_events
         #: Called with every event, on the thread of the run. They hold the claim and
         #: not the run, which holds them: that would be a cycle.
         self.on_event: tuple[Callable[[Any], object], ...] = tuple(

@@ -44,8 +44,13 @@ class Setup:
         tool_defaults: ToolDefaults,
         requires_approval: NeedsApproval,
         deps: Any = None,
+        sub_agent_events: bool = False,
     ) -> None:
         _check(model, system, limits, cancel_policy, parallel_tools, tool_defaults)
+        if not isinstance(sub_agent_events, bool):
+            raise ConfigurationError(
+                f"sub_agent_events must be True or False; got {sub_agent_events!r:.80}"
+            )
         ToolSettings(requires_approval=requires_approval)  # checks it, as for a tool
         self.model = model
         self.toolbox = Toolbox(tools, tool_defaults)
@@ -59,6 +64,7 @@ class Setup:
         self.hooks = HookSet(hooks)
         self.width = parallel_tools
         self.requires_approval = requires_approval
+        self.sub_agent_events = sub_agent_events
         self.timeouts = _timeouts(model, limits)
         #: For runs that are given none of their own.
         self.deps = deps

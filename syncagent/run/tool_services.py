@@ -5,13 +5,23 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from ..cancel import CancelToken
-from ..events import InterruptRaised, RunEvent, StateChanged, ToolProgress
+from ..cancel.reason import Cause
+from ..events import (
+    InterruptRaised,
+    RunEvent,
+    StateChanged,
+    SubAgentEvent,
+    ToolProgress,
+)
 from ..exceptions import SyncAgentError, ToolError
 from ..interrupts import AwaitingInput
+from ..tools.call_stop import CallReceipt, checked_path
 from ..tools.context import ToolContext
 from ..tools.executor import Executor, ShownEvent
 from ..tools.invocation import Invocation
@@ -55,6 +65,8 @@ class ToolServices:
         self._unposted: list[RunEvent | ShownEvent] = []
         #: The states of waiting tools by call id, the newest last.
         self._waits: dict[str, State] = {}
+        #: The sub-agents that run, with the ids of their calls and their runs.
+        self._agents: dict[object, tuple[str, Any, str]] = {}
         #: Numbers the questions of tools on all threads.
         self._numbers = itertools.count(1)
 
@@ -69,6 +81,7 @@ class ToolServices:
         """Stop passing on events, and leave no tool to itself. Safe to repeat."""
         if self._executor is not None:
             self._executor.leave_rest()
+            self._executor.close_stops()
             self._executor = None  # it holds the run, see __init__
 
     @property
@@ -112,10 +125,12 @@ class ToolServices:
             for observer in observers:
                 observer(event)
 
-    def _pass_on(self, event: Any) -> None:
-        """Show the questions of a sub-agent to the subscribers of this run."""
+    def _pass_on(self, invocation: Invocation | None, name: str, event: Any) -> None:
+        """Show the questions of a sub-agent, and more on request, in this run."""
         if event.__class__ is InterruptRaised:
             self._emit(event)
+        elif invocation is not None and invocation.is_open and self._run.shows_agents:
+            self._emit(SubAgentEvent(invocation.call.call_id, name, event))
 
     def report_progress(self, invocation: Invocation, value: Any) -> None:
         """Pass on a progress report; drop it if the call has ended."""
@@ -138,6 +153,38 @@ class ToolServices:
             other = self.waits_for
             run.claim.phase = "tool" if other is None else _PHASES[other[0]]
             self._emit(StateChanged(*run.state))
+
+    def cancel_call(
+        self, call_id: str | Sequence[str], cause: Cause, *, force: bool
+    ) -> CallReceipt:
+        """Stop one call of the round. As safe as a cancel of the run.
+
+        :param call_id: its id or key; or the ids of the calls of sub-agents that lead
+            to it, the outermost first.
+        :raises TypeError: it is neither.
+        """
+        path = checked_path(call_id)
+        if len(path) > 1:
+            for outer_id, agent, run_id in list(self._agents.values()):
+                if outer_id == path[0]:
+                    receipt: CallReceipt = agent.stop_call(
+                        path[1:], cause, run_id, force=force
+                    )
+                    if receipt:
+                        return receipt
+            return CallReceipt(None, cause)
+        executor = self._executor
+        for call in () if executor is None else executor.calls:
+            if call.stop is not None and path[0] in (call.call.call_id, call.key):
+                receipt = call.stop.cancel(cause, force=force, is_part=self.is_part)
+                if receipt:
+                    return receipt
+        return CallReceipt(None, cause)
+
+    def is_part(self) -> bool:
+        """True on the run's thread, and on those of its tools."""
+        thread = threading.get_ident()
+        return thread == self.thread or thread in self.helpers
 
     def ask(
         self,
@@ -187,11 +234,16 @@ class ToolServices:
             options["keeper"] = run.keeper.for_agent()
         if "metadata" not in options:
             options["metadata"] = self.metadata or None
+        options["run_id"] = options.get("run_id") or uuid4().hex
         self._begin_wait("waiting_for_agent", context.call_id)
+        key, name = object(), getattr(agent, "name", None) or ""
+        observer = partial(self._pass_on, context.invocation, name)
         try:
+            self._agents[key] = (context.call_id, agent, options["run_id"])
             result = agent.run_inside(
-                *(run.respondent, self._pass_on, prompt),
+                *(run.respondent, observer, prompt),
                 cancel=context.token,
+                shows_agents=run.shows_agents,
                 needs_price=meter.needs_price,
                 outer_deps=self.deps,
                 **options,
@@ -201,6 +253,7 @@ class ToolServices:
                 meter.add(error.usage, agent.model.cost(error.usage))
             raise
         finally:
+            self._agents.pop(key, None)
             self._end_wait(context.call_id)
         meter.add(result.usage, result.cost)
         context.checkpoint()

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
 from .._closeable import Closeable
 from .._deps import Deps
 from ..cancel import CancelToken, Registration
+from ..cancel.reason import Cause, make_cause
 from ..exceptions import Cancelled, ConfigurationError, Declined, ToolError
 
 if TYPE_CHECKING:
     from ..schemas.forms import Form
     from ..transport import CancellableSession
+    from .call_stop import CallReceipt
     from .processes.program import ProcessResult
 
 __all__ = ["Asked", "RunServices", "ToolContext"]
@@ -85,6 +87,11 @@ class RunServices(Protocol):
     ) -> Any:
         """Ask the user, and wait for the answer."""
 
+    def cancel_call(
+        self, call_id: str | Sequence[str], cause: Cause, *, force: bool
+    ) -> CallReceipt:
+        """Stop one call of the round. As safe as a cancel of the run."""
+
     def run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]
     ) -> Any:
@@ -126,7 +133,8 @@ class ToolContext(Closeable, Generic[Deps]):
         self.credentials = credentials
         self._grace = grace
         self._services = services
-        self._invocation = invocation
+        #: The call; ``None`` in a worker process.
+        self.invocation = invocation
         # Questions answered in earlier attempts of this call, with their answers, and
         # how many of them this attempt has repeated. None: the tool may not ask.
         self._answers = answers
@@ -192,6 +200,23 @@ class ToolContext(Closeable, Generic[Deps]):
         self._registrations.append(registration)
         return registration
 
+    @property
+    def forced(self) -> CancelToken:
+        """Cancelled by ``force=True``, in a cancel of the run or of this call."""
+        invocation, forced = self.invocation, self._services.forced
+        stop = None if invocation is None else invocation.stop
+        return forced if stop is None else stop.forced_by(forced)
+
+    def cancel_call(
+        self, call_id: str | Sequence[str], reason: str = "", *, force: bool = False
+    ) -> CallReceipt:
+        """Stop another call of the same round; see :meth:`syncagent.Agent.cancel_call`.
+
+        :raises ToolError: in a worker process.
+        """
+        cause = make_cause(reason, "parent")
+        return self._services.cancel_call(call_id, cause, force=force)
+
     # -- things that end with the run ----------------------------------------------
 
     def run_process(
@@ -218,7 +243,7 @@ class ToolContext(Closeable, Generic[Deps]):
         return run_process(
             command,
             token=self.token,
-            forced=self._services.forced,
+            forced=self.forced,
             grace=self._grace if grace is None else grace,
             input=input,
             cwd=cwd,
@@ -330,10 +355,10 @@ class ToolContext(Closeable, Generic[Deps]):
     ) -> Any:
         """Ask, and wait for the answer in place."""
         if token is None:
-            return self._services.ask(self._invocation, self.token, question, form)
+            return self._services.ask(self.invocation, self.token, question, form)
         either = CancelToken.any_of(self.token, token)
         try:
-            answer = self._services.ask(self._invocation, either, question, form)
+            answer = self._services.ask(self.invocation, either, question, form)
         except Cancelled:
             self.checkpoint()
             token.checkpoint()
@@ -343,7 +368,7 @@ class ToolContext(Closeable, Generic[Deps]):
 
     def progress(self, value: Any) -> None:
         """Report progress to the subscribers of the run."""
-        self._services.report_progress(self._invocation, value)
+        self._services.report_progress(self.invocation, value)
 
     # -- the end -------------------------------------------------------------------
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Literal, Protocol
 
 from ..cancel import CancelToken, Mailbox, clock
+from ..cancel.deadlines import earlier
 from ..cancel.handler_errors import raised_by_signal_handler
 from ..events import BackgroundRequested, RunEvent
 from ..exceptions import Cancelled
+from .abandoned import abandoned
+from .call_stop import CallStop
 from .context import RunServices
 from .detachable import DetachableWork
 from .invocation import Ending, Invocation
@@ -21,6 +25,12 @@ __all__ = ["Executor", "ExecutorServices", "ShownEvent"]
 _UNWINDING: Final = 0.25
 #: Seconds to wait for the end of a process that ``force`` has killed.
 _DYING: Final = 2.0
+
+#: The result of a call that could not be left behind.
+_TOO_MANY: Final = (
+    "Not started: {} or more earlier calls did not stop, and still run on threads that "
+    "were left behind; this call might add to them (max_abandoned)."
+)
 
 
 class ExecutorServices(RunServices, Protocol):
@@ -46,8 +56,10 @@ class ShownEvent:
         self.observer_count = observer_count
 
 
-#: The end of a call, or an event to pass on.
-_Mail = tuple[Invocation, Ending] | RunEvent | ShownEvent
+#: Has the executor look at its calls: one of them was cancelled alone.
+_LOOK: Final = "look"
+#: The end of a call, an event to pass on, or _LOOK.
+_Mail = tuple[Invocation, Ending] | RunEvent | ShownEvent | Literal["look"]
 
 
 class Executor:
@@ -85,6 +97,8 @@ class Executor:
         #: The call on the run's own thread.
         self._own_call: Invocation | None = None
         self._is_sequential = True
+        #: All calls that :meth:`run` makes; read on any thread.
+        self.calls: tuple[Invocation, ...] = ()
 
     def run(
         self, invocations: Sequence[Invocation]
@@ -96,15 +110,24 @@ class Executor:
         :raises Cancelled: the run was cancelled; every call that started is settled.
         """
         self._is_sequential = self._width == 1 or len(invocations) == 1
+        look = partial(self._mail.put, _LOOK)
+        for invocation in invocations:
+            invocation.stop = CallStop(look)
+        self.calls = tuple(invocations)
         slow_stop = SlowStop(self._services.run_id, self._waits_for)
         try:
             slow_stop.watch(self._stop)
             for invocation in invocations:
-                while not self._has_room(invocation):
+                while invocation.is_open and not self._has_room(invocation):
                     yield from self._receive()
-                yield from self._begin(invocation)
+                if invocation.is_open:
+                    yield from self._begin(invocation)
             while self._running:
                 yield from self._receive()
+            for invocation in invocations:  # those that ask, and were cancelled
+                stop = invocation.stop
+                if invocation.is_open and stop is not None and not stop.settle():
+                    yield from self._end_stopped(invocation)
         except BaseException as error:
             self._stop.cancel("the round has ended", "closed")
             raised = self._wind_down()
@@ -116,6 +139,24 @@ class Executor:
             raise
         finally:
             self._stop.detach(slow_stop)
+            self.close_stops()
+
+    def _end_stopped(self, invocation: Invocation) -> Iterator[RunEvent | ShownEvent]:
+        """End a call that was cancelled alone, and that does not run."""
+        invocation.end_stopped()
+        if invocation.is_started:
+            self._wants_again(invocation)  # for the hooks
+        yield invocation.finished()
+
+    def close_stops(self) -> None:
+        """Let no cancel of a call in any more. Safe to repeat."""
+        for invocation in self.calls:
+            stop = invocation.stop
+            if stop is None or stop.outcome is not None:
+                continue
+            if not stop.settle() and invocation.is_open:
+                invocation.end_stopped()
+            stop.close(invocation.outcome)
 
     def _waits_for(self) -> list[str]:
         """Return the tools that a cancel waits for; called on the timer thread.
@@ -148,13 +189,20 @@ class Executor:
         tool = invocation.tool
         assert tool is not None
         self._token.checkpoint()
+        if invocation.is_stopped:
+            yield from self._end_stopped(invocation)
+            return
+        if tool.can_be_left and len(abandoned()) >= tool.max_abandoned:
+            invocation.refuse(_TOO_MANY.format(tool.max_abandoned), "not_started")
+            yield invocation.finished()
+            return
         yield invocation.started()
         self._token.checkpoint()
         if tool.needs_thread or (tool.parallel and not self._is_sequential):
             self._start(invocation)
             return
         while True:
-            token = self._stop.child(tool.timeout)
+            token = self._token_for(invocation)
             try:
                 self._own_call = invocation
                 invocation.end(invocation.perform(self._services, token))
@@ -165,7 +213,8 @@ class Executor:
                 self._own_call = None
             while (event := self._mail.take()) is not None:
                 assert not isinstance(event, tuple)
-                yield event
+                if event != _LOOK:
+                    yield event
             if invocation.is_open:  # it asked, and is called again with the answer
                 return
             if not self._wants_again(invocation):
@@ -182,7 +231,8 @@ class Executor:
                 raise error
             finally:
                 del error  # as in run()
-        return self._after(invocation) and not self._token.cancelled
+        wants_again = self._after(invocation)
+        return wants_again and not (self._token.cancelled or invocation.is_stopped)
 
     def _begin_again(self, invocation: Invocation) -> Iterator[RunEvent | ShownEvent]:
         """Announce another attempt; the last one counts until then."""
@@ -190,10 +240,17 @@ class Executor:
         self._token.checkpoint()
         invocation.begin_again()
 
-    def _start(self, invocation: Invocation) -> None:
-        """Start a call on a thread of its own."""
+    def _token_for(self, invocation: Invocation) -> CancelToken:
+        """Return the token of the next attempt of a call."""
         assert invocation.tool is not None
         token = self._stop.child(invocation.tool.timeout)
+        if invocation.stop is not None:
+            invocation.stop.begin(token)
+        return token
+
+    def _start(self, invocation: Invocation) -> None:
+        """Start a call on a thread of its own."""
+        token = self._token_for(invocation)
         call, mail, services = invocation.call, self._mail, self._services
         work = DetachableWork(
             *(call.name, call.call_id, services.run_id),
@@ -211,7 +268,7 @@ class Executor:
 
     def _receive(self) -> Iterator[RunEvent | ShownEvent]:
         """Wait for the next event or the end of a call, and yield what follows."""
-        limits = [at for call in self._running if (at := self._late_at(call))]
+        limits = [at for call in self._running if (at := self._due_at(call))]
         if self._wake is None:
             leaving = self._leaving
             self._wake = (
@@ -227,13 +284,17 @@ class Executor:
                 yield BackgroundRequested()
             for invocation in list(self._running):
                 # _leave() is false if it has just ended: its mail is on the way.
-                if _is_past(self._late_at(invocation)) and self._leave(
-                    invocation, timed_out=True
-                ):
+                is_due = _is_past(self._due_at(invocation))
+                if is_due and self._leave(invocation):
                     yield from self._ended(invocation)
         elif isinstance(item, tuple):
             self._take(item)
             yield from self._ended(item[0])
+        elif item == _LOOK:
+            for invocation in self.calls:  # those that wait for their turn
+                is_waiting = invocation.is_open and invocation not in self._running
+                if is_waiting and invocation.is_stopped:
+                    yield from self._end_stopped(invocation)
         else:
             yield item
 
@@ -260,9 +321,14 @@ class Executor:
             return None
         return deadline + _UNWINDING
 
-    def _leave(self, invocation: Invocation, *, timed_out: bool = False) -> bool:
+    def _due_at(self, invocation: Invocation) -> float | None:
+        """Return when a call is left behind: for its timeout, or its own cancel."""
+        return earlier(self._late_at(invocation), _stopped_until(invocation))
+
+    def _leave(self, invocation: Invocation) -> bool:
         """Leave a call behind; false if it has ended."""
         work, _ = self._running[invocation]
+        timed_out = _is_past(self._late_at(invocation))
         if not work.leave():
             return False
         invocation.leave(timed_out=timed_out)
@@ -313,8 +379,7 @@ class Executor:
     def _leave_late(self, since: float) -> None:
         for invocation in list(self._running):
             if _is_past(self._left_at(invocation, since)):
-                timed_out = _is_past(self._late_at(invocation))
-                self._leave(invocation, timed_out=timed_out)
+                self._leave(invocation)
 
     def _left_at(self, invocation: Invocation, since: float) -> float | None:
         """Return when a call that was told to stop at *since* is left behind."""
@@ -324,9 +389,9 @@ class Executor:
         if forced is not None:
             return forced.at + (_DYING if tool.runs_in_process else 0.0)
         limits = [since + tool.grace] if tool.on_cancel == "abandon" else []
-        late_at = self._late_at(invocation)
-        if late_at is not None:
-            limits.append(late_at)
+        due_at = self._due_at(invocation)
+        if due_at is not None:
+            limits.append(due_at)
         return min(limits, default=None)
 
     def _collect(self) -> list[Invocation]:
@@ -343,6 +408,16 @@ class Executor:
                 self._take((invocation, work.result))
                 ended.append(invocation)
         return ended
+
+
+def _stopped_until(invocation: Invocation) -> float | None:
+    """Return when a call that was cancelled alone is left behind, if it is."""
+    tool, stop = invocation.tool, invocation.stop
+    if tool is None or stop is None or stop.cause is None:
+        return None
+    if stop.forced_at is not None:
+        return stop.forced_at + (_DYING if tool.runs_in_process else 0.0)
+    return stop.cause[2] + tool.grace if tool.on_cancel == "abandon" else None
 
 
 def _is_past(at: float | None) -> bool:

@@ -14,6 +14,7 @@ from ..cancel.handler_errors import raised_by_installed_handler
 from ..events import ToolFinished, ToolStarted
 from ..exceptions import AuthenticationFailed, Cancelled, ToolError
 from ..messages import Outcome, ResultBlock, Text, ToolCall, ToolOutcome, ToolResult
+from .call_stop import CallStop
 from .context import Asked, RunServices, ToolContext
 from .results import RESULT_LIMIT, content_of, cut, error_text
 from .tool import AnyTool
@@ -32,6 +33,11 @@ _INTERRUPTED: Final = (
 _ABANDONED: Final = (
     "Interrupted: this call was still running when it was left behind; its effects "
     "are unknown."
+)
+#: How far a call had come that was cancelled alone.
+_RAN: Final = " while it ran; its effects are unknown"
+_LEFT: Final = (
+    ", and it was still running when it was left behind; its effects are unknown"
 )
 
 
@@ -107,6 +113,8 @@ class Invocation:
         self.is_started = False
         #: True once its :class:`ToolFinished` event exists.
         self.is_announced = False
+        #: Stops this call alone, while it is in an executor.
+        self.stop: CallStop | None = None
 
     # -- before it runs ------------------------------------------------------------
 
@@ -121,6 +129,8 @@ class Invocation:
 
     def end(self, ending: Ending) -> None:
         """Note how it ended; a call that only asks a question stays open."""
+        if ending.asked is not None and self.is_stopped:
+            ending = Ending.with_message("interrupted", self._stop_notice(_RAN))
         if ending.asked is not None:
             self.question, self.form = ending.asked.question, ending.asked.form
             self.times_asked += 1
@@ -163,6 +173,8 @@ class Invocation:
     def can_reopen(self) -> bool:
         """True if it was never made, or was interrupted and may be made twice."""
         ending = self._current_ending
+        if self.is_stopped:  # the user did not want this call
+            return False
         if self.is_waiting or ending.timed_out:
             return self.is_waiting
         if ending.outcome in ("interrupted", "abandoned"):
@@ -185,6 +197,18 @@ class Invocation:
         self.began = None
         self.is_announced = False
         self.is_approved = self.is_approved and keep_approval
+
+    @property
+    def is_stopped(self) -> bool:
+        """True once this call alone was cancelled, before it had ended."""
+        return self.stop is not None and self.stop.cause is not None
+
+    def end_stopped(self) -> None:
+        """Note that a cancel of this call came before the tool was called (again)."""
+        outcome: Outcome = "interrupted" if self._has_run else "not_started"
+        what = _RAN if self._has_run else ""
+        self.question = self.form = None
+        self.end(Ending.with_message(outcome, self._stop_notice(what)))
 
     @property
     def is_open(self) -> bool:
@@ -257,7 +281,7 @@ class Invocation:
         if tool.runs_in_process:
             from .processes.call import call_in_process
 
-            return call_in_process(tool, args, kwargs, context, services.forced)
+            return call_in_process(tool, args, kwargs, context, context.forced)
         name = tool.signature.context_name
         if name == "":
             args = [context, *args]
@@ -282,7 +306,13 @@ class Invocation:
             return self._unstarted(token)
         # The deadline is the tool's own: that of the run has origin "parent".
         timed_out = token.origin == "deadline"
-        notice = self._timeout_notice("was stopped") if timed_out else _INTERRUPTED
+        notice = (
+            self._timeout_notice("was stopped")
+            if timed_out
+            else self._stop_notice(_RAN)
+            if self.is_stopped
+            else _INTERRUPTED
+        )
         content = notice
         partial = getattr(error, "partial", None)  # the output of a process
         parts = (getattr(partial, "stdout", ""), getattr(partial, "stderr", ""))
@@ -299,6 +329,8 @@ class Invocation:
 
     def _unstarted(self, token: CancelToken) -> Ending:
         if token.origin != "deadline":
+            if self.is_stopped:
+                return Ending.with_message("not_started", self._stop_notice(""))
             return _NOT_STARTED
         notice = self._timeout_notice("was not started", has_effects=False)
         return Ending.with_message("not_started", notice, timed_out=True)
@@ -308,6 +340,8 @@ class Invocation:
         notice = (
             self._timeout_notice("is still running, and was left behind")
             if timed_out
+            else self._stop_notice(_LEFT)
+            if self.is_stopped
             else _ABANDONED
         )
         self.end(Ending.with_message("abandoned", notice, timed_out=timed_out))
@@ -321,13 +355,29 @@ class Invocation:
         effects = "; its effects are unknown" if has_effects else ""
         return f"Timed out after {self.tool.timeout:g} s: this call {what}{effects}."
 
+    def _stop_notice(self, what: str) -> str:
+        """Return the result of a call that was cancelled alone.
+
+        :param what: what is known of it; empty if the tool was not called.
+        """
+        assert self.stop is not None
+        assert self.stop.cause is not None
+        reason, origin, _ = self.stop.cause
+        who = "the user" if origin == "user" else "another tool"
+        notice = f"Interrupted: {who} stopped this call{what or ' before it started'}."
+        return f"{notice} The reason: {reason}" if reason else notice
+
     # -- afterwards ----------------------------------------------------------------
 
     @property
+    def _has_run(self) -> bool:
+        """True once the tool was called, in this process or before."""
+        return bool(self.is_started or self.answers or self.question is not None)
+
+    @property
     def _current_ending(self) -> Ending:
-        has_begun = self.is_started or self.answers or self.question is not None
         return self.ending or (
-            _STOPPED if has_begun else self._previous or _NOT_STARTED
+            _STOPPED if self._has_run else self._previous or _NOT_STARTED
         )
 
     @property
@@ -364,6 +414,7 @@ class Invocation:
         return ToolOutcome(
             *(self.call.call_id, self.call.name, ending.outcome),
             *(self.seconds, ending.error, ending.timed_out),
+            cancelled=self.is_stopped,
         )
 
     def started(self) -> ToolStarted:
@@ -374,6 +425,8 @@ class Invocation:
     def finished(self) -> ToolFinished:
         """Return the event for its end; after this it is announced."""
         self.is_announced = True
+        if self.stop is not None:
+            self.stop.close(self.outcome)
         return ToolFinished(
             self.call.call_id, self.outcome, self.call.name, self.result
         )

@@ -16,6 +16,7 @@ from .results import RESULT_LIMIT
 
 __all__ = [
     "Isolation",
+    "MAX_ABANDONED",
     "MAX_RESULT_BYTES",
     "NeedsApproval",
     "OnCancel",
@@ -30,6 +31,9 @@ Isolation = Literal["thread", "process"]
 #: context. A string means yes, and is the reason shown in the question.
 NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], bool | str]
 
+#: Threads of the process that may be left behind before calls are refused that might
+#: add to them.
+MAX_ABANDONED: Final = 100
 #: Bytes of the largest result that a worker process may send back.
 MAX_RESULT_BYTES: Final = 1 << 30
 
@@ -55,6 +59,8 @@ class ToolDefaults(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults
     timeout: float | None = None
     #: ``thread`` or ``process``.
     isolation: Isolation | None = None
+    #: How many threads of this process may be left behind before calls are refused.
+    max_abandoned: int | None = None
 
     def __post_init__(self) -> None:
         _check_stopping(self)
@@ -73,6 +79,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     grace: float | msgspec.UnsetType = msgspec.UNSET
     timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     isolation: Isolation | msgspec.UnsetType | None = msgspec.UNSET
+    max_abandoned: int | msgspec.UnsetType = msgspec.UNSET
     requires_approval: NeedsApproval = False
     requires_auth: str | None = None
     parallel: bool = True
@@ -140,6 +147,13 @@ def _check_stopping(settings: ToolDefaults | ToolSettings) -> None:
     if settings.grace is not msgspec.UNSET:
         has_none = isinstance(settings, ToolDefaults)
         check_number("grace", settings.grace, allow_none=has_none, unit="seconds")
+    if settings.max_abandoned is not msgspec.UNSET:
+        check_number(
+            *("max_abandoned", settings.max_abandoned),
+            allow_none=isinstance(settings, ToolDefaults),
+            is_integer=True,
+            unit="threads",
+        )
     if settings.timeout is not msgspec.UNSET:
         check_number(
             *("timeout", settings.timeout),

@@ -15,6 +15,7 @@ from .context import ToolContext
 from .raw import RawSignature
 from .results import RESULT_LIMIT
 from .settings import (
+    MAX_ABANDONED,
     MAX_RESULT_BYTES,
     Isolation,
     NeedsApproval,
@@ -76,6 +77,8 @@ class Tool(Generic[_P, _R]):
         )
         self.grace = _GRACE if options.grace is msgspec.UNSET else options.grace
         self.timeout = options.timeout or None
+        limit = options.max_abandoned
+        self.max_abandoned = MAX_ABANDONED if limit is msgspec.UNSET else limit
 
     def with_defaults(self, defaults: ToolDefaults) -> AnyTool:
         """Return this tool, with *defaults* where it says nothing itself.
@@ -142,10 +145,14 @@ class Tool(Generic[_P, _R]):
     @property
     def needs_thread(self) -> bool:
         """True if it cannot run on the run's own thread, even alone."""
-        if self.runs_in_process:
-            return self.on_cancel == "abandon"
-        can_be_left = self.on_cancel == "abandon" or self.timeout is not None
-        return can_be_left or self.isolation == "thread"
+        is_thread = self.isolation == "thread" and not self.runs_in_process
+        return self.can_be_left or is_thread
+
+    @property
+    def can_be_left(self) -> bool:
+        """True if its policy, or its timeout, may leave it behind on its thread."""
+        has_limit = self.timeout is not None and not self.runs_in_process
+        return self.on_cancel == "abandon" or has_limit
 
     def __call__(self, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function."""
@@ -185,6 +192,7 @@ def tool(
     idempotent: bool = False,
     result_limit: int = RESULT_LIMIT,
     max_result_bytes: int = MAX_RESULT_BYTES,
+    max_abandoned: int = ...,
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 
 
@@ -218,9 +226,11 @@ def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     :param result_limit: the number of characters of its result that the model gets.
     :param max_result_bytes: the largest result, pickled, that a worker process may send
         back; a larger one is an error of the tool.
+    :param max_abandoned: refuse a call that might have to be left behind while so many
+        threads of this process are (100); see :func:`syncagent.abandoned`.
 
-    *on_cancel*, *grace*, *timeout* and *isolation* come from the agent's
-    :class:`~syncagent.ToolDefaults` where they are not given; ``None`` is given.
+    *on_cancel*, *grace*, *timeout*, *isolation* and *max_abandoned* come from the
+    agent's :class:`~syncagent.ToolDefaults` where they are not given, as ``None`` is.
 
     :raises ConfigurationError: the function or a setting is invalid.
     """

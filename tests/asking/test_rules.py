@@ -15,6 +15,7 @@ from support.questions import (
 
 from syncagent import Agent, Approval, ConfigurationError, Rule, tool
 from syncagent.hooks import Change
+from syncagent.interrupts import RuleBook
 from syncagent.testing import call, say
 
 
@@ -394,3 +395,67 @@ def test_exact_arguments_go_for_the_same_ones_of_the_round():
     agent = asking(doing("a", "b", "a"), approve=approve)
     assert outcomes(agent.run("Go.")) == ["done"] * 3
     assert asked == ["a", "b"]
+
+
+# -- patterns --------------------------------------------------------------------------
+
+
+def found(rules, name, **arguments):
+    """Return whether a call is allowed, or None if a person is asked."""
+    rule = RuleBook(rules).find(name, arguments)
+    return None if rule is None else rule.allow
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits", "other"),
+    [
+        ("fs_*", ["fs_read", "fs_", "fs_a-b"], ["fs", "FS_read", "my_fs_read"]),
+        ("read_?", ["read_a"], ["read_", "read_ab"]),
+        ("fs_[rw]*", ["fs_read", "fs_w"], ["fs_delete"]),
+        ("fs_[!d]*", ["fs_read"], ["fs_delete"]),
+        ("*", ["anything"], []),
+    ],
+)
+def test_a_pattern_stands_for_names(pattern, fits, other):
+    """Case counts, and the whole name has to fit."""
+    rules = [Rule(pattern, allow=True)]
+    assert [found(rules, name) for name in fits] == [True] * len(fits)
+    assert [found(rules, name) for name in other] == [None] * len(other)
+
+
+def test_which_rule_counts():
+    """Exact names before patterns, arguments before none, and a no before a yes."""
+    one = Rule("fs_read", allow=True)
+    assert found([Rule("fs_*", allow=False), one], "fs_read") is True
+    denied = Rule("fs_*", allow=False, arguments={"path": "x"})
+    assert found([denied, one], "fs_read", path="x") is True
+    assert found([denied, Rule("*", allow=True)], "fs_read", path="x") is False
+    assert found([denied, Rule("*", allow=True)], "fs_read", path="y") is True
+    both = [Rule("fs_*", allow=True), Rule("*_read", allow=False)]
+    assert found(both, "fs_read") is False
+    assert found(both[::-1], "fs_read") is False
+    exact = [Rule("fs_read", True, {"path": "x"}), Rule("fs_read", False)]
+    assert found(exact, "fs_read", path="x") is True
+    assert found(exact, "fs_read", path="y") is False
+
+
+def test_a_pattern_in_a_run_and_after_a_load():
+    """Nobody is asked, and a saved state has the pattern; answers remember names."""
+    person = Person(Approval(True, remember=True))
+    rules = [Rule("d*", allow=False, reason="never")]
+    agent = asking(*rounds("a"), approve=person, rules=rules)
+    assert runs(agent, 1) == ["denied"]
+    assert person.asked == []
+    loaded = Agent.load(agent.save(), model(*rounds("b")), tools=agent.tools)
+    assert loaded.rules == (Rule("d*", False, None, "never"),)
+    assert runs(loaded, 1) == ["denied"]
+    loaded = asking(*rounds("a"), approve=person, rules=[Rule("x*", allow=False)])
+    assert runs(loaded, 1) == ["done"]
+    assert [rule.tool for rule in loaded.rules] == ["x*", "do"]
+
+
+@pytest.mark.parametrize("name", ["fs_*", "read?", "a[b]"])
+def test_no_tool_has_the_name_of_a_pattern(name):
+    """A pattern cannot be mistaken for a name."""
+    with pytest.raises(ConfigurationError):
+        tool(name=name)(do.function)

@@ -240,6 +240,10 @@ class AgentChatRun(ChatRun):
         self.is_stopping = True
         self.handle.cancel("stopped by the user", force=force)
 
+    def stop_call(self, call_id: str) -> None:
+        """Stop one tool call; the run goes on."""
+        self.handle.cancel_call(call_id)
+
     def send(self, text: str) -> bool:
         """Pass *text* to the run, which reads it at the next safe point."""
         try:

@@ -46,6 +46,7 @@ _STATES: Final = {
 
 class _RunningTool:
     def __init__(self, event: ToolStarted) -> None:
+        self.name: Final = event.name
         self.line: Final = short_call_text(event.name, event.arguments)
         self.started: Final = clock.now()
         self.progress = ""
@@ -73,6 +74,11 @@ class Progress:
             lines.append(f"  {tool.line}  {took}{progress}")
         more = len(self._tools) - _MAX_TOOLS
         return [*lines, f"  and {more} more"] if more > 0 else lines
+
+    @property
+    def running(self) -> dict[str, str]:
+        """The names of the running tools, by the ids of their calls."""
+        return {id: tool.name for id, tool in self._tools.items()}
 
     def summary(
         self, run: ChatRun, cost: Callable[[Usage], float | None], note: str

@@ -28,6 +28,7 @@ _HELP: Final = """\
 /usage             show tokens and cost so far
 /save FILE         write the conversation to a file
 /load FILE         continue a conversation from a file
+/stop [TOOL]       stop only a running tool; the run goes on
 /background        continue the run in the background
 /runs [N [stop]]   list the runs in the background; show or stop run N
 /exit              leave
@@ -218,6 +219,20 @@ def _row(run: ChatRun) -> str:
         state = "done"
     age, prompt = seconds_text(run.age), on_one_line(run.prompt, 50)
     return f"run {run.number}: {state}, {age}: {prompt}"
+
+
+@_command("/stop")
+def _stop(session: Session, name: str) -> None:
+    run, running = session.foreground, session.progress.running
+    calls = [id for id, tool in running.items() if name in ("", tool, id)]
+    if not isinstance(run, AgentChatRun) or not calls:
+        which = f" {name}" if name else ""
+        raise ConfigurationError(f"no tool{which} is running; Ctrl+C stops the run")
+    if not name and len(calls) > 1:
+        names = ", ".join(dict.fromkeys(running.values()))
+        raise ConfigurationError(f"several tools are running; /stop one of: {names}")
+    for call_id in calls:
+        run.stop_call(call_id)
 
 
 @_command("/help")

@@ -41,6 +41,11 @@ urlpatterns: Final = [
     path("runs/<str:id>/events", views.events, name="events"),
     path("runs/<str:id>/timeline", views.timeline, name="timeline"),
     path("runs/<str:id>/cancel", views.cancel, name="cancel"),
+    path(
+        "runs/<str:id>/calls/<syncagent_any_text:call_id>/cancel",
+        views.cancel_call,
+        name="cancel-call",
+    ),
     path("runs/<str:id>/answers", views.answers, name="answers"),
     path("conversations", views.conversations, name="conversations"),
     # One path for all: an id may end with "/fork".

@@ -48,6 +48,7 @@ __all__ = [
     "asset",
     "audit",
     "cancel",
+    "cancel_call",
     "conversation",
     "conversations",
     "convert_response",
@@ -105,6 +106,13 @@ def timeline(request: HttpRequest, id: str) -> HttpResponseBase:
 def cancel(request: HttpRequest, id: str) -> HttpResponseBase:
     """Cancel a run."""
     return _call(request, get_views().cancel, id)
+
+
+@transaction.non_atomic_requests
+@require_POST
+def cancel_call(request: HttpRequest, id: str, call_id: str) -> HttpResponseBase:
+    """Stop one tool call of a run."""
+    return _call(request, get_views().cancel_call, id, call_id)
 
 
 @transaction.non_atomic_requests

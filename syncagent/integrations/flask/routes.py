@@ -25,6 +25,7 @@ from .settings import find_state
 
 __all__ = [
     "answer_run",
+    "cancel_call",
     "cancel_run",
     "delete_conversation",
     "follow_run",
@@ -57,6 +58,7 @@ def make_blueprint(name: str, *, page: bool) -> Blueprint:
         ("/runs/<id>/events", follow_run, "GET"),
         ("/runs/<id>/timeline", show_timeline, "GET"),
         ("/runs/<id>/cancel", cancel_run, "POST"),
+        ("/runs/<id>/calls/<any_text:call_id>/cancel", cancel_call, "POST"),
         ("/runs/<id>/answers", answer_run, "POST"),
         ("/conversations", list_conversations, "GET"),
         ("/conversations/<any_text:id>", show_conversation, "GET"),
@@ -123,6 +125,11 @@ def show_timeline(id: str) -> Response:
 def cancel_run(id: str) -> Response:
     """Cancel a run."""
     return _call(_views().cancel, id)
+
+
+def cancel_call(id: str, call_id: str) -> Response:
+    """Stop one tool call of a run."""
+    return _call(_views().cancel_call, id, call_id)
 
 
 def answer_run(id: str) -> Response:

@@ -22,6 +22,8 @@ __all__ = [
     "AnswerStatus",
     "AnswersRequest",
     "AnswersResponse",
+    "CancelCallRequest",
+    "CancelCallResponse",
     "CancelRequest",
     "CancelResponse",
     "DeleteRequest",
@@ -103,6 +105,17 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     reason: str = ""
     mode: CancelMode = "now"
+
+    def __post_init__(self) -> None:
+        _check_length(_LONGEST_REASON, reason=self.reason)
+
+
+class CancelCallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of ``POST /runs/<id>/calls/<call_id>/cancel``."""
+
+    reason: str = ""
+    #: Do not wait for the tool: leave its thread behind, kill its process.
+    force: bool = False
 
     def __post_init__(self) -> None:
         _check_length(_LONGEST_REASON, reason=self.reason)
@@ -305,6 +318,14 @@ class CancelResponse(msgspec.Struct, frozen=True):
     state: str
 
 
+class CancelCallResponse(msgspec.Struct, frozen=True):
+    """The result: *is_cancelled* is false if no such call was running."""
+
+    id: str
+    call_id: str
+    is_cancelled: bool
+
+
 class AnswersResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """The status of each answer."""
 
@@ -348,7 +369,7 @@ def encode_body(body: msgspec.Struct) -> bytes:
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (
-        *(AnswerBody, AnswersRequest, CancelRequest, DeleteRequest),
+        *(AnswerBody, AnswersRequest, CancelCallRequest, CancelRequest, DeleteRequest),
         *(ForkRequest, StartRequest),
     )
 }

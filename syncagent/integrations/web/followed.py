@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...cancel import Receipt, Watch
 from ...events import Lagged, StreamEvent
 from ...exceptions import Origin
+from ...tools.call_stop import CallReceipt
 from .bodies import (
     AnswerBody,
     AnswersResponse,
+    CancelCallRequest,
     CancelRequest,
     RunError,
     RunSummary,
@@ -152,6 +154,11 @@ class WebRuns(Protocol):
         by: str = "",
     ) -> Receipt:
         """Cancel a run."""
+
+    def cancel_call(
+        self, run: Any, call_id: str, request: CancelCallRequest
+    ) -> CallReceipt:
+        """Stop one tool call of a run."""
 
     def answer(
         self, run: Any, answers: Mapping[str, AnswerBody], *, by: str = ""

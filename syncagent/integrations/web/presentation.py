@@ -13,6 +13,7 @@ from ...events import (
     RunFinished,
     StateChanged,
     StreamEvent,
+    SubAgentEvent,
     ToolFinished,
     ToolStarted,
 )
@@ -56,7 +57,14 @@ _NO_RESULT: Final = "There is no result: the call failed, was denied or was stop
 
 #: The events that clients see in another form; the many others pass unchanged.
 _CHANGED_EVENTS: Final = frozenset(
-    (InterruptRaised, RunFinished, StateChanged, ToolFinished, ToolStarted)
+    (
+        InterruptRaised,
+        RunFinished,
+        StateChanged,
+        SubAgentEvent,
+        ToolFinished,
+        ToolStarted,
+    )
 )
 
 
@@ -102,6 +110,9 @@ class Presentation(msgspec.Struct, frozen=True):
                     tool_outcomes=self.outcomes(event.result),
                 )
             )
+        if isinstance(event, SubAgentEvent):
+            inner: Any = self.event(event.event, error)
+            return msgspec.structs.replace(event, event=inner)
         if isinstance(event, StateChanged) and event.message:
             message = "" if error is None else error.message
             return msgspec.structs.replace(event, message=message)

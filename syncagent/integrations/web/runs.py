@@ -22,10 +22,12 @@ from ...exceptions import (
     Origin,
 )
 from ...messages import Prompt, UserMessage
+from ...tools.call_stop import CallReceipt
 from .bodies import (
     AnswerBody,
     AnswersResponse,
     AnswerStatus,
+    CancelCallRequest,
     CancelRequest,
     check_changes,
 )
@@ -324,6 +326,15 @@ class Runs(Closeable):
         """
         request = request or CancelRequest()
         return run.handle.cancel(request.reason, origin, mode=request.mode)
+
+    def cancel_call(
+        self, run: WebRun, call_id: str, request: CancelCallRequest
+    ) -> CallReceipt:
+        """Stop one tool call of a run; the run goes on.
+
+        :return: true if and only if the call was running or waited for its turn.
+        """
+        return run.handle.cancel_call(call_id, request.reason, force=request.force)
 
     def answer(
         self, run: WebRun, answers: Mapping[str, AnswerBody], *, by: str = ""

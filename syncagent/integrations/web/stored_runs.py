@@ -25,10 +25,12 @@ from ...exceptions import (
 )
 from ...stores import RunStore, StoredRun
 from ...stores.answers import find_question
+from ...tools.call_stop import CallReceipt
 from .bodies import (
     AnswerBody,
     AnswersResponse,
     AnswerStatus,
+    CancelCallRequest,
     CancelRequest,
     StartRequest,
     check_changes,
@@ -349,6 +351,19 @@ class StoredRuns(Closeable):
             return self.store.cancel(
                 run.id, request.reason, origin, mode=request.mode, by=by
             )
+
+    def cancel_call(
+        self, run: StoredWebRun, call_id: str, request: CancelCallRequest
+    ) -> CallReceipt:
+        """Refuse: the store tells a worker to stop a run, and not a call.
+
+        :raises Refused: always.
+        """
+        raise Refused(
+            409,
+            "unsupported",
+            "One call of a stored run cannot be stopped.",
+        )
 
     def answer(
         self,

@@ -36,6 +36,8 @@ from ...agent import Agent
 from ...exceptions import ConfigurationError
 from .bodies import (
     AnswersRequest,
+    CancelCallRequest,
+    CancelCallResponse,
     CancelRequest,
     CancelResponse,
     DeleteRequest,
@@ -307,6 +309,19 @@ class Views:
         )
         body = CancelResponse(run.id, bool(receipt), run.state)
         return _json(202 if receipt else 409, body)
+
+    @_endpoint
+    def cancel_call(self, request: WebRequest, id: str, call_id: str) -> WebResponse:
+        """Stop one tool call: 202 if it was running, 409 if it was not, or 404.
+
+        Also 409, with the code ``unsupported``, for a run in a store.
+        """
+        self._check_post(request)
+        run = self._find_run(request, id)
+        body = decode_body(request.body, CancelCallRequest)
+        receipt = self.runs.cancel_call(run, call_id, body)
+        response = CancelCallResponse(run.id, call_id, bool(receipt))
+        return _json(202 if receipt else 409, response)
 
     @_endpoint
     def answer(self, request: WebRequest, id: str) -> WebResponse:

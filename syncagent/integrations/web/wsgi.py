@@ -42,12 +42,15 @@ _PATH: Final = re.compile(
 #: The id of a conversation is any text. Only POST has a part after it.
 _CONVERSATION: Final = re.compile(r"/conversations/(.+)", re.DOTALL)
 _CONVERSATION_PART: Final = re.compile(r"/conversations/(.+)/(fork|delete)", re.DOTALL)
+#: The id of a call is any text, too.
+_CALL: Final = re.compile(r"/runs/([A-Za-z0-9_-]+)/calls/(.+)/cancel/?", re.DOTALL)
 #: The views by resource and method.
 _METHODS: Final[Mapping[str, Mapping[str, str]]] = {
     "runs": {"GET": "list", "POST": "start"},
     "run": {"GET": "show"},
     "events": {"GET": "events"},
     "cancel": {"POST": "cancel"},
+    "call": {"POST": "cancel_call"},
     "answers": {"POST": "answer"},
     "timeline": {"GET": "timeline"},
     "conversations": {"GET": "conversations"},
@@ -91,7 +94,7 @@ class RunsApp:
     def _dispatch(self, environ: Mapping[str, Any]) -> WebResponse:
         self._trusted_hosts.check(environ)
         method = environ["REQUEST_METHOD"]
-        resource, id = _parse_path(environ.get("PATH_INFO") or "/", method)
+        resource, ids = _parse_path(environ.get("PATH_INFO") or "/", method)
         methods = _METHODS[resource]
         if method not in methods:
             error = Refused(405, "method", f"Use {' or '.join(methods)}.")
@@ -101,24 +104,30 @@ class RunsApp:
         body = read_body(environ, self._views.max_body) if method == "POST" else b""
         view = getattr(self._views, methods[method])
         request = WebRequest.of(environ, body)
-        return view(request) if id is None else view(request, id)  # type: ignore[no-any-return]
+        return view(request, *ids)  # type: ignore[no-any-return]
 
 
-def _parse_path(path: str, method: str) -> tuple[str, str | None]:
-    """Return the name of a resource, and the id of its run or conversation.
+def _parse_path(path: str, method: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name of a resource, and the ids of its run, call or conversation.
 
     :raises Refused: there is no such resource.
     """
     match = _PATH.fullmatch(path)
     if match is not None:
-        return match[1] or match[3] or "run", match[2]
+        return match[1] or match[3] or "run", () if match[1] else (match[2],)
+    call = _CALL.fullmatch(path)
+    if call is not None:
+        return "call", (call[1], _decoded(call[2]))
     part = _CONVERSATION_PART.fullmatch(path) if method == "POST" else None
     whole = part or _CONVERSATION.fullmatch(path)
     if whole is None:
         raise no_such_run()
-    # WSGI has the bytes of a path as Latin-1.
-    id = whole[1].encode("latin-1", "replace").decode("utf-8", "replace")
-    return ("conversation" if part is None else part[2]), id
+    return ("conversation" if part is None else part[2]), (_decoded(whole[1]),)
+
+
+def _decoded(text: str) -> str:
+    """Return a part of a path, whose bytes WSGI has as Latin-1."""
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def respond(response: WebResponse, start_response: StartResponse) -> Iterable[bytes]:

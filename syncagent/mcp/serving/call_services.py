@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ...asking.answering import Answering, Handlers
 from ...cancel import CancelToken
+from ...cancel.reason import Cause
 from ...exceptions import Declined, ToolError
 from ...interrupts import Approval, ApprovalRequest, Question
+from ...tools.call_stop import CallReceipt
 from ...tools.context import ToolContext
 from ...tools.results import cut
 from .elicitation import elicit_approval, elicit_input
@@ -137,6 +139,12 @@ class CallServices:
         if answer is False and form is not None:
             raise Declined("the user declined")
         return answer
+
+    def cancel_call(
+        self, call_id: str | Sequence[str], cause: Cause, *, force: bool
+    ) -> CallReceipt:
+        """Return a false receipt: a call outside of a run is the only one."""
+        return CallReceipt(None, cause)
 
     def run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]

@@ -342,6 +342,12 @@ class _RemoteServices:
             raise answer
         return answer
 
+    def cancel_call(self, call_id: Any, cause: Any, *, force: bool) -> Any:
+        """Refuse: the other calls are the parent's."""
+        from ...exceptions import ToolError
+
+        raise ToolError("ctx.cancel_call() cannot be used in a worker process")
+
     def run_agent(
         self, context: ToolContext, agent: Any, prompt: Any, options: dict[str, Any]
     ) -> Any:

@@ -162,3 +162,21 @@ def test_what_it_costs_is_shown(start, server):
     console.wait_for_prompt()
     console.enter("/usage")
     console.wait_for("15 tokens, $0.0001 (10 in, ")
+
+
+def test_stop_one_tool(start, server):
+    """/stop ends the tool that runs, and the model goes on without it."""
+    server.add(say(call("wait"), call("nap", {"seconds": 0})), "Without it, then.")
+    console = start()
+    console.enter("/stop")
+    console.wait_for("no tool is running; Ctrl+C stops the run")
+    console.enter("Wait for me")
+    console.wait_for("wait()")
+    console.enter("/stop nap")
+    console.wait_for("no tool nap is running")
+    console.enter("/stop wait")
+    console.wait_for("Without it, then.")
+    console.wait_for_prompt()
+    sent = json.dumps(server.requests[-1].payload)
+    assert "the user stopped this call while it ran" in sent
+    assert "rested" in sent

@@ -56,6 +56,8 @@ def test_begin_show_list_cancel(browser):
     id = start(browser)
     assert browser.get(f"/runs/{id}").json()["is_live"]
     assert id in [run["id"] for run in browser.get("/runs").json()["runs"]]
+    call = post(browser, f"/runs/{id}/calls/a%2Fb/cancel", {})
+    assert (call.status_code, call.json()["call_id"]) == (409, "a/b")
     assert post(browser, f"/runs/{id}/cancel", {}).status_code == 202
     shown = (browser.get(f"/runs/{id}").json() for _ in moments())
     ended = next(run for run in shown if not run["is_live"])

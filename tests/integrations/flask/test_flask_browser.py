@@ -5,7 +5,18 @@ import struct
 
 import pytest
 import requests
-from flask_page import ASK, IS_IDLE, IS_LIVE, TEXT, TURN, ask, begin_story, wrong
+from flask_page import (
+    ASK,
+    IS_IDLE,
+    IS_LIVE,
+    TEXT,
+    TOOL,
+    TURN,
+    ask,
+    begin_story,
+    begin_work,
+    wrong,
+)
 from flask_serving import Served
 from support.browser import CHROMIUM
 
@@ -66,6 +77,21 @@ def test_stop_and_ask_again(page):
     page.wait_for(IS_IDLE)
     assert page.evaluate("document.querySelectorAll('.turn').length") == 2
     assert page.evaluate("document.activeElement.id") == "prompt"
+    assert wrong(page) == []
+
+
+def test_stop_one_tool(page):
+    """The button of a running tool stops only that: the model goes on."""
+    begin_work(page)
+    button = f"{TURN}.querySelector('.tool button')"
+    assert page.evaluate(f"{button}.getAttribute('aria-label')") == "Stop only work"
+    page.evaluate(f"{button}.click()")
+    page.wait_for(IS_IDLE)
+    assert page.evaluate(TOOL) == "stopped"
+    assert page.evaluate(f"{button}.hidden")
+    assert not page.evaluate(f"{TURN}.querySelector('.tool').open")
+    assert page.evaluate(f"{TURN}.querySelector('.stopped') === null")
+    assert page.evaluate(TEXT)
     assert wrong(page) == []
 
 

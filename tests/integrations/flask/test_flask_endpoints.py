@@ -1,12 +1,13 @@
 """The endpoints of the blueprint, with Flask's own client."""
 
 import io
+from urllib.parse import quote
 
 import pytest
 from flask import Flask
 from flask_site import ANNA, BERT, STREAM, Visitor, events_of, make_site
 
-from syncagent import Agent, tool
+from syncagent import Agent, ToolContext, tool
 from syncagent.exceptions import ConfigurationError
 from syncagent.integrations.flask import SyncAgent
 from syncagent.testing import Gate, ScriptedModel, call, say
@@ -67,11 +68,39 @@ def test_stop(gate):
     assert anna.post(f"runs/{id}/cancel").status_code == 409
 
 
+@pytest.mark.parametrize("call_id", ["call_1", "a/b c", "ä?"])
+def test_stop_one_call(gate, call_id):
+    """202 stops the call and the run goes on; 409 if no such call runs."""
+
+    @tool(isolation="thread")
+    def job(ctx: ToolContext) -> str:
+        """Stand there."""
+        gate.stop_here(token=ctx.token)
+        return "did"
+
+    script = [say(call("job", call_id=call_id)), "Without it."]
+    anna = Visitor(make_site(ScriptedModel(script), tools=[job]))
+    id = anna.start()
+    gate.wait_reached()
+    path = f"runs/{id}/calls/{quote(call_id, safe='')}/cancel"
+    assert anna.post(f"runs/{id}/calls/other/cancel").status_code == 409
+    assert anna.post(path, {"mode": "now"}).status_code in (400, 422)
+    response = anna.post(path, {"reason": "not that"})
+    assert response.status_code == 202
+    assert response.json == {"id": id, "call_id": call_id, "is_cancelled": True}
+    view = anna.wait(id)
+    assert (view["stop_reason"], view["text"]) == ("end_turn", "Without it.")
+    assert view["tool_outcomes"][0]["outcome"] == "interrupted"
+    assert view["tool_outcomes"][0]["cancelled"] is True
+    assert anna.post(path).status_code == 409
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
         *(("GET", "runs/{}"), ("GET", "runs/{}/events"), ("GET", "runs/{}/timeline")),
         *(("POST", "runs/{}/cancel"), ("POST", "runs/{}/answers")),
+        ("POST", "runs/{}/calls/c/cancel"),
     ],
 )
 def test_foreign_and_unknown_are_the_same(gate, method, path):

@@ -146,11 +146,13 @@ def test_stop(gthread, fake):
     fake.wait_for_hang_up()
 
 
-@pytest.mark.parametrize("path", ["", "/events", "/cancel", "/answers"])
+@pytest.mark.parametrize(
+    "path", ["", "/events", "/cancel", "/answers", "/calls/c/cancel"]
+)
 def test_foreign_runs(gthread, fake, path):
     """Issue 8: another one's run and no run at all are the same 404."""
     id = gthread.start("stall", fake)["id"]
-    method = "POST" if path in ("/cancel", "/answers") else "GET"
+    method = "GET" if path in ("", "/events") else "POST"
     body = {"answers": {}} if path == "/answers" else None
     said = [
         gthread.ask(method, f"/runs/{id}{path}", body, user="bert"),
@@ -160,6 +162,9 @@ def test_foreign_runs(gthread, fake, path):
     assert len(set(said)) == 1
     assert error_of(said[0]) == (404, "not_found")
     assert run_of(gthread, id)["is_live"]
+    status, body = gthread.ask("POST", f"/runs/{id}/calls/%C3%A4%2Fb/cancel")
+    assert status == 409
+    assert json.loads(body) == {"id": id, "call_id": "ä/b", "is_cancelled": False}
     assert gthread.ask("POST", f"/runs/{id}/cancel")[0] == 202
 
 
@@ -253,6 +258,7 @@ def test_refused(gthread, fake, body, headers, expected):
         ("POST", "/runs/abc"),
         ("GET", "/runs/abc/cancel"),
         ("GET", "/runs/abc/answers"),
+        ("GET", "/runs/abc/calls/c/cancel"),
         ("PUT", "/runs/abc/events"),
     ],
 )

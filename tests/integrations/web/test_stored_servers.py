@@ -202,8 +202,11 @@ def test_the_runs_of_others_are_not_there(server, fake):
         ("GET", f"/runs/{id}"),
         ("GET", f"/runs/{id}/events"),
         ("POST", f"/runs/{id}/cancel"),
+        ("POST", f"/runs/{id}/calls/c/cancel"),
     ):
         assert server.ask(method, path, user="mallory")[0] == 404
+    status, body = server.ask("POST", f"/runs/{id}/calls/c/cancel")
+    assert (status, json.loads(body)["error"]["code"]) == (409, "unsupported")
     listed = json.loads(server.ask("GET", "/runs", user="mallory")[1])["runs"]
     assert listed == []
     listed = json.loads(server.ask("GET", "/runs")[1])["runs"]

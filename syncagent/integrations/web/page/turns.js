@@ -2,6 +2,7 @@
 
 import { AskView } from "./asks.js";
 import { announce, changed, learnApprovers, showTimeline, stick, submit } from "./page.js";
+import { errorOf, pathOf, send, untilFound } from "./server.js";
 import { $, MARK, ORIGINS, OUTCOMES, PHASES, STOPS, ago, blocks, brief, button, element, exact, isWaiting, pretty, settledAt, showArguments, stateText, textOf, visible } from "./text.js";
 
 // The data of a turn is plain JSON, so that a reload can resume it.
@@ -286,14 +287,17 @@ class ThinkingView {
 
 class ToolView {
   constructor(turn, part) {
-    this.part = part;
+    this.turn = turn; this.part = part;
     this.brief = element("span", "brief");
     this.how = element("span", "how");
     const dot = element("span", "dot");
     dot.setAttribute("aria-hidden", "true");
     this.args = element("pre", ""); this.result = element("pre", "");
     this.resultTitle = element("h3", "", "Result");
-    this.root = element("details", "tool", element("summary", "", dot, element("span", "name", exact(part.name)), this.brief, this.how),
+    // Inside a summary, a click would also open the details.
+    this.stop = button("Stop", "stop small", (event) => { event?.preventDefault(); stopCall(turn, part); });
+    this.stop.setAttribute("aria-label", `Stop only ${part.name}`);
+    this.root = element("details", "tool", element("summary", "", dot, element("span", "name", exact(part.name)), this.brief, this.how, this.stop),
       element("div", "inside", element("h3", "", "Arguments"), this.args, this.resultTitle, this.result));
   }
   update() {
@@ -303,10 +307,28 @@ class ToolView {
     this.brief.textContent = exact(brief(part.args));
     const label = { writing: "called", waiting: "waiting", running: "running" }[part.how] || OUTCOMES[part.how] || part.how;
     this.how.textContent = part.note ? `${label}, ${visible(part.note)}` : label;
+    // A run in a store is stopped as a whole: another process may have it.
+    const { data } = this.turn;
+    this.stop.hidden = part.how !== "running" || !data.live || data.isStored || data.stopping;
+    this.stop.disabled = Boolean(part.stopping);
     if (this.shown !== part.args) showArguments(this.args, (this.shown = part.args));
     this.result.textContent = visible(part.result);
     this.resultTitle.hidden = this.result.hidden = !part.result;
   }
+}
+
+// Stop one call; the run goes on, and its event says how the call ended.
+async function stopCall(turn, part) {
+  part.stopping = true;
+  turn.draw(part);
+  announce(`Stopping ${part.name}`);
+  try {
+    const path = pathOf(turn.data.id, `/calls/${encodeURIComponent(part.call_id)}/cancel`);
+    const response = await untilFound(() => send(path, { reason: "the Stop button" }));
+    if (response.status !== 202 && response.status !== 409) announce(await errorOf(response));
+  } catch { announce("The server cannot be reached."); }
+  part.stopping = false;
+  turn.draw(part);
 }
 
 const VIEWS = { text: TextView, thinking: ThinkingView, tool: ToolView, ask: AskView };
