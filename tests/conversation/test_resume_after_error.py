@@ -205,6 +205,7 @@ def test_a_limit_counts_anew(limit):
         assert complaints(agent.messages) == {}
         result = agent.resume()
         ends.append(result.stop_reason)
+        assert len(ends) < 9
     assert 1 < len(ends) < 5
     assert (result.text, result.turns) == ("All done.", ROUNDS + 1)
     assert numbers(made) == list(range(1, ROUNDS + 1))
@@ -229,6 +230,7 @@ def test_calls_that_the_limit_refused_are_made():
     results = [agent.run("Go.")]
     while results[-1].stop_reason == "limit":
         results.append(agent.resume())
+        assert len(results) < 9
     assert made == ["a", "b", "c"]
     assert outcomes(results[0]) == ["done", "not_started", "not_started"]
     assert outcomes(results[-1]) == ["done"] * 3
