@@ -5,6 +5,7 @@ import json
 import pytest
 
 from syncagent import Agent, tool
+from syncagent.exceptions import ConfigurationError
 from syncagent.messages import AssistantMessage, Text, UserMessage
 from syncagent.models import Anthropic
 from syncagent.options import Options
@@ -81,6 +82,13 @@ def test_the_caller_can_turn_it_off():
         agent = Agent(claude(server, cache=False), tools=[add])
         payloads = sent_by(agent, server, "1 + 2?")
     assert [marks(payload) for payload in payloads] == [[], []]
+
+
+@pytest.mark.parametrize("cache", ["2h", "", "5"])
+def test_other_times_are_refused(cache):
+    """The message names what is possible."""
+    with pytest.raises(ConfigurationError, match='True, False, "5m" or "1h"'):
+        Options(cache=cache)
 
 
 def test_a_turn_begins_with_the_bytes_of_the_turn_before():
