@@ -12,7 +12,6 @@ from .exceptions import ConfigurationError
 
 __all__ = [
     "BUDGETS",
-    "CacheTime",
     "CodeExecution",
     "Effort",
     "FileSearch",
@@ -27,9 +26,6 @@ __all__ = [
 
 #: No model has all of them: the nearest one that it has is requested.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-
-#: How long a provider keeps a conversation in its cache after the last use.
-CacheTime = Literal["5m", "1h"]
 
 #: Thinking tokens for each effort, for providers that count them.
 BUDGETS: Final[dict[Effort, int]] = {
@@ -124,7 +120,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     #: True to have the provider cache the conversation, where it must be told so;
     #: ``"5m"`` or ``"1h"`` says for how long. By default an agent does this where it
     #: pays: with tools, and from the second turn of a conversation.
-    cache: bool | CacheTime | None = None
+    cache: bool | str | None = None
     #: Routes requests with the same beginning to the same cache, at providers that take
     #: such a key; by default it is made from the beginning of the conversation.
     cache_key: str = ""
@@ -148,6 +144,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 f"effort must be one of {', '.join(get_args(Effort))}; "
                 f"got {self.effort!r}"
+            )
+        if self.cache not in (None, False, True, "5m", "1h"):
+            raise ConfigurationError(
+                f'cache must be True, False, "5m" or "1h"; got {self.cache!r:.80}'
             )
         for each in self.server_tools:
             if not isinstance(each, (WebSearch, CodeExecution, FileSearch, dict)):

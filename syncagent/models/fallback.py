@@ -220,7 +220,7 @@ class _StickyModel:
             return model.ask(
                 *(messages, tools),
                 token=token,
-                options=_merged(model.options, given, _NO_OPTIONS),
+                options=_options_for(model, given),
                 timeouts=timeouts and _merged(model.timeouts, timeouts, usual),
                 on_phase=on_phase,
             )
@@ -397,6 +397,15 @@ class Circuit:
 
 
 _NO_OPTIONS: Final = Options()
+
+
+def _options_for(model: Model, given: Options) -> Options:
+    """Return the model's options with those that are *given*."""
+    options = _merged(model.options, given, _NO_OPTIONS)
+    own = model.options.cache
+    if own is not None and given.cache is True:  # an agent's default, no more than that
+        return msgspec.structs.replace(options, cache=own)
+    return options
 
 
 def _merged(own: _S, given: _S, usual: _S) -> _S:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from syncagent import Agent, tool
+from syncagent import Agent, Fallback, tool
+from syncagent.exceptions import ConfigurationError
 from syncagent.messages import AssistantMessage, Text, UserMessage
 from syncagent.models import Anthropic
 from syncagent.options import Options
@@ -94,6 +95,13 @@ def test_a_run_has_options_of_its_own():
     assert (len(marks(first)), len(marks(second))) == (0, 2)
 
 
+@pytest.mark.parametrize("cache", ["2h", "", "5"])
+def test_other_times_are_refused(cache):
+    """The message names what is possible."""
+    with pytest.raises(ConfigurationError, match='True, False, "5m" or "1h"'):
+        Options(cache=cache)
+
+
 def test_a_turn_begins_with_the_bytes_of_the_turn_before():
     """Only then does a provider find it in its cache; also after a cut response."""
     transcript, options = Transcript([HELLO]), Options(cache=True)
@@ -147,3 +155,12 @@ def test_the_hit_rate():
     """The share of the input that came from a cache."""
     assert Usage().cache_hit_rate == 0.0
     assert Usage(1_000, 10, cached_tokens=900).cache_hit_rate == 0.9
+
+
+@pytest.mark.parametrize("cache", ["1h", False])
+def test_a_model_in_a_fallback_keeps_its_cache(cache):
+    """What an agent does by default gives way to what the model was told."""
+    with FakeServer([say(call("add", {"a": 1, "b": 2})), "3"]) as server:
+        models = Fallback(claude(server, cache=cache), claude(server))
+        sent = sent_by(Agent(models, tools=[add]), server, "1 + 2?")[1]
+    assert marks(sent) == ([{**MARK, "ttl": "1h"}] * 2 if cache else [])

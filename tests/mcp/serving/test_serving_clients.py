@@ -75,7 +75,7 @@ def check_official(mode, target):
     return seen
 
 
-@pytest.mark.slow
+@pytest.mark.mcp_real
 @pytest.mark.skipif(not OFFICIAL.exists(), reason="the official client is not there")
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_the_official_client_on_pipes(mode):
@@ -85,7 +85,7 @@ def test_the_official_client_on_pipes(mode):
     assert seen["version"] == ("2025-11-25" if mode == "legacy" else "2026-07-28")
 
 
-@pytest.mark.slow
+@pytest.mark.mcp_real
 @pytest.mark.skipif(not OFFICIAL.exists(), reason="the official client is not there")
 def test_the_official_client_over_http():
     """It calls, answers a question, cancels by leaving, and calls again."""
