@@ -9,6 +9,7 @@ from syncagent.events import (
     Event,
     MessageFinished,
     MessageStarted,
+    ModelChanged,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -126,6 +127,7 @@ def test_blocks_where_they_do_not_belong(make):
 
 EVENTS = [
     MessageStarted("claude", "msg_1"),
+    ModelChanged("openai:a", "anthropic:b", "overloaded"),
     TextDelta("a"),
     ThinkingDelta("b"),
     ToolCallStarted("c1", "f"),
