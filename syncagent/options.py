@@ -168,11 +168,16 @@ msgspec.convert({}, Options)
 _NAMES: Final = frozenset(Options.__struct_fields__)
 
 
+_DEFAULTS: Final = Options()
+
+
 def read_options(options: Mapping[str, Any]) -> Options:
     """Return options by their names.
 
     :raises ConfigurationError: there is no option of a name, or a value is wrong.
     """
+    if not options:
+        return _DEFAULTS
     unknown = options.keys() - _NAMES
     if unknown:
         raise ConfigurationError(

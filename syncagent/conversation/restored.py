@@ -236,7 +236,7 @@ def _invocation(
     invocation.question, invocation.form = saved.question, saved.form
     invocation.answers, invocation.seconds = list(saved.said), saved.seconds
     invocation.times_asked, invocation.changes = saved.times_asked, saved.changes
-    invocation.is_announced = not is_open
+    invocation.is_announced, invocation.was_stopped = not is_open, saved.is_stopped
     if saved.ending is not None:
         invocation.ending = Ending(
             *(saved.ending.outcome, saved.ending.content),

@@ -154,6 +154,7 @@ def _saved_call(call: Invocation, is_open: bool) -> SavedCall:
             ending.error,
             ending.timed_out,
         ),
+        is_stopped=ending is not None and call.is_stopped,
         seconds=call.seconds,
     )
 

@@ -58,6 +58,8 @@ class SavedCall(_Record, frozen=True):
     said: tuple[tuple[str, SavedAnswer], ...] = ()
     times_asked: int = 0
     ending: SavedEnding | None = None
+    #: True if it was cancelled alone, and has ended.
+    is_stopped: bool = False
     seconds: float = 0.0
 
 

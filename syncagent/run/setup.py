@@ -57,8 +57,7 @@ class Setup:
         self.options = model.options
         if system is not None:
             self.options = msgspec.structs.replace(model.options, system=system)
-        #: For requests that another one will repeat and continue.
-        self.cached_options = _cached(self.options)
+        self._cached_options: Options | None = None
         self.limits = limits
         self.policy = cancel_policy
         self.hooks = HookSet(hooks)
@@ -69,6 +68,23 @@ class Setup:
         #: For runs that are given none of their own.
         self.deps = deps
 
+    @property
+    def cached_options(self) -> Options:
+        """The options for requests that another one will repeat and continue.
+
+        They ask for a cache, unless the caller said something about it. They are made
+        when they are needed: an agent that has one short run never does.
+        """
+        options = self._cached_options
+        if options is None:
+            options = self.options
+            if options.cache is None:
+                # Not replace(), which checks all of them again: 4 us for each agent.
+                options = copy(options)
+                msgspec.structs.force_setattr(options, "cache", True)
+            self._cached_options = options
+        return options
+
     def for_run(self, options: Any, tools: tuple[Any, ...]) -> Setup:
         """Return a copy with other options, and with more tools.
 
@@ -77,17 +93,10 @@ class Setup:
         other = copy(self)
         if options is not None:
             other.options = merge_options(self.options, options)
-            other.cached_options = _cached(other.options)
+            other._cached_options = None
         if tools:
             other.toolbox = self.toolbox.extended(tools)
         return other
-
-
-def _cached(options: Options) -> Options:
-    """Return *options* with a cache, unless they say something about it."""
-    if options.cache is not None:
-        return options
-    return msgspec.structs.replace(options, cache=True)
 
 
 def check_price(model: Model) -> None:

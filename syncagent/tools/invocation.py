@@ -115,6 +115,8 @@ class Invocation:
         self.is_announced = False
         #: Stops this call alone, while it is in an executor.
         self.stop: CallStop | None = None
+        #: True if it was loaded, and was cancelled alone before.
+        self.was_stopped = False
 
     # -- before it runs ------------------------------------------------------------
 
@@ -201,6 +203,8 @@ class Invocation:
     @property
     def is_stopped(self) -> bool:
         """True once this call alone was cancelled, before it had ended."""
+        if self.was_stopped:
+            return True
         return self.stop is not None and self.stop.cause is not None
 
     def end_stopped(self) -> None:

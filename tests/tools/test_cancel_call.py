@@ -526,6 +526,27 @@ def test_the_state_afterwards():
 
 
 @pytest.mark.slow
+def test_a_saved_run_knows_of_it():
+    """The result of a run that is loaded and resumed says which call was stopped."""
+
+    @tool
+    def stop_it(ctx: ToolContext) -> str:
+        """Stop this call."""
+        ctx.cancel_call(ctx.call_id)
+        ctx.raise_if_cancelled()
+        return "not reached"
+
+    tools = [stop_it]
+    script = [say(call("stop_it")), ValueError("down")]
+    first = Agent(ScriptedModel(script), tools=tools)
+    with pytest.raises(ValueError, match="down"):
+        first.run("Go.")
+    loaded = Agent.load(first.save(), ScriptedModel(["Fine."]), tools=tools)
+    result = loaded.resume()
+    assert result.text == "Fine."
+    assert [outcome.cancelled for outcome in result.tool_outcomes] == [True]
+
+
 def test_against_the_natural_end():
     """Promise 3: 1000 times a true receipt if and only if the outcome says so."""
     before = sys.getswitchinterval()
