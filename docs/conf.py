@@ -34,8 +34,8 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(threading|logging|collections|contextvars|types|signal|time|os|socket|ssl|weakref)"
-        r"(\..*)?",
+        r"(threading|logging|collections|concurrent|contextvars|types|signal|time|os|socket"
+        r"|ssl|weakref)(\..*)?",
     ),
     ("py:.*", r"(str|int|float|bool|dict|list|tuple|None|object|type|BaseException)"),
     ("py:.*", r"(Exception|ValueError|TypeError|RuntimeError|TimeoutError|OSError)"),
@@ -43,15 +43,16 @@ nitpick_ignore_regex = [
     (
         "py:.*",
         r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord"
-        r"|ConversationRecord|Era|HTTPAuth|OnError|RequestRefused|WayBack)",
+        r"|ConversationRecord|Era|HTTPAuth|OnError|RequestRefused|WayBack|Cancel|Record"
+        r"|Progress)",
     ),
     ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
     ("py:.*", r"(requests|msgspec|http|flask|django|contextlib)(\..*)?"),
     # Private names in signatures and among bases.
     (
         "py:.*",
-        r"syncagent\.(_closeable|asking|background|conversation|functions|run|schemas"
-        r"|stores|mcp|tools\.raw|tools\.context|integrations\.web)\..*",
+        r"syncagent\.(_closeable|_deps|asking|background|conversation|functions|run|schemas"
+        r"|stores|mcp|models\.model|tools\.raw|tools\.context|integrations\.web)\..*",
     ),
     ("py:.*", r"syncagent\.(cancel\.\w+|logs\.\w+|transport\.\w+)\..*"),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
