@@ -10,7 +10,7 @@ from support.threads import LONG
 
 from syncagent.exceptions import RunFailed
 
-pytestmark = [pytest.mark.engines, pytest.mark.stress]
+pytestmark = pytest.mark.engines
 
 THREADS = HueyEngine("thread", "huey_wrong")
 PROCESSES = HueyEngine("process", "huey_wrong")

@@ -19,7 +19,6 @@ from syncagent.integrations.procrastinate import connect  # noqa: E402
 
 pytestmark = [
     pytest.mark.engines,
-    pytest.mark.stress,
     pytest.mark.parametrize(
         "any_crew", [ProcrastinateEngine()], indirect=True, ids=repr
     ),
