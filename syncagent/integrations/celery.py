@@ -27,7 +27,7 @@ from typing import Any, Final
 from .._checks import check_timeout
 from ..exceptions import ConfigurationError, StoreUnavailable
 from ..stores import RunStore
-from .celery_settings import complaints, works_on_runs
+from .celery_settings import complaints
 from .ending import CLOSING
 
 __all__ = ["connect"]
@@ -51,7 +51,6 @@ def connect(app: Any, store: RunStore, *, grace: float = 10.0) -> None:
     shutdown = _Shutdown(app, store, grace)
     app.steps["worker"].add(_worker_step(shutdown))
     for signal, receiver in (
-        (signals.task_prerun, shutdown.check_call),
         (signals.worker_process_init, shutdown.watch_child),
         (signals.worker_process_shutdown, shutdown.finish),
         (signals.worker_shutdown, shutdown.finish),
@@ -105,18 +104,8 @@ class _Shutdown:
         self._grace: Final = grace
         self._lock = threading.Lock()
         self._ends: tuple[socket.socket, socket.socket] | None = None
-        self._is_eager = False
         #: The process that watches, and so has runs.
         self._watching_pid = 0
-
-    def check_call(self, task: Any, **_: Any) -> None:
-        """Warn, once, if a run is worked on where it is submitted."""
-        if not self._is_eager and task.request.is_eager and works_on_runs(task):
-            self._is_eager = True
-            _log.warning(
-                "task_always_eager is on: submit() works on the run itself, and "
-                "returns when it ends; set it to False"
-            )
 
     def prepare(self) -> None:
         """Make the pair of sockets, before there are children."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from .run_tasks import calls_work
 
-__all__ = ["complaints", "works_on_runs"]
+__all__ = ["complaints"]
 
 #: Seconds after which Redis delivers a message again that was not acknowledged.
 _VISIBILITY: Final = 3600
@@ -28,13 +28,8 @@ def complaints(app: Any, pool: str) -> Iterator[str]:
             "all tools only wait for sockets"
         )
     for name, task in sorted(app.tasks.items()):
-        if works_on_runs(task):
+        if calls_work(getattr(task, "_orig_run", task.run)):  # autoretry_for wraps it
             yield from _of_task(name, task, app.conf, pool)
-
-
-def works_on_runs(task: Any) -> bool:
-    """True for a task whose function calls ``work()``."""
-    return calls_work(getattr(task, "_orig_run", task.run))  # autoretry_for wraps it
 
 
 def _prefetching(conf: Any) -> Iterator[str]:

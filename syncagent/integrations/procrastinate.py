@@ -23,15 +23,16 @@ import asyncio  # noqa: TID251
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from .._checks import check_timeout
 from ..stores import RunStore
 from .ending import close_on_signals
+from .run_tasks import calls_work
 
-__all__ = ["connect"]
+__all__ = ["complaints", "connect"]
 
 _log = logging.getLogger("syncagent.store")
 
@@ -45,7 +46,8 @@ def connect(app: Any, store: RunStore, *, grace: float = 10.0) -> None:
     """Give each job of a worker a thread, and release a store's runs at its end.
 
     Call it once, in the module with the task. It changes nothing outside of workers,
-    and a worker when it gets its first job.
+    and a worker when it gets its first job. A worker logs a warning for each setting
+    that harms runs, when it sees it.
 
     :param grace: seconds that runs have to reach the end of a tool or of a turn when
         their worker ends. It should be well below the time after which the worker is
@@ -64,6 +66,7 @@ class _Preparation:
         self._store: Final = store
         self._grace: Final = grace
         self._prepared_pid = 0
+        self._has_said: Final[set[str]] = set()
 
     async def __call__(
         self, call_next: Callable[[], Awaitable[Any]], context: Any, worker: Any
@@ -71,6 +74,10 @@ class _Preparation:
         if self._prepared_pid != os.getpid():
             self._prepared_pid = os.getpid()
             self._prepare(worker)
+        for complaint in complaints(context):
+            if complaint not in self._has_said:
+                self._has_said.add(complaint)
+                _log.warning("%s", complaint)
         return await call_next()
 
     def _prepare(self, worker: Any) -> None:
@@ -87,6 +94,26 @@ class _Preparation:
         _defer_on_loop(worker.app.connector)
         if threading.current_thread() is threading.main_thread():
             close_on_signals(self._store, self._grace)
+
+
+def complaints(context: Any) -> Iterator[str]:
+    """Yield a sentence for each setting of a job and its task that harms its run."""
+    job = context.job
+    task = context.app.tasks.get(job.task_name)
+    if task is None or not calls_work(task.func):
+        return
+    if job.lock:
+        yield (
+            f"{job.task_name} has the lock {job.lock!r:.80}: runs wait for each other, "
+            "and if a worker is killed, no run with this lock begins any more; remove "
+            "it"
+        )
+    if job.queueing_lock and job.queueing_lock not in job.task_kwargs.values():
+        yield (
+            f"{job.task_name} has the queueing lock {job.queueing_lock!r:.80}: while "
+            "one run waits, others are refused, and begin only when the store hands "
+            "them out again; remove it"
+        )
 
 
 def _defer_on_loop(connector: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -40,6 +41,9 @@ class Deliveries:
     ) -> None:
         self._enqueue: Final = enqueue
         self._read: Final = read
+        #: The run that a thread hands to the engine now.
+        self._handing: Final = threading.local()
+        self._has_warned = False
         # An engine may be slow to take a run: then one thread waits for it, and not the
         # one that renews the lease.
         self._threads: Final = (
@@ -74,7 +78,24 @@ class Deliveries:
         assert self._enqueue is not None
         try:
             run = self._read(id)
+            self._handing.id = id
             if run is not None:
                 self._enqueue(run)
         except Exception:
             _log.exception("the engine did not take a run; a sweep tries again")
+        finally:
+            self._handing.id = None
+
+    def check_work(self, id: str) -> None:
+        """Warn, once, if the engine works on a run instead of carrying it to a worker.
+
+        Every engine has such a mode, for tests, and none shows it to the store.
+        """
+        if getattr(self._handing, "id", None) != id or self._has_warned:
+            return
+        self._has_warned = True
+        _log.warning(
+            "the engine works on runs where they are submitted, so submit() returns "
+            "when the run has ended; turn that mode off (Celery: task_always_eager, "
+            "Huey: immediate, RQ: is_async=False, Django: ImmediateBackend)"
+        )

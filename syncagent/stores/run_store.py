@@ -262,6 +262,7 @@ class RunStore(StoreArchive):
         if self._is_closed:  # engines still deliver to a process that ends
             with self.observer() as store:
                 return store.call(lambda backend: backend.deliver_now(id))
+        self._deliveries.check_work(id)
         worker = self.open()
         nonce, cancel_count = uuid4().hex, worker.cancel_count
         claim = self.call(lambda store: store.claim(id, worker.id, nonce))

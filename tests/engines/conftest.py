@@ -21,7 +21,7 @@ __all__ = ["cluster"]
 ENGINES = [
     CeleryEngine("threads"),
     CeleryEngine("prefork"),
-    pytest.param(CeleryEngine("gevent"), marks=pytest.mark.stress),
+    CeleryEngine("gevent"),
     DramatiqEngine(),
     HueyEngine("thread"),
     RQEngine(),

@@ -3,9 +3,9 @@
 import os
 
 from huey import RedisHuey, SqliteHuey
-from huey.signals import SIGNAL_INTERRUPTED
 from shop import make_agent
 
+from syncagent.integrations.huey import connect
 from syncagent.stores import RunStore
 
 if "REDIS_URL" in os.environ:
@@ -26,9 +26,4 @@ def enqueue(run):
 
 
 store = RunStore(os.environ["SYNCAGENT_STORE"], make_agent, enqueue)
-huey.on_startup()(store.open)
-
-
-@huey.signal(SIGNAL_INTERRUPTED)
-def release_runs(signal, task):
-    store.close()
+connect(huey, store)

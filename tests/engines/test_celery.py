@@ -22,7 +22,7 @@ from support.threads import LONG, until
 
 from syncagent.exceptions import RunFailed
 
-pytestmark = [pytest.mark.engines, pytest.mark.stress]
+pytestmark = pytest.mark.engines
 
 VISIBILITY = 1
 #: Celery with settings that no recipe has: runs take longer than Redis waits for them.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncagent.integrations.celery import _Shutdown, connect
+from syncagent.integrations.celery import _Shutdown
 from syncagent.integrations.celery_settings import complaints
 from syncagent.stores import RunStore
 
@@ -78,24 +78,6 @@ def test_results_that_are_stored():
 def test_time_limits_of_threads():
     """Celery does not enforce them on threads, so they do no harm."""
     assert complaints_of("thread", time_limit=60, soft_time_limit=50) == []
-
-
-def test_eager_tasks(caplog):
-    """A run then blocks submit(); this is said once."""
-    celery = pytest.importorskip("celery")
-    app = celery.Celery("shop", broker="memory://", set_as_current=False)
-    app.conf.task_always_eager = True
-    store = RunStore("sqlite:///never-opened.db")
-
-    @app.task(name="shop.work", shared=False)
-    def work(run_id):
-        store.work = run_id
-
-    connect(app, store)
-    for _ in range(2):
-        work.delay("an id")
-    (record,) = [each for each in caplog.records if each.name == "syncagent.store"]
-    assert "task_always_eager" in record.getMessage()
 
 
 def test_a_worker_that_cannot_open_the_store(caplog, tmp_path):

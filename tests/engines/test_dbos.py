@@ -13,7 +13,6 @@ from support.threads import LONG
 ENGINES = [DBOSEngine()]
 pytestmark = [
     pytest.mark.engines,
-    pytest.mark.stress,
     pytest.mark.parametrize("any_crew", ENGINES, indirect=True, ids=repr),
 ]
 

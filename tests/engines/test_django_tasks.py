@@ -119,3 +119,24 @@ def test_an_idle_worker_ends_at_once(crew):
     crew.store.result(crew.submit("quick"), 20)
     worker.signal(signal.SIGTERM)
     assert worker.wait(10) == 0
+
+
+#: A site without TASKS has this backend.
+_IMMEDIATE = """
+import logging, sys
+from django.test import override_settings
+logging.basicConfig(stream=sys.stdout, format="%(name)s %(message)s")
+backend = "django.tasks.backends.immediate.ImmediateBackend"
+with override_settings(TASKS={"default": {"BACKEND": backend, "QUEUES": ["agents"]}}):
+    for _ in range(2):
+        print(store.get(store.submit("Go.", labels=labels)).state)
+"""
+
+
+def test_tasks_that_are_worked_on_at_once(crew):
+    """submit() works on the run itself, with Django's default; this is said once."""
+    crew.have(0)
+    lines = operate(crew, _IMMEDIATE).splitlines()
+    assert [each for each in lines if each == "done"] == ["done"] * 2
+    (warning,) = [each for each in lines if each.startswith("syncagent.store ")]
+    assert "Django: ImmediateBackend" in warning

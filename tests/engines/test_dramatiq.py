@@ -14,7 +14,7 @@ from steps import (
 )
 from support.threads import until
 
-pytestmark = [pytest.mark.engines, pytest.mark.stress]
+pytestmark = pytest.mark.engines
 
 DRAMATIQ = DramatiqEngine("dramatiq_wrong")
 

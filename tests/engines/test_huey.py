@@ -1,17 +1,16 @@
-"""Huey and stored runs: processes, Redis, timeouts, revokes, immediate mode."""
+"""Huey and stored runs: processes, Redis, timeouts, revokes."""
 
 import signal
 
 import pytest
 from huey_engine import HueyEngine
-from shop import LEAVING, SLOW, make_agent
+from shop import LEAVING, SLOW
 from steps import begin, check_done, check_released, check_resumed, on
-from support.threads import LONG, until
+from support.threads import LONG
 
 from syncagent.exceptions import RunFailed
-from syncagent.stores import RunStore
 
-pytestmark = [pytest.mark.engines, pytest.mark.stress]
+pytestmark = pytest.mark.engines
 
 THREADS = HueyEngine("thread", "huey_wrong")
 PROCESSES = HueyEngine("process", "huey_wrong")
@@ -89,19 +88,3 @@ def test_sigint_waits_for_the_run(crew):
     crew.let_go(run)
     check_done(crew, run)
     worker.wait(10)
-
-
-def test_immediate_mode(tmp_path):
-    """It has submit() work on the run itself; so it is for tests only."""
-    huey = pytest.importorskip("huey")
-    queue = huey.MemoryHuey(immediate=True)
-
-    @queue.task()
-    def work(run_id):
-        store.work(run_id)
-
-    url = f"sqlite:///{tmp_path}/runs.db"
-    with RunStore(url, make_agent, lambda run: work(run.id)) as store:
-        labels = {"kind": "quick", "effects": str(tmp_path / "ledger")}
-        assert store.get(store.submit("Go.", labels=labels)).state == "done"
-        until(lambda: not store.list(live=True))

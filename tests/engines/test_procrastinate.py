@@ -19,7 +19,6 @@ from syncagent.integrations.procrastinate import connect  # noqa: E402
 
 pytestmark = [
     pytest.mark.engines,
-    pytest.mark.stress,
     pytest.mark.parametrize(
         "any_crew", [ProcrastinateEngine()], indirect=True, ids=repr
     ),
@@ -120,7 +119,8 @@ def test_defers_on_other_threads_do_not_hang(crew):
 
     async def main():
         async with app.open_async():
-            await prepared(job, None, SimpleNamespace(concurrency=2, app=app))
+            context = SimpleNamespace(app=app, job=SimpleNamespace(task_name="nothing"))
+            await prepared(job, context, SimpleNamespace(concurrency=2, app=app))
             threads = [threading.Thread(target=defer, daemon=True) for _ in range(8)]
             for thread in threads:
                 thread.start()

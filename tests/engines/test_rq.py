@@ -12,7 +12,7 @@ from support.threads import LONG, until
 
 from syncagent.exceptions import RunFailed
 
-pytestmark = [pytest.mark.engines, pytest.mark.stress]
+pytestmark = pytest.mark.engines
 
 FORKING = RQEngine("rq_wrong")
 SIMPLE = RQEngine("rq_wrong", "SimpleRunWorker")

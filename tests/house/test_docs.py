@@ -31,6 +31,7 @@ PUBLIC_MODULES = {
     "syncagent.integrations.dramatiq",
     "syncagent.integrations.flask",
     "syncagent.integrations.gunicorn",
+    "syncagent.integrations.huey",
     "syncagent.integrations.procrastinate",
     "syncagent.integrations.rq",
     "syncagent.integrations.web",
@@ -54,6 +55,8 @@ PUBLIC_MODULES = {
 NOT_SHOWN = {
     "syncagent.cancel": {"CancelsRun", "Mailbox", "Watch", "cancel_on_event"},
     "syncagent.integrations.dramatiq": {"complaints"},
+    "syncagent.integrations.huey": {"complaints"},
+    "syncagent.integrations.procrastinate": {"complaints"},
     "syncagent.integrations.rq": {"complaints"},
     "syncagent.transcript": {
         *("AssistantTurn", "NO_RESULT", "Piece", "SILENCE", "Turn", "UserTurn"),

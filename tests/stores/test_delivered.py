@@ -71,6 +71,20 @@ def test_delivered_while_it_waits(url, tmp_path):
         assert check_done(store, id).attempt == 2
 
 
+def test_worked_on_where_it_is_submitted(url, tmp_path, caplog):
+    """An engine in such a mode is warned about, once; carrying a run is not."""
+    sent = []
+    with RunStore(url, make_agent, lambda run: sent.append(run.id)) as store:
+        submit(store, "plain", tmp_path)
+        assert store.work(*sent)
+        assert caplog.records == []
+    with RunStore(url, make_agent, lambda run: store.work(run.id)) as store:
+        for _ in range(2):
+            assert not store.get(submit(store, "plain", tmp_path)).is_live
+    (record,) = caplog.records
+    assert "the engine works on runs where they are submitted" in record.getMessage()
+
+
 def answer_all(url, ids, answer, said):
     """Answer every question; return the answers that counted, by run."""
     counted = {}

@@ -3,9 +3,9 @@
 import os
 
 from huey import SqliteHuey
-from huey.signals import SIGNAL_INTERRUPTED
 from shop import make_agent
 
+from syncagent.integrations.huey import connect
 from syncagent.stores import RunStore
 
 huey = SqliteHuey(filename=os.environ["HUEY_FILE"])
@@ -21,13 +21,4 @@ store = RunStore(
     make_agent,
     enqueue=lambda run: work(run.id),
 )
-
-
-@huey.on_startup()
-def open_store():
-    store.open()  # takes over the runs of dead consumers
-
-
-@huey.signal(SIGNAL_INTERRUPTED)
-def release_runs(signal, task):
-    store.close()  # the consumer ends: others resume its runs
+connect(huey, store)
