@@ -19,10 +19,12 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from ..cancel import CancelToken, Watch, clock
 from ..cancel.deadlines import earlier
+from ..cancel.once import finish_despite_signals
 from ..exceptions import (
     Cancelled,
     MCPError,
@@ -68,6 +70,8 @@ _QUESTIONS: Final = 32
 _ANSWERABLE: Final = frozenset(
     {"elicitation/create", "sampling/createMessage", "roots/list"}
 )
+
+T = TypeVar("T")
 
 
 class OpenQuestion:
@@ -293,6 +297,21 @@ class PendingRequests:
         self._pending[pending.id] = pending  # publish first, then look
         if self._closed_by is not None:
             pending.fail(self._closed_by)
+
+    def while_open(self, pending: Pending, work: Callable[[], T]) -> T:
+        """Do *work* while a request is registered, and return its outcome.
+
+        On the main thread a signal handler may raise between any two steps, also in
+        the end; so that is there twice.
+        """
+        try:
+            try:
+                self.add(pending)
+                return work()
+            finally:
+                finish_despite_signals(partial(self.finish, pending))
+        finally:
+            self.finish(pending)
 
     def finish(self, pending: Pending) -> bool:
         """Forget a request; true if it was still open, and so is given up.

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...cancel import Alarm, CancelToken
-from ...cancel.once import start_thread
+from ...cancel.once import finish_despite_signals, start_thread
 from ...exceptions import (
     Cancelled,
     MCPProtocolError,
@@ -118,14 +118,21 @@ class PostedCall:
         self._headers = headers
         send = partial(self._send, data, headers, credentials)
         try:
-            if on_own_thread:
-                return self._wait_beside(send)
-            return self._read_here(send)
+            try:
+                if on_own_thread:
+                    return self._wait_beside(send)
+                return self._read_here(send)
+            finally:
+                finish_despite_signals(self._end)
         finally:
-            self._alarm.stop()
-            if self._response is not None:
-                self._response.close()
-            self._token.cancel("the request is over", "closed")
+            self._end()  # again: a signal handler may have raised before the first one
+
+    def _end(self) -> None:
+        """End the connection, unless the response is complete. Safe to repeat."""
+        self._alarm.stop()
+        if self._response is not None:
+            self._response.close()
+        self._token.cancel("the request is over", "closed")
 
     # -- on the caller's thread ----------------------------------------------------
 

@@ -10,7 +10,8 @@
 Guarantees:
 
 - One handshake for any number of threads. Each of them waits under its own token; if
-  the one that makes the handshake is cancelled, another makes it.
+  the one that makes the handshake is cancelled, or interrupted by a signal handler that
+  raises, another makes it. No lock is held meanwhile.
 - A request whose session the server has lost is made once more, in a new session: the
   server has not run it. A late 404 for an old session does not end the new one.
 - A cancel shuts the connection of the request, and the notification follows on another
@@ -21,13 +22,13 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial
 from typing import Any, Final
 
 from ...cancel import CancelToken, Watch, clock
+from ...cancel.once import Once, finish_despite_signals
 from ...exceptions import (
     Cancelled,
     MCPError,
@@ -45,6 +46,7 @@ from ..handshake import (
     initialized_session,
 )
 from ..messages import encode_notification
+from ..pending import Pending
 from .base import LISTS, HTTPConnection
 from .calls import PostedCall, SessionGone, messages_in
 from .settings import HTTPSettings
@@ -79,6 +81,8 @@ class LegacySession:
         self.stream: StandingStream | None = None
         #: Where to resume its GET stream.
         self.last_event_id = ""
+        #: True once the server does not know it any longer.
+        self.is_gone = False
 
     @property
     def has_stream(self) -> bool:
@@ -94,6 +98,8 @@ class _Handshake:
         self.is_over = False
         #: For all who wait; none if only the thread that made it was cancelled.
         self.failure: MCPError | None = None
+        #: What it has made, until that is everyone's.
+        self.made: LegacySession | None = None
 
     def wait(self, token: CancelToken) -> None:
         """Wait for its end. Cancellation: ends at once."""
@@ -112,8 +118,8 @@ class LegacyConnection(HTTPConnection):
         """Make everything that belongs to one process."""
         super().begin_life()
         self._current: LegacySession | None = None
-        self._handshake: _Handshake | None = None
-        self._lock = threading.RLock()
+        #: The handshake under way; a new cell after each.
+        self._handshake: Once[_Handshake] = Once()
 
     def connect(self, token: CancelToken) -> None:
         """Make the first handshake.
@@ -136,23 +142,23 @@ class LegacyConnection(HTTPConnection):
     ) -> Any:
         session = self._session_for(caller)
         credentials = self._credentials(caller)
-        pending = self._requests.begin(method, caller)
+        pending = Pending(self._requests.next_id(), method, caller)
         call = PostedCall(
             self._wire, self._requests, pending, self._life, can_resume=True
         )
+        post = partial(
+            call.run,
+            self._encode(pending, params),
+            session.headers,
+            credentials,
+            on_own_thread=session.has_stream,
+        )
         try:
-            return call.run(
-                self._encode(pending, params),
-                session.headers,
-                credentials,
-                on_own_thread=session.has_stream,
-            )
+            return self._requests.while_open(pending, post)
         except SessionGone:
-            with self._lock:
-                if self._current is session:  # else there is a newer one
-                    self._current = None
             if session.stream is not None:
                 session.stream.close(clock.now())
+            session.is_gone = True  # this one, not a newer one; last: then it is left
             raise
         except BaseException as error:
             if call.is_seen:
@@ -160,12 +166,10 @@ class LegacyConnection(HTTPConnection):
             elif isinstance(error, (Cancelled, MCPServerLost)):
                 error.started = False
             raise
-        finally:
-            self._requests.finish(pending)
 
     def headers_of_notice(self, method: str) -> Mapping[str, str] | None:
         """Return the headers of a notification; ``None`` if it cannot be sent."""
-        session = self._current
+        session = self._usable()
         return None if session is None else session.headers
 
     # -- sessions ------------------------------------------------------------------
@@ -175,18 +179,34 @@ class LegacyConnection(HTTPConnection):
 
         Cancellation: ends at once, also while another thread makes it.
         """
+        self._check_open()
+        session = self._usable()
+        if session is not None:
+            return session
+        own = _Handshake()
+        try:
+            try:
+                return self._awaited_session(own, caller)
+            finally:
+                finish_despite_signals(partial(self._leave, own))
+        finally:
+            self._leave(own)  # again: a signal handler may have raised before
+
+    def _usable(self) -> LegacySession | None:
+        session = self._current
+        return None if session is None or session.is_gone else session
+
+    def _awaited_session(self, own: _Handshake, caller: Caller) -> LegacySession:
+        """Wait for a session of another thread, or make one."""
         while True:
             self._check_open()
-            with self._lock:
-                session, handshake = self._current, self._handshake
-                if session is not None:
-                    return session
-                is_own = handshake is None
-                if handshake is None:
-                    handshake = self._handshake = _Handshake()
+            handshake = self._handshake.claim(own)
+            session = self._usable()  # one who has made it leaves after that
+            if session is not None:
+                return session
             with self._before_sending(caller) as token:
-                if is_own:
-                    return self._shake_hands(handshake, token)
+                if handshake is own:
+                    return self._shake_hands(own, token)
                 handshake.wait(token)
                 token.checkpoint()
             if handshake.failure is not None:
@@ -196,38 +216,51 @@ class LegacyConnection(HTTPConnection):
         """Make a session for all threads that wait for one."""
         is_again = self._session is not None
         try:
-            session = self._initialize(token)
-            with self._lock:
-                self._current, self._session = session, session.session
+            session = self._initialize(handshake, token)
         except MCPError as error:
             handshake.failure = error
             raise
-        finally:
-            with self._lock:
-                self._handshake = None
-            handshake.is_over = True
-            handshake.watch.wake()
+        self._current, self._session = session, session.session
         if is_again:
             self._tell_changes()
         return session
 
-    def _initialize(self, token: CancelToken) -> LegacySession:
+    def _leave(self, handshake: _Handshake) -> None:
+        """Have others go on: the thread that made a handshake is done with it.
+
+        Safe to repeat, and without effect if the handshake was another thread's.
+        """
+        made = handshake.made
+        if made is not None and made is not self._current:
+            # No one will use it: end it, on another thread.
+            if made.stream is not None:
+                made.stream.close(clock.now())
+            if made.id is not None and not made.is_gone:
+                made.is_gone = True
+                self._notices.put(partial(self._delete, made))
+        handshake.made = None
+        if self._handshake.value is handshake:
+            self._handshake = Once()
+        handshake.is_over = True  # publish first, then wake those who look
+        handshake.watch.wake()
+
+    def _initialize(self, handshake: _Handshake, token: CancelToken) -> LegacySession:
         timeout, self.refused_status = self._settings.start_timeout, 0
         credentials = self._wire.credentials(token)
         until = clock.now() + timeout
         caller = Caller(token=token, total=timeout)
-        pending = self._requests.begin(INITIALIZE, caller)
+        pending = Pending(self._requests.next_id(), INITIALIZE, caller)
         call = PostedCall(self._wire, self._requests, pending, self._life)
+        data = self._encode(pending, initialize_params(self._owner))
         try:
-            params = initialize_params(self._owner)
-            result = call.run(self._encode(pending, params), {}, credentials)
+            result = self._requests.while_open(
+                pending, partial(call.run, data, {}, credentials)
+            )
         except MCPTimedOut:
             raise self._never_answered() from None
         except MCPError:
             self.refused_status = call.status
             raise
-        finally:
-            self._requests.finish(pending)
         id = call.response_headers.get(SESSION_ID)
         if id is not None and not _VISIBLE.fullmatch(id):
             raise MCPProtocolError(
@@ -235,16 +268,9 @@ class LegacyConnection(HTTPConnection):
                 server=self._owner.name,
             )
         session = LegacySession(id, initialized_session(result, self._owner))
-        try:
-            self._confirm(session, token.child(deadline=until))
-            self._open_stream(session, token)
-        except BaseException:
-            # No one will use it: end it, on another thread.
-            if session.stream is not None:
-                session.stream.close(clock.now())
-            if session.id is not None:
-                self._notices.put(partial(self._delete, session))
-            raise
+        handshake.made = session
+        self._confirm(session, token.child(deadline=until))
+        self._open_stream(session, token)
         return session
 
     def _confirm(self, session: LegacySession, token: CancelToken) -> None:
@@ -327,8 +353,7 @@ class LegacyConnection(HTTPConnection):
 
     def end_streams(self, until: float) -> None:
         """End what the dialect keeps open, until a monotonic time."""
-        with self._lock:
-            session, self._current = self._current, None
+        session, self._current = self._usable(), None
         if session is None:
             return
         if session.stream is not None:

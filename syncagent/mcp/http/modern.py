@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from ...cancel import CancelToken
@@ -80,19 +81,20 @@ class ModernConnection(HTTPConnection):
         if method.endswith("/list"):
             self._has_listed = True
         credentials = self._credentials(caller)
-        pending = self._requests.begin(method, caller)
+        pending = Pending(self._requests.next_id(), method, caller)
         call = PostedCall(self._wire, self._requests, pending, self._life)
         headers = {**_VERSION, **request_headers(method, params)}
         if method == "tools/call":
             headers |= self._tool_headers.of_call(params)
+        data = self._encode(pending, params)
         try:
-            result = call.run(self._encode(pending, params), headers, credentials)
+            result = self._requests.while_open(
+                pending, partial(call.run, data, headers, credentials)
+            )
         except (Cancelled, MCPServerLost) as error:
             if not call.is_seen:
                 error.started = False
             raise
-        finally:
-            self._requests.finish(pending)
         if method == "tools/list":
             return self._tool_headers.learn(result, self._owner.name)
         return result

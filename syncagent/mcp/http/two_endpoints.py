@@ -175,14 +175,18 @@ class TwoEndpointsConnection(HTTPConnection):
         limit = min(seconds for seconds in limits if seconds is not None)
         posting = CancelToken.any_of(caller.token, self._life, timeout=limit)
         watch = _EndingWatch(posting)
-        pending = self._requests.begin(method, caller, watch)
+        pending = Pending(self._requests.next_id(), method, caller, watch)
         watch.pending = pending
+        data = self._encode(pending, params)
         phases = [""]
-        try:
-            data = self._encode(pending, params)
+
+        def exchange() -> Any:
             self._post(pending, data, credentials, posting, phases)
             answer = partial(self._requests.answer, pending)
             return pending.wait(self._owner.name, answer)
+
+        try:
+            return self._requests.while_open(pending, exchange)
         except BaseException as error:
             if phases[-1] in UNSENT:
                 if isinstance(error, (Cancelled, MCPServerLost)):
@@ -190,8 +194,6 @@ class TwoEndpointsConnection(HTTPConnection):
             elif method != INITIALIZE:
                 self._tell_cancelled(pending, error, self._version)
             raise
-        finally:
-            self._requests.finish(pending)
 
     def _post(
         self,

@@ -305,7 +305,7 @@ def test_during_a_new_handshake():
         first = Call(lambda: calling(connection, token=stage.token))
         gate.wait_reached()
         second = Call(lambda: calling(connection))
-        until(lambda: connection._handshake.watch.bells)
+        until(lambda: connection._handshake.value.watch.bells)
         stage.token.cancel("enough")
         assert isinstance(first.ended().error, Cancelled)
         assert first.error.started is False

@@ -93,7 +93,7 @@ def test_a_handshake_that_fails_fails_all_who_wait(server):
         server.on("initialize", fail, times=99)
         calls = [Call(lambda: calling(connection)) for _ in range(5)]
         gate.wait_reached()
-        until(lambda: len(connection._handshake.watch.bells) == 4)
+        until(lambda: len(connection._handshake.value.watch.bells) == 4)
         gate.open()
         errors = [call.ended().error for call in calls]
         assert all(isinstance(error, MCPServerLost) for error in errors)

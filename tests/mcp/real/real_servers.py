@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,9 @@ MISSING = (
 )
 NODE = str(FOLDER / "bin" / "node")
 PACKAGES = FOLDER / "node" / "node_modules" / "@modelcontextprotocol"
+
+#: Ends the thread of a journal.
+END = "end of the journal"
 
 
 @dataclass(frozen=True)
@@ -138,30 +142,44 @@ EVERYTHING = [
 
 
 class Journal:
-    """Receives the lines of servers, in their order."""
+    """Receives the lines of servers, in their order.
+
+    A thread takes them as they come: the system keeps ten for a test that reads none,
+    and then blocks the server that writes one more.
+    """
 
     def __init__(self):
         self._folder = tempfile.mkdtemp(prefix="mcp-")  # short: socket paths are
         self.path = os.path.join(self._folder, "journal")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
-        self._socket.settimeout(LONG)
+        self._come = threading.Condition()
+        self._new = []
         self.lines = []
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    def _take(self):
+        while (line := self._socket.recv(1000).decode()) != END:
+            with self._come:
+                self._new.append(line.strip())
+                self._come.notify_all()
 
     def wait_for(self, line):
         """Wait until a server has written *line*, and return the lines before it."""
-        before = []
-        while True:
-            try:
-                found = self._socket.recv(1000).decode().strip()
-            except TimeoutError:
-                raise AssertionError(f"no {line!r} in {LONG} s; {self.lines}") from None
-            self.lines.append(found)
-            if found == line:
-                return before
-            before.append(found)
+        with self._come:
+            has_come = self._come.wait_for(lambda: line in self._new, LONG)
+            assert has_come, f"no {line!r} in {LONG} s; {self.lines + self._new}"
+            place = self._new.index(line)
+            before = self._new[:place]
+            self.lines += self._new[: place + 1]
+            del self._new[: place + 1]
+            return before
 
     def close(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(END.encode(), self.path)
+        self._thread.join(LONG)
         self._socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
