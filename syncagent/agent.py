@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from ._deps import Deps
 from .asking.answering import Answering, Approve, Ask, Authenticate, Handlers
@@ -39,11 +39,27 @@ from .tools.tool import AnyTool
 from .transcript.transcript import Transcript
 from .usage import Usage
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._arguments import (
+        AgentArguments,
+        DriveArguments,
+        ResumeArguments,
+        RunArguments,
+        StartArguments,
+        StreamArguments,
+        ToolArguments,
+    )
+
 __all__ = ["Agent"]
 
 _NO_POLICY: Final = CancelPolicy()
 _NO_LIMITS: Final = Limits()
 _NO_DEFAULTS: Final = ToolDefaults()
+
+_T = TypeVar("_T")
+_Answers = Mapping[str, Any] | None
 
 
 class Agent(CancelsCalls, Generic[Deps]):
@@ -130,6 +146,29 @@ class Agent(CancelsCalls, Generic[Deps]):
 
     # -- running -------------------------------------------------------------------
 
+    @overload
+    def run(
+        self,
+        prompt: Prompt,
+        *,
+        output: type[_T],
+        **settings: Unpack[RunArguments[Deps]],
+    ) -> RunResult[_T]: ...
+
+    @overload
+    def run(
+        self,
+        prompt: Prompt,
+        *,
+        output: None = None,
+        **settings: Unpack[RunArguments[Deps]],
+    ) -> RunResult[None]: ...
+
+    @overload
+    def run(
+        self, prompt: Prompt, *, output: object, **settings: Unpack[RunArguments[Deps]]
+    ) -> RunResult[Any]: ...
+
     def run(
         self,
         prompt: Prompt,
@@ -145,7 +184,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Run until the model is done, and return the result.
 
         Cancellation: ends at once, wherever it waits; the result says so.
@@ -180,6 +219,33 @@ class Agent(CancelsCalls, Generic[Deps]):
             return run_releasable(self._conversation, request)
         return run_to_end(self._conversation, request)
 
+    @overload
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        output: type[_T],
+        **settings: Unpack[StreamArguments[Deps]],
+    ) -> RunStream[_T]: ...
+
+    @overload
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        output: None = None,
+        **settings: Unpack[StreamArguments[Deps]],
+    ) -> RunStream[None]: ...
+
+    @overload
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        output: object,
+        **settings: Unpack[StreamArguments[Deps]],
+    ) -> RunStream[Any]: ...
+
     def stream(
         self,
         prompt: Prompt,
@@ -194,7 +260,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
-    ) -> RunStream:
+    ) -> RunStream[Any]:
         """Run, and return the events as they happen.
 
         Cancellation: ends at once, wherever it waits; the last event says so.
@@ -236,6 +302,24 @@ class Agent(CancelsCalls, Generic[Deps]):
         before = None if resumed is None else resumed.progress.given
         return Given.of(self._setup, deps, options, tools, metadata, before)
 
+    @overload
+    def resume(
+        self,
+        answers: _Answers = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[ResumeArguments[Deps]],
+    ) -> RunResult[_T]: ...
+
+    @overload
+    def resume(
+        self,
+        answers: _Answers = None,
+        *,
+        output: object = None,
+        **settings: Unpack[ResumeArguments[Deps]],
+    ) -> RunResult[Any]: ...
+
     def resume(
         self,
         answers: Mapping[str, Any] | None = None,
@@ -248,7 +332,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Resume a run that waits for answers, or that was cut short.
 
         Cancellation: as for :meth:`run`.
@@ -269,6 +353,24 @@ class Agent(CancelsCalls, Generic[Deps]):
         )
         return run_to_end(self._conversation, request)
 
+    @overload
+    def resume_stream(
+        self,
+        answers: _Answers = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[ResumeArguments[Deps]],
+    ) -> RunStream[_T]: ...
+
+    @overload
+    def resume_stream(
+        self,
+        answers: _Answers = None,
+        *,
+        output: object = None,
+        **settings: Unpack[ResumeArguments[Deps]],
+    ) -> RunStream[Any]: ...
+
     def resume_stream(
         self,
         answers: Mapping[str, Any] | None = None,
@@ -281,7 +383,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
-    ) -> RunStream:
+    ) -> RunStream[Any]:
         """Resume a run as :meth:`resume` does, and return its events.
 
         Cancellation: as for :meth:`stream`. Parameters are those of :meth:`resume`.
@@ -292,6 +394,24 @@ class Agent(CancelsCalls, Generic[Deps]):
             self._given(deps, options, tools, metadata, found),
         )
         return self._conversation.begin(request)
+
+    @overload
+    def drive(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[DriveArguments[Deps]],
+    ) -> Driver[_T]: ...
+
+    @overload
+    def drive(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        output: object = None,
+        **settings: Unpack[DriveArguments[Deps]],
+    ) -> Driver[Any]: ...
 
     def drive(
         self,
@@ -306,7 +426,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
-    ) -> Driver:
+    ) -> Driver[Any]:
         """Drive runs step by step: ``next()`` runs until a person has to answer.
 
         Without a prompt it resumes the paused run, or else begins by asking for input.
@@ -322,6 +442,24 @@ class Agent(CancelsCalls, Generic[Deps]):
             self._given(deps, options, tools, metadata, pause),
         )
         return Driver(self._conversation, request, on_event)
+
+    @overload
+    def start(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[StartArguments[Deps]],
+    ) -> Handle[_T]: ...
+
+    @overload
+    def start(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        output: object = None,
+        **settings: Unpack[StartArguments[Deps]],
+    ) -> Handle[Any]: ...
 
     def start(
         self,
@@ -339,7 +477,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
-    ) -> Handle:
+    ) -> Handle[Any]:
         """Start a run in the background, on a daemon thread of its own.
 
         Without a prompt it resumes the paused run, or else waits for
@@ -502,7 +640,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         *,
         tools: Iterable[Any] = (),
         claim: ClaimFolder | None = None,
-        **settings: Any,
+        **settings: Unpack[AgentArguments[Deps]],
     ) -> Agent[Deps]:
         """Return an agent in the state in which another one was saved.
 
@@ -543,7 +681,10 @@ class Agent(CancelsCalls, Generic[Deps]):
         return other
 
     def as_tool(
-        self, name: str | None = None, description: str | None = None, **settings: Any
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        **settings: Unpack[ToolArguments],
     ) -> AnyTool:
         """Return a tool that runs this agent, for another agent.
 
@@ -551,7 +692,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         run that calls it, its usage counts there, and questions without a handler here
         are asked there. *settings* are those of :func:`~syncagent.tool`.
         """
-        return agent_as_tool(self, name, description, settings)
+        return agent_as_tool(self, name, description, {**settings})
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""
