@@ -125,7 +125,7 @@ if TYPE_CHECKING:
         repairs: int
 
     class ToolArguments(TypedDict, total=False):
-        """Of :func:`syncagent.tool`."""
+        """Of :meth:`syncagent.Agent.as_tool`."""
 
         parameters: Mapping[str, Any] | None
         on_cancel: OnCancel | None
@@ -139,6 +139,12 @@ if TYPE_CHECKING:
         result_limit: int
         max_result_bytes: int
         max_abandoned: int
+
+    class NamedToolArguments(ToolArguments, total=False):
+        """Of :func:`syncagent.tool`."""
+
+        name: str | None
+        description: str | None
 
     class OptionArguments(TypedDict, total=False):
         """Of :class:`syncagent.options.Options`."""

@@ -57,6 +57,9 @@ class Cancellation(msgspec.Struct, frozen=True):
     #: Seconds from the cancel to the end of the run.
     latency: float
 
+    def __str__(self) -> str:
+        return f"by {self.origin}" + (f": {self.reason}" if self.reason else "")
+
 
 class RunResult(msgspec.Struct, Generic[Value], frozen=True, kw_only=True, dict=True):
     """The result of a run, however it ended.

@@ -91,7 +91,12 @@ class Runtime(Closeable):
     ) -> Handle[Any]: ...
 
     def start(
-        self, agent: Agent[Any], prompt: Prompt | None = None, **settings: Any
+        self,
+        agent: Agent[Deps],
+        prompt: Prompt | None = None,
+        *,
+        output: Any = None,
+        **settings: Unpack[StartArguments[Deps]],
     ) -> Handle[Any]:
         """Start a run in the background.
 
@@ -102,7 +107,7 @@ class Runtime(Closeable):
         start = getattr(agent, "start", None)
         if isinstance(agent, type) or not callable(start):
             raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
-        return self.add(start(prompt, **settings))
+        return self.add(start(prompt, output=output, **settings))
 
     def add(self, handle: Handle[_T]) -> Handle[_T]:
         """Add a handle that was started elsewhere, and return it."""

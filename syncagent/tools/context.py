@@ -288,7 +288,14 @@ class ToolContext(Closeable, Generic[Deps]):
         **settings: Unpack[SubAgentArguments],
     ) -> RunResult[Any]: ...
 
-    def agent(self, agent: Any, prompt: Any, **settings: Any) -> Any:
+    def agent(
+        self,
+        agent: Any,
+        prompt: Prompt,
+        *,
+        output: Any = None,
+        **settings: Unpack[SubAgentArguments],
+    ) -> Any:
         """Run another agent as a part of this run, and return its result.
 
         Cancellation: the sub-agent ends with this run.
@@ -297,7 +304,8 @@ class ToolContext(Closeable, Generic[Deps]):
             gets the deps of this run unless it has its own, and the metadata.
         :raises Cancelled: this run was cancelled.
         """
-        return self._services.run_agent(self, agent, prompt, settings)
+        options = {"output": output, **settings}
+        return self._services.run_agent(self, agent, prompt, options)
 
     # -- talking -------------------------------------------------------------------
 
