@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
 
 from ._deps import Deps
 from .asking.answering import Answering, Approve, Ask, Authenticate, Handlers
@@ -27,7 +28,7 @@ from .exceptions import AgentBusy, ConfigurationError, Origin
 from .interrupts import Interrupt, Rule, RuleBook
 from .messages import Message, Prompt
 from .models.model import Model
-from .models.names import find_model
+from .models.names import explain_settings, find_model
 from .policies import CancelPolicy, Limits
 from .recording import Record
 from .result import RunResult
@@ -59,7 +60,27 @@ _NO_LIMITS: Final = Limits()
 _NO_DEFAULTS: Final = ToolDefaults()
 
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., None])
 _Answers = Mapping[str, Any] | None
+
+
+def _explained(init: _F) -> _F:
+    """Have an error about a setting of the model say where that belongs."""
+    known = init.__code__.co_varnames[: 2 + init.__code__.co_kwonlyargcount]
+
+    @wraps(init)
+    def wrapper(self: Agent[Any], *args: Any, **settings: Any) -> None:
+        try:
+            init(self, *args, **settings)
+        except TypeError:
+            unknown = [name for name in settings if name not in known]
+            model = args[0] if args else settings.get("model", "")
+            text = explain_settings(model, unknown)
+            if text:
+                raise TypeError(text) from None
+            raise
+
+    return cast("_F", wrapper)
 
 
 class Agent(CancelsCalls, Generic[Deps]):
@@ -96,6 +117,7 @@ class Agent(CancelsCalls, Generic[Deps]):
     :raises ConfigurationError: a setting cannot work; the message says which.
     """
 
+    @_explained
     def __init__(
         self,
         model: Model | str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from requests.auth import AuthBase
@@ -19,7 +19,7 @@ from .endpoints import find_endpoint
 from .known import Price
 from .model import Model
 
-__all__ = ["check_name", "dialect_of", "find_model"]
+__all__ = ["check_name", "dialect_of", "explain_settings", "find_model"]
 
 _TIMEOUTS: Final = Timeouts()
 _RETRIES: Final = Retries()
@@ -79,6 +79,27 @@ def find_model(
             )
         return name
     return _make(name, settings)
+
+
+def explain_settings(model: object, unknown: Iterable[str]) -> str:
+    """Return where settings belong that an agent does not have, or an empty string.
+
+    :param model: what the agent was given as its model.
+    """
+    names = [name for name in unknown if name in (find_model.__kwdefaults__ or {})]
+    if not names:
+        return ""
+    given = ", ".join(f"{name}=..." for name in names)
+    subject = " and ".join(names) + (
+        " is a setting" if len(names) == 1 else " are settings"
+    )
+    if not isinstance(model, str):
+        call = f"{type(model).__name__}(..., {given})"
+        return f"{subject} of the model: write {call} where you make it"
+    return (
+        f'{subject} of the model: pass find_model("{model:.80}", {given}) in '
+        "place of the name; from syncagent.models import find_model"
+    )
 
 
 def _make(name: str, settings: dict[str, Any]) -> Model:
