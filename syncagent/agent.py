@@ -18,13 +18,13 @@ from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
 from .conversation.one_call import CancelsCalls
 from .conversation.pause import Resumable
-from .conversation.queue import OnBusy, check_busy
+from .conversation.queue import OnBusy, busy_error, check_busy
 from .conversation.request import Cancel, RunRequest
 from .conversation.run_stream import RunStream
 from .conversation.saved import save
 from .driver import Driver
 from .events import State, StreamEvent
-from .exceptions import AgentBusy, ConfigurationError, Origin
+from .exceptions import ConfigurationError, Origin
 from .interrupts import Interrupt, Rule, RuleBook
 from .messages import Message, Prompt
 from .models.model import Model
@@ -688,7 +688,8 @@ class Agent(CancelsCalls, Generic[Deps]):
     def fork(self) -> Agent[Deps]:
         """Return another agent that starts with the same conversation.
 
-        While a run is in the background, that is the conversation before it.
+        While a run is in the background, or in a tool or a hook of the run itself,
+        that is the conversation before it.
 
         :raises AgentBusy: a run is live, and its conversation is incomplete.
         """
@@ -697,7 +698,9 @@ class Agent(CancelsCalls, Generic[Deps]):
     def _fork(self, *, is_part: bool) -> Agent[Deps]:
         live = self._conversation.slot.live
         if live is not None and not live.is_background:
-            raise AgentBusy("the agent has a live run; fork it when that has ended")
+            error = busy_error(live)
+            if error.cause != "inside" or is_part:
+                raise error
         other = copy(self)
         other._conversation = self._conversation.fork(is_part=is_part)
         return other

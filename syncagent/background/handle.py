@@ -73,7 +73,11 @@ class Handle(Closeable, CancelsCalls, Generic[Value]):
         thread = self.thread
         thread.check_process()
         if not thread.is_idle and thread.is_own_thread:
-            raise AgentBusy("this code is part of the run, and would wait for itself")
+            raise AgentBusy(
+                "this code is part of the run, and would wait for itself",
+                cause="inside",
+                run_id=self.run_id,
+            )
         check_timeout(timeout)
         until = None if timeout is None else clock.now() + timeout
         return thread.rested.wait(lambda: thread.is_idle, CancelToken(), until)

@@ -90,9 +90,8 @@ def explain_settings(model: object, unknown: Iterable[str]) -> str:
     if not names:
         return ""
     given = ", ".join(f"{name}=..." for name in names)
-    subject = " and ".join(names) + (
-        " is a setting" if len(names) == 1 else " are settings"
-    )
+    verb = "is a setting" if len(names) == 1 else "are settings"
+    subject = f"{' and '.join(names)} {verb}"
     if not isinstance(model, str):
         call = f"{type(model).__name__}(..., {given})"
         return f"{subject} of the model: write {call} where you make it"
