@@ -64,6 +64,7 @@ EXTRAS = {
         "mypy>=2.4,<3",
         "prompt-toolkit>=3.0.43",
         "psycopg>=3.2.1",
+        "pyright>=1.1.400",
         "rich>=13",
     ],
     "docs": ["django>=5.2.17", "flask>=3.1.3", "furo>=2024.8", "sphinx>=8"],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final, Generic
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
 
 from ._deps import Deps
 from .asking.answering import Answering, Approve, Ask, Authenticate, Handlers
@@ -17,17 +18,17 @@ from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
 from .conversation.one_call import CancelsCalls
 from .conversation.pause import Resumable
-from .conversation.queue import OnBusy, check_busy
+from .conversation.queue import OnBusy, busy_error, check_busy
 from .conversation.request import Cancel, RunRequest
 from .conversation.run_stream import RunStream
 from .conversation.saved import save
 from .driver import Driver
 from .events import State, StreamEvent
-from .exceptions import AgentBusy, ConfigurationError, Origin
+from .exceptions import ConfigurationError, Origin
 from .interrupts import Interrupt, Rule, RuleBook
 from .messages import Message, Prompt
 from .models.model import Model
-from .models.names import find_model
+from .models.names import explain_settings, find_model
 from .policies import CancelPolicy, Limits
 from .recording import Record
 from .result import RunResult
@@ -39,11 +40,47 @@ from .tools.tool import AnyTool
 from .transcript.transcript import Transcript
 from .usage import Usage
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._arguments import (
+        AgentArguments,
+        DriveArguments,
+        ResumeArguments,
+        RunArguments,
+        StartArguments,
+        StreamArguments,
+        ToolArguments,
+    )
+
 __all__ = ["Agent"]
 
 _NO_POLICY: Final = CancelPolicy()
 _NO_LIMITS: Final = Limits()
 _NO_DEFAULTS: Final = ToolDefaults()
+
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., None])
+_Answers = Mapping[str, Any] | None
+
+
+def _explained(init: _F) -> _F:
+    """Have an error about a setting of the model say where that belongs."""
+    known = init.__code__.co_varnames[: 2 + init.__code__.co_kwonlyargcount]
+
+    @wraps(init)
+    def wrapper(self: Agent[Any], *args: Any, **settings: Any) -> None:
+        try:
+            init(self, *args, **settings)
+        except TypeError:
+            unknown = [name for name in settings if name not in known]
+            model = args[0] if args else settings.get("model", "")
+            text = explain_settings(model, unknown)
+            if text:
+                raise TypeError(text) from None
+            raise
+
+    return cast("_F", wrapper)
 
 
 class Agent(CancelsCalls, Generic[Deps]):
@@ -80,6 +117,7 @@ class Agent(CancelsCalls, Generic[Deps]):
     :raises ConfigurationError: a setting cannot work; the message says which.
     """
 
+    @_explained
     def __init__(
         self,
         model: Model | str,
@@ -130,6 +168,29 @@ class Agent(CancelsCalls, Generic[Deps]):
 
     # -- running -------------------------------------------------------------------
 
+    @overload
+    def run(
+        self,
+        prompt: Prompt,
+        *,
+        output: type[_T],
+        **settings: Unpack[RunArguments[Deps]],
+    ) -> RunResult[_T]: ...
+
+    @overload
+    def run(
+        self,
+        prompt: Prompt,
+        *,
+        output: None = None,
+        **settings: Unpack[RunArguments[Deps]],
+    ) -> RunResult[None]: ...
+
+    @overload
+    def run(
+        self, prompt: Prompt, *, output: object, **settings: Unpack[RunArguments[Deps]]
+    ) -> RunResult[Any]: ...
+
     def run(
         self,
         prompt: Prompt,
@@ -145,7 +206,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Run until the model is done, and return the result.
 
         Cancellation: ends at once, wherever it waits; the result says so.
@@ -180,6 +241,33 @@ class Agent(CancelsCalls, Generic[Deps]):
             return run_releasable(self._conversation, request)
         return run_to_end(self._conversation, request)
 
+    @overload
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        output: type[_T],
+        **settings: Unpack[StreamArguments[Deps]],
+    ) -> RunStream[_T]: ...
+
+    @overload
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        output: None = None,
+        **settings: Unpack[StreamArguments[Deps]],
+    ) -> RunStream[None]: ...
+
+    @overload
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        output: object,
+        **settings: Unpack[StreamArguments[Deps]],
+    ) -> RunStream[Any]: ...
+
     def stream(
         self,
         prompt: Prompt,
@@ -194,7 +282,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
-    ) -> RunStream:
+    ) -> RunStream[Any]:
         """Run, and return the events as they happen.
 
         Cancellation: ends at once, wherever it waits; the last event says so.
@@ -236,6 +324,24 @@ class Agent(CancelsCalls, Generic[Deps]):
         before = None if resumed is None else resumed.progress.given
         return Given.of(self._setup, deps, options, tools, metadata, before)
 
+    @overload
+    def resume(
+        self,
+        answers: _Answers = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[ResumeArguments[Deps]],
+    ) -> RunResult[_T]: ...
+
+    @overload
+    def resume(
+        self,
+        answers: _Answers = None,
+        *,
+        output: object = None,
+        **settings: Unpack[ResumeArguments[Deps]],
+    ) -> RunResult[Any]: ...
+
     def resume(
         self,
         answers: Mapping[str, Any] | None = None,
@@ -248,7 +354,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Resume a run that waits for answers, or that was cut short.
 
         Cancellation: as for :meth:`run`.
@@ -269,6 +375,24 @@ class Agent(CancelsCalls, Generic[Deps]):
         )
         return run_to_end(self._conversation, request)
 
+    @overload
+    def resume_stream(
+        self,
+        answers: _Answers = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[ResumeArguments[Deps]],
+    ) -> RunStream[_T]: ...
+
+    @overload
+    def resume_stream(
+        self,
+        answers: _Answers = None,
+        *,
+        output: object = None,
+        **settings: Unpack[ResumeArguments[Deps]],
+    ) -> RunStream[Any]: ...
+
     def resume_stream(
         self,
         answers: Mapping[str, Any] | None = None,
@@ -281,7 +405,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
-    ) -> RunStream:
+    ) -> RunStream[Any]:
         """Resume a run as :meth:`resume` does, and return its events.
 
         Cancellation: as for :meth:`stream`. Parameters are those of :meth:`resume`.
@@ -292,6 +416,24 @@ class Agent(CancelsCalls, Generic[Deps]):
             self._given(deps, options, tools, metadata, found),
         )
         return self._conversation.begin(request)
+
+    @overload
+    def drive(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[DriveArguments[Deps]],
+    ) -> Driver[_T]: ...
+
+    @overload
+    def drive(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        output: object = None,
+        **settings: Unpack[DriveArguments[Deps]],
+    ) -> Driver[Any]: ...
 
     def drive(
         self,
@@ -306,7 +448,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
-    ) -> Driver:
+    ) -> Driver[Any]:
         """Drive runs step by step: ``next()`` runs until a person has to answer.
 
         Without a prompt it resumes the paused run, or else begins by asking for input.
@@ -322,6 +464,24 @@ class Agent(CancelsCalls, Generic[Deps]):
             self._given(deps, options, tools, metadata, pause),
         )
         return Driver(self._conversation, request, on_event)
+
+    @overload
+    def start(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[StartArguments[Deps]],
+    ) -> Handle[_T]: ...
+
+    @overload
+    def start(
+        self,
+        prompt: Prompt | None = None,
+        *,
+        output: object = None,
+        **settings: Unpack[StartArguments[Deps]],
+    ) -> Handle[Any]: ...
 
     def start(
         self,
@@ -339,7 +499,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
         run_id: str | None = None,
-    ) -> Handle:
+    ) -> Handle[Any]:
         """Start a run in the background, on a daemon thread of its own.
 
         Without a prompt it resumes the paused run, or else waits for
@@ -502,7 +662,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         *,
         tools: Iterable[Any] = (),
         claim: ClaimFolder | None = None,
-        **settings: Any,
+        **settings: Unpack[AgentArguments[Deps]],
     ) -> Agent[Deps]:
         """Return an agent in the state in which another one was saved.
 
@@ -528,7 +688,8 @@ class Agent(CancelsCalls, Generic[Deps]):
     def fork(self) -> Agent[Deps]:
         """Return another agent that starts with the same conversation.
 
-        While a run is in the background, that is the conversation before it.
+        While a run is in the background, or in a tool or a hook of the run itself,
+        that is the conversation before it.
 
         :raises AgentBusy: a run is live, and its conversation is incomplete.
         """
@@ -537,13 +698,18 @@ class Agent(CancelsCalls, Generic[Deps]):
     def _fork(self, *, is_part: bool) -> Agent[Deps]:
         live = self._conversation.slot.live
         if live is not None and not live.is_background:
-            raise AgentBusy("the agent has a live run; fork it when that has ended")
+            error = busy_error(live)
+            if error.cause != "inside" or is_part:
+                raise error
         other = copy(self)
         other._conversation = self._conversation.fork(is_part=is_part)
         return other
 
     def as_tool(
-        self, name: str | None = None, description: str | None = None, **settings: Any
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        **settings: Unpack[ToolArguments],
     ) -> AnyTool:
         """Return a tool that runs this agent, for another agent.
 
@@ -551,7 +717,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         run that calls it, its usage counts there, and questions without a handler here
         are asked there. *settings* are those of :func:`~syncagent.tool`.
         """
-        return agent_as_tool(self, name, description, settings)
+        return agent_as_tool(self, name, description, {**settings})
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""

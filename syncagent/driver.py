@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Generic
 from uuid import uuid4
 
 import msgspec
@@ -22,16 +22,16 @@ from .events import InterruptRaised, RunFinished, StreamEvent
 from .exceptions import AgentBusy, ConfigurationError, InterruptPending
 from .interrupts import AwaitingInput, Interrupt
 from .messages import Message, Prompt, UserMessage, user_message
-from .result import RunResult
+from .result import RunResult, Value
 from .usage import Usage
 
 __all__ = ["Driver", "Finished", "Snapshot", "Step"]
 
 
-class Finished(msgspec.Struct, frozen=True):
+class Finished(msgspec.Struct, Generic[Value], frozen=True):
     """The end of a run."""
 
-    result: RunResult
+    result: RunResult[Value]
 
 
 #: The return value of ``next()``.
@@ -54,7 +54,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     state: str
 
 
-class Driver(CancelsRun, Closeable):
+class Driver(CancelsRun, Closeable, Generic[Value]):
     """Drive the runs of an agent, on the thread that calls :meth:`next`.
 
     Answer interrupts and call :meth:`cancel` on any thread; after a cancel, ``next()``
@@ -86,7 +86,7 @@ class Driver(CancelsRun, Closeable):
 
     # -- driving -------------------------------------------------------------------
 
-    def next(self) -> Step:
+    def next(self) -> Interrupt | Finished[Value]:
         """Run until a person has to answer or may add input, or the run has ended.
 
         Cancellation: ends at once, with the result that says so.

@@ -62,6 +62,7 @@ from typing import Any, Literal
 __all__ = [
     "AgentBusy",
     "AuthenticationFailed",
+    "BusyCause",
     "Cancelled",
     "ConfigurationError",
     "ConnectTimeout",
@@ -129,6 +130,10 @@ Origin = Literal[
 ]
 
 
+#: Why an agent is busy; see :class:`AgentBusy`.
+BusyCause = Literal["inside", "unread", "thread", "background"]
+
+
 class SyncAgentError(Exception):
     """Base class of all errors that this package raises on purpose."""
 
@@ -169,7 +174,27 @@ class WrongThread(ConfigurationError, RuntimeError):
 
 
 class AgentBusy(SyncAgentError, RuntimeError):
-    """The agent has a live run already."""
+    """The agent has a live run already.
+
+    :param cause: ``inside``: the caller is part of that run, such as a tool of it.
+        ``unread``: a stream or a driver that nothing reads at the moment. ``thread``:
+        another thread is at work on it. ``background``: a handle is. Else empty.
+    :param run_id: the id of that run.
+    :param thread: the name of its thread.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        cause: BusyCause | Literal[""] = "",
+        run_id: str = "",
+        thread: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.run_id = run_id
+        self.thread = thread
 
 
 class ConversationChanged(SyncAgentError, RuntimeError):

@@ -185,6 +185,9 @@ def read_options(options: Mapping[str, Any]) -> Options:
             f"are {', '.join(sorted(_NAMES))}. Fields that only your provider has go "
             "into extra="
         )
+    stop = options.get("stop")
+    if isinstance(stop, str):
+        options = {**options, "stop": (stop,)}
     try:
         return msgspec.convert(dict(options), Options)
     except msgspec.ValidationError as error:

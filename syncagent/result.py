@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -12,10 +12,21 @@ from .messages import Message, ToolOutcome
 from .policies import LimitName
 from .usage import Usage
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from .background.handle import Handle
+
+    #: The type of ``output``; a class that is used without it has any.
+    Value = TypeVarWithDefault("Value", default=Any, covariant=True)
+else:
+    Value = TypeVar("Value", covariant=True)  # a default exists from Python 3.13 on
+
 __all__ = [
     "Cancellation",
     "RunResult",
     "StopReason",
+    "Value",
 ]
 
 #: Why a run ended. ``other`` is an irregular end for a reason of the provider's own;
@@ -46,9 +57,15 @@ class Cancellation(msgspec.Struct, frozen=True):
     #: Seconds from the cancel to the end of the run.
     latency: float
 
+    def __str__(self) -> str:
+        return f"by {self.origin}" + (f": {self.reason}" if self.reason else "")
 
-class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The result of a run, however it ended."""
+
+class RunResult(msgspec.Struct, Generic[Value], frozen=True, kw_only=True, dict=True):
+    """The result of a run, however it ended.
+
+    To type checkers it is ``RunResult[Person]`` if the run had ``output=Person``.
+    """
 
     #: The text of the last response, complete or cut off.
     text: str
@@ -56,8 +73,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     run_id: str
     #: The whole conversation.
     messages: tuple[Message, ...]
-    #: The value of the type given as ``output=``.
-    output: Any = None
+    #: The value of the type given as ``output=``; None if the run ended without it.
+    output: Value | None = None
     cancellation: Cancellation | None = None
     #: Tokens used, sub-agents included.
     usage: Usage = Usage()
@@ -83,17 +100,17 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     metadata: dict[str, Any] = {}
 
     @property
-    def handle(self) -> Any:
-        """The :class:`syncagent.Handle` of a run that continues in the background."""
+    def handle(self) -> Handle[Value] | None:
+        """The handle of a run that continues in the background, or None."""
         return self.__dict__.get("handle")
 
-    def with_handle(self, handle: object) -> RunResult:
+    def with_handle(self, handle: object) -> RunResult[Value]:
         """Return a copy for a run that continues in the background."""
         other = msgspec.structs.replace(self)
         other.__dict__["handle"] = handle  # not a field: it stays out of the JSON
         return other
 
-    def as_shutdown(self) -> RunResult:
+    def as_shutdown(self) -> RunResult[Value]:
         """Return a copy with stop reason ``shutdown`` if a shutdown ended the run."""
         if self.cancellation is None or self.cancellation.origin != "shutdown":
             return self

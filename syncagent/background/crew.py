@@ -6,7 +6,7 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
@@ -15,7 +15,7 @@ from ..cancel import CancelToken, clock
 from ..cancel.once import start_thread
 from ..cancel.waits import Mailbox, Watch
 from ..exceptions import RunCancelled
-from ..result import RunResult
+from ..result import RunResult, Value
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -28,7 +28,7 @@ _LOOK: Final = "look"
 NEVER: Final = CancelToken()
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, Generic[Value], frozen=True, kw_only=True):
     """How one item ended; the words are those of :class:`concurrent.futures.Future`."""
 
     #: The number of the item, starting at 0.
@@ -37,12 +37,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     #: The agent of the run, whose conversation can be continued; None if it was never
     #: made.
     agent: Any = None
-    value: RunResult | None = None
+    value: RunResult[Value] | None = None
     error: BaseException | None = None
     #: False if a cancel came before the run began.
     started: bool = True
 
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[Value]:
         """Return the result of the run, also of one that was cancelled.
 
         :raises RunCancelled: the run was never started.

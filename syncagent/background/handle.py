@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 from .._checks import check_number, check_timeout
 from .._closeable import Closeable
@@ -18,7 +18,7 @@ from ..events import RunState
 from ..exceptions import AgentBusy, ConfigurationError, InterruptOver, Origin
 from ..interrupts import Approval, Interrupt, Remember
 from ..messages import Prompt, UserMessage, user_message
-from ..result import RunResult
+from ..result import RunResult, Value
 from ..run.run import Run
 from .handle_thread import HandleThread
 from .subscriptions import Subscription
@@ -26,7 +26,7 @@ from .subscriptions import Subscription
 __all__ = ["Handle"]
 
 
-class Handle(Closeable, CancelsCalls):
+class Handle(Closeable, CancelsCalls, Generic[Value]):
     """A run in the background, on a daemon thread of its own.
 
     Call everything here from any thread. ``cancel()``, ``cancel_call()``,
@@ -41,7 +41,7 @@ class Handle(Closeable, CancelsCalls):
 
     # -- the result ----------------------------------------------------------------
 
-    def result(self, timeout: float | None = None) -> RunResult:
+    def result(self, timeout: float | None = None) -> RunResult[Value]:
         """Wait until there is nothing left to do; return the result of the last run.
 
         Cancellation: a cancel of the run ends the wait.
@@ -73,7 +73,11 @@ class Handle(Closeable, CancelsCalls):
         thread = self.thread
         thread.check_process()
         if not thread.is_idle and thread.is_own_thread:
-            raise AgentBusy("this code is part of the run, and would wait for itself")
+            raise AgentBusy(
+                "this code is part of the run, and would wait for itself",
+                cause="inside",
+                run_id=self.run_id,
+            )
         check_timeout(timeout)
         until = None if timeout is None else clock.now() + timeout
         return thread.rested.wait(lambda: thread.is_idle, CancelToken(), until)
@@ -112,7 +116,7 @@ class Handle(Closeable, CancelsCalls):
         outcome = self.thread.outcome
         return outcome if isinstance(outcome, BaseException) else None
 
-    def add_done_callback(self, function: Callable[[Handle], object]) -> None:
+    def add_done_callback(self, function: Callable[[Handle[Value]], object]) -> None:
         """Call *function* with this handle when it is over.
 
         It is called on the handle's own thread; on this one, at once, if the handle is

@@ -49,6 +49,7 @@ from ..conversation.descendants import (
     remove_descendant,
 )
 from ..conversation.live_run import LiveRun
+from ..conversation.queue import HANDLE_THREADS
 from ..conversation.request import AdmittedRun, RunRequest
 from ..conversation.run_stream import RunStream
 from ..events import InterruptRaised, RunFinished, StateChanged, StreamEvent
@@ -199,7 +200,7 @@ class HandleThread:
         self._thread = threading.Thread(
             target=contextvars.copy_context().run,
             args=(work_in_context, work),
-            name=f"syncagent-run-{self.run_id[:8]}",
+            name=f"{HANDLE_THREADS}{self.run_id[:8]}",
             daemon=True,
         )
         start_thread(self._thread)

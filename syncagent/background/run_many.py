@@ -19,41 +19,89 @@ from __future__ import annotations
 
 import contextvars
 import os
-from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, overload
 
 from .._checks import check_number
 from .._closeable import Closeable
 from ..cancel import CancelReason
+from ..conversation.queue import OnBusy
 from ..conversation.request import Cancel, run_token
 from ..exceptions import ConfigurationError, Origin, SyncAgentError
 from ..messages import Prompt
 from ..recording import Record
 from ..recording.target import is_path
-from ..result import RunResult
+from ..result import RunResult, Value
+from ..run.given import RunOptions
 from ..usage import Usage
 from .batch_progress import BatchCounts, Progress, find_progress
 from .crew import NEVER, BatchItem, BatchReceipt, Crew, Outcome
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import BatchArguments
+    from .._deps import Deps
     from ..agent import Agent
+
+    _Agents: TypeAlias = (
+        Agent[Deps] | Callable[[], Agent[Deps]] | Iterable[tuple[Agent[Deps], Prompt]]
+    )
 
 __all__ = ["Batch", "run_many"]
 
+_T = TypeVar("_T")
+_BatchRecord = str | os.PathLike[str] | Callable[[int], Record | None] | None
 #: Seconds that cancelled runs have to end before close() returns without them.
 _GRACE: Final = 5.0
 
 
+@overload
 def run_many(
-    agents: Agent | Callable[[], Agent] | Iterable[tuple[Agent, Prompt]],
+    agents: _Agents[Deps],
+    prompts: Iterable[Prompt] | None = None,
+    *,
+    output: type[_T],
+    **settings: Unpack[BatchArguments[Deps]],
+) -> Batch[_T]: ...
+
+
+@overload
+def run_many(
+    agents: _Agents[Deps],
+    prompts: Iterable[Prompt] | None = None,
+    *,
+    output: None = None,
+    **settings: Unpack[BatchArguments[Deps]],
+) -> Batch[None]: ...
+
+
+@overload
+def run_many(
+    agents: _Agents[Deps],
+    prompts: Iterable[Prompt] | None = None,
+    *,
+    output: object,
+    **settings: Unpack[BatchArguments[Deps]],
+) -> Batch[Any]: ...
+
+
+def run_many(
+    agents: _Agents[Any],
     prompts: Iterable[Prompt] | None = None,
     *,
     width: int = 8,
     cancel: Cancel | None = None,
-    record: str | os.PathLike[str] | Callable[[int], Record | None] | None = None,
+    record: _BatchRecord = None,
     progress: Progress = None,
-    **settings: Any,
-) -> Batch:
+    timeout: float | None = None,
+    output: Any = None,
+    on_busy: OnBusy | None = None,
+    deps: Any = None,
+    options: RunOptions | None = None,
+    tools: Iterable[Any] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> Batch[Any]:
     """Run an agent for each of many prompts, *width* of them at a time.
 
     Nothing starts before the returned batch is iterated over. One failure does not end
@@ -73,11 +121,20 @@ def run_many(
         a function of the index that returns a path or a file.
     :param progress: True for a bar on the standard error; or a function, called with
         :class:`~syncagent.background.batch_progress.BatchCounts`.
-    :param settings: of each run, as for :meth:`syncagent.Agent.run`; so *timeout* is
-        that of one run.
+    :param timeout: seconds that each run has. It and *output*, *on_busy*, *deps*,
+        *options*, *tools* and *metadata* are as for :meth:`syncagent.Agent.run`.
     :raises ConfigurationError: an argument cannot work.
     """
     check_number("width", width, minimum=1, is_integer=True)
+    settings = {
+        "timeout": timeout,
+        "output": output,
+        "on_busy": on_busy,
+        "deps": deps,
+        "options": options,
+        "tools": tools,
+        "metadata": metadata,
+    }
     items: Iterable[Any]
     if prompts is None:
         if callable(agents) or not isinstance(agents, Iterable):
@@ -119,7 +176,7 @@ def _targets(record: Any) -> Callable[[int], Any]:
     return lambda index: os.path.join(folder, f"{index:05}.jsonl")
 
 
-class Batch(Closeable, Iterator[Outcome]):
+class Batch(Closeable, Iterator[Outcome[Value]], Generic[Value]):
     """Many runs: iterate over their outcomes, in the order of the prompts.
 
     One thread iterates, once; any thread may cancel, and look at the counts. Close it,
@@ -155,15 +212,15 @@ class Batch(Closeable, Iterator[Outcome]):
 
     # -- iterating -----------------------------------------------------------------
 
-    def __iter__(self) -> Batch:
+    def __iter__(self) -> Batch[Value]:
         return self
 
-    def as_completed(self) -> Batch:
+    def as_completed(self) -> Batch[Value]:
         """Have the outcomes come as they happen, not in the order of the prompts."""
         self._in_order = False
         return self
 
-    def results(self) -> list[RunResult]:
+    def results(self) -> list[RunResult[Value]]:
         """Wait for all runs, and return their results in order.
 
         Cancellation: as for :func:`run_many`.
@@ -180,7 +237,7 @@ class Batch(Closeable, Iterator[Outcome]):
             results.append(outcome.value)
         return results
 
-    def __next__(self) -> Outcome:
+    def __next__(self) -> Outcome[Value]:
         """Return the next outcome.
 
         Cancellation: as for :func:`run_many`; outcomes of cancelled runs follow.

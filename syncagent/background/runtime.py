@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import msgspec
 
@@ -25,10 +25,15 @@ from ..messages import Prompt
 from .handle import Handle
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import StartArguments
+    from .._deps import Deps
     from ..agent import Agent
 
 __all__ = ["Runtime", "ShutdownReport"]
 
+_T = TypeVar("_T")
 #: Seconds that cancelled runs have before they are reported as still running.
 _GRACE: Final = 5.0
 #: The exit code of a process that SIGTERM ended, as shells report it.
@@ -65,9 +70,34 @@ class Runtime(Closeable):
 
     # -- runs ----------------------------------------------------------------------
 
+    @overload
     def start(
-        self, agent: Agent, prompt: Prompt | None = None, **settings: Any
-    ) -> Handle:
+        self,
+        agent: Agent[Deps],
+        prompt: Prompt | None = None,
+        *,
+        output: type[_T],
+        **settings: Unpack[StartArguments[Deps]],
+    ) -> Handle[_T]: ...
+
+    @overload
+    def start(
+        self,
+        agent: Agent[Deps],
+        prompt: Prompt | None = None,
+        *,
+        output: object = None,
+        **settings: Unpack[StartArguments[Deps]],
+    ) -> Handle[Any]: ...
+
+    def start(
+        self,
+        agent: Agent[Deps],
+        prompt: Prompt | None = None,
+        *,
+        output: Any = None,
+        **settings: Unpack[StartArguments[Deps]],
+    ) -> Handle[Any]:
         """Start a run in the background.
 
         :param settings: as for :meth:`syncagent.Agent.start`.
@@ -77,9 +107,9 @@ class Runtime(Closeable):
         start = getattr(agent, "start", None)
         if isinstance(agent, type) or not callable(start):
             raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
-        return self.add(start(prompt, **settings))
+        return self.add(start(prompt, output=output, **settings))
 
-    def add(self, handle: Handle) -> Handle:
+    def add(self, handle: Handle[_T]) -> Handle[_T]:
         """Add a handle that was started elsewhere, and return it."""
         if not isinstance(handle, Handle):
             raise ConfigurationError(f"add() takes a Handle; got {handle!r:.80}")

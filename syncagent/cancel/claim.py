@@ -154,14 +154,20 @@ class RunClaim(CancelsRun):
         return self._ended
 
     @property
+    def is_stepping(self) -> bool:
+        """True while a thread is in the middle of a step of the run."""
+        drivers = [ref() for ref in self.drivers]
+        return any(driver is not None and driver.gi_running for driver in drivers)
+
+    @property
     def is_driven(self) -> bool:
         """False once something that drives the run is over, or was dropped.
 
         A generator that has raised is over, even if its frame lives on in a traceback.
         """
-        drivers = [ref() for ref in self.drivers]
-        if any(driver is not None and driver.gi_running for driver in drivers):
+        if self.is_stepping:
             return True
+        drivers = [ref() for ref in self.drivers]
         # Only its own thread knows that it is not about to do what is_left says.
         if self.is_left and self.is_own_thread:
             return False
@@ -176,6 +182,11 @@ class RunClaim(CancelsRun):
     def is_own_thread(self) -> bool:
         """True on the thread of the run."""
         return self._ended.thread == threading.get_ident()
+
+    @property
+    def thread(self) -> int:
+        """The identifier of the run's thread; 0 is one that has yet to start."""
+        return self._ended.thread
 
     def drive_here(self) -> None:
         """Make the current thread the run's thread."""

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from .._context import run_id
 from ..cancel import CancelToken, RunClaim, RunSlot
 from ..cancel.claim import LOOK_AGAIN
-from ..exceptions import AgentBusy, ConfigurationError
+from ..exceptions import AgentBusy, BusyCause, ConfigurationError
 
-__all__ = ["Line", "OnBusy", "Place", "check_busy", "wait_for_turn"]
+__all__ = [
+    "HANDLE_THREADS",
+    "Line",
+    "OnBusy",
+    "Place",
+    "busy_error",
+    "check_busy",
+    "is_part_of",
+    "wait_for_turn",
+]
+
+#: How the names of the threads of handles begin.
+HANDLE_THREADS: Final = "syncagent-run-"
 
 #: How a second run on a busy agent starts: not at all, when the first has ended, or in
 #: its place.
@@ -52,7 +65,10 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
         wait for itself.
     """
     if on_busy == "raise":
-        slot.begin(claim)
+        while not slot.try_begin(claim):
+            live = slot.live
+            if live is not None:  # else it has ended at this very moment
+                raise busy_error(live)
         return True
     claim.phase = "queue"
     _refuse_own_run(slot)
@@ -82,14 +98,51 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
 def _refuse_own_run(slot: RunSlot) -> None:
     # Before it stands in line: the runs ahead wait for that very run as well.
     live = slot.live
-    if live is None:
-        return
+    if live is not None and (live.is_own_thread or is_part_of(live)):
+        raise busy_error(live)
+
+
+def is_part_of(live: RunClaim) -> bool:
+    """Return whether this code is called by a run: by a tool, a hook or a handler."""
     # A tool may be on another thread; it has the context variables of its run.
-    if live.is_own_thread or live.run_id == run_id.get():
-        raise AgentBusy(
-            "this code is part of the agent's live run, and would wait for itself; "
-            "use agent.fork()"
+    is_inside = live.is_own_thread and live.is_stepping
+    return is_inside or (live.run_id != "" and live.run_id == run_id.get())
+
+
+def busy_error(live: RunClaim) -> AgentBusy:
+    """Return the error that says which run keeps the agent busy, and what to do."""
+    threads = {thread.ident: thread.name for thread in threading.enumerate()}
+    thread = threads.get(live.thread, "")
+    cause: BusyCause = "thread"
+    if is_part_of(live):
+        cause = "inside"
+        text = (
+            "this code is part of that run, and would wait for itself; in a tool, ask "
+            "another agent with ctx.agent(other, prompt), or use agent.fork()"
         )
+    elif thread.startswith(HANDLE_THREADS):
+        cause = "background"
+        text = (
+            "it is in the background; wait for its handle, cancel it, or send it "
+            "input with handle.send_input()"
+        )
+    elif live.is_own_thread or not live.is_stepping:
+        cause = "unread"
+        text = (
+            "its stream() or drive() was not read to its end; read it, or close it: a "
+            "with block does"
+        )
+    else:
+        text = (
+            f"thread {thread} is at work on it; wait for it, cancel it, use "
+            'on_busy="queue", or an agent of its own for each thread'
+        )
+    return AgentBusy(
+        f"the agent has a live run: {text}",
+        cause=cause,
+        run_id=live.run_id,
+        thread=thread,
+    )
 
 
 def _ahead_of(place: Place, line: Line) -> CancelToken | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from typing import Any, Generic
 
 from .._closeable import Closeable
 from ..cancel import RunClaim
@@ -12,7 +12,7 @@ from ..cancel.claim import CancelsRun
 from ..events import RunFinished, StreamEvent
 from ..exceptions import ConfigurationError
 from ..messages import Message
-from ..result import Cancellation, RunResult
+from ..result import Cancellation, RunResult, Value
 from .live_run import CLOSE_REASON, LiveRun, settled
 from .settling import seconds_since
 
@@ -21,7 +21,7 @@ __all__ = ["RunStream"]
 _Observers = list[Callable[[StreamEvent], object]]
 
 
-class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
+class RunStream(CancelsRun, Closeable, Iterator[StreamEvent], Generic[Value]):
     """The events of a run: iterate over it, best in a ``with`` block.
 
     Each step of the run happens when its event is asked for, on the thread that asks.
@@ -86,7 +86,7 @@ class RunStream(CancelsRun, Closeable, Iterator[StreamEvent]):
             self._live_run.run.on_event = ()
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[Value]:
         """The result of the run.
 
         :raises ConfigurationError: the run has not ended, or ended with an error.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from inspect import Signature
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Final,
@@ -33,6 +34,11 @@ from ..models.model import Model
 from ..result import RunResult
 from .parameters import Parameters, rendered
 from .stand_in import AgentMaker, StandIn
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import AgentArguments, ChatArguments
 
 __all__ = ["ChatStream", "LlmChat", "llm_chat"]
 
@@ -256,13 +262,13 @@ class LlmChat(StandIn, Generic[_P]):
             )
         return self._maker.continuing(() if history is None else history)
 
-    def using(self, **settings: Any) -> LlmChat[_P]:
+    def using(self, **settings: Unpack[ChatArguments]) -> LlmChat[_P]:
         """Return a copy with other settings, such as another model for a test.
 
         :param settings: those of :func:`llm_chat`.
         """
         _refuse_own(settings)
-        return self._changed(settings)
+        return self._changed({**settings})
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> LlmChat[_P]: ...
@@ -277,7 +283,10 @@ class LlmChat(StandIn, Generic[_P]):
 
 
 def llm_chat(
-    model: Model | str, *, tools: Iterable[Any] = (), **settings: Any
+    model: Model | str,
+    *,
+    tools: Iterable[Any] = (),
+    **settings: Unpack[AgentArguments],
 ) -> Callable[[Callable[_P, Any]], LlmChat[_P]]:
     """Make a chat of a function.
 
@@ -299,7 +308,7 @@ def llm_chat(
     return lambda function: LlmChat(function, maker)
 
 
-def _refuse_own(settings: dict[str, Any]) -> None:
+def _refuse_own(settings: Any) -> None:
     """Refuse the settings that a chat takes from its function."""
     if "system" in settings or "messages" in settings:
         raise ConfigurationError(

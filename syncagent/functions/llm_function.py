@@ -5,7 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from inspect import Parameter
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from ..agent import Agent
 from ..background.handle import Handle
@@ -26,6 +36,11 @@ from ..tools.context import ToolContext
 from ..tools.tool import AnyTool
 from .parameters import Parameters, rendered
 from .stand_in import AgentMaker, StandIn
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import AgentArguments, FunctionArguments
 
 __all__ = ["LlmFunction", "llm_function"]
 
@@ -92,19 +107,19 @@ class LlmFunction(StandIn, Generic[_P, _T]):
         return self.value(result)
 
     @overload
-    def stream(self, *args: _P.args, **kwargs: _P.kwargs) -> RunStream: ...
+    def stream(self, *args: _P.args, **kwargs: _P.kwargs) -> RunStream[_T]: ...
 
     @overload
     def stream(
         self, *args: Any, cancel: Cancel | None, timeout: float | None = ..., **kw: Any
-    ) -> RunStream: ...
+    ) -> RunStream[_T]: ...
 
     @overload
     def stream(
         self, *args: Any, timeout: float | None, cancel: Cancel | None = ..., **kw: Any
-    ) -> RunStream: ...
+    ) -> RunStream[_T]: ...
 
-    def stream(self, *args: Any, **kwargs: Any) -> RunStream:
+    def stream(self, *args: Any, **kwargs: Any) -> RunStream[Any]:
         """Make the same call, and return its events as a stream.
 
         ``value(stream.result)`` returns the value of the call.
@@ -115,19 +130,19 @@ class LlmFunction(StandIn, Generic[_P, _T]):
         return agent.stream(**options)
 
     @overload
-    def start(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle: ...
+    def start(self, *args: _P.args, **kwargs: _P.kwargs) -> Handle[_T]: ...
 
     @overload
     def start(
         self, *args: Any, cancel: Cancel | None, timeout: float | None = ..., **kw: Any
-    ) -> Handle: ...
+    ) -> Handle[_T]: ...
 
     @overload
     def start(
         self, *args: Any, timeout: float | None, cancel: Cancel | None = ..., **kw: Any
-    ) -> Handle: ...
+    ) -> Handle[_T]: ...
 
-    def start(self, *args: Any, **kwargs: Any) -> Handle:
+    def start(self, *args: Any, **kwargs: Any) -> Handle[Any]:
         """Make the same call in the background, on its own daemon thread.
 
         ``value(handle.result())`` returns the value of the call.
@@ -186,13 +201,14 @@ class LlmFunction(StandIn, Generic[_P, _T]):
 
     # -- variants ------------------------------------------------------------------
 
-    def using(self, **settings: Any) -> LlmFunction[_P, _T]:
+    def using(self, **settings: Unpack[FunctionArguments]) -> LlmFunction[_P, _T]:
         """Return a copy with other settings, such as another model for a test.
 
         :param settings: those of :func:`llm_function`.
         """
-        repairs = settings.pop("repairs", None)
-        other = self._changed(settings)
+        changes: dict[str, Any] = {**settings}
+        repairs = changes.pop("repairs", None)
+        other = self._changed(changes)
         if repairs is not None:
             other._output = _read_output(self._parameters, repairs)
         return other
@@ -254,7 +270,7 @@ def llm_function(
     *,
     tools: Iterable[Any] = (),
     repairs: int = REPAIRS,
-    **settings: Any,
+    **settings: Unpack[AgentArguments],
 ) -> Callable[[Callable[_P, _T]], LlmFunction[_P, _T]]:
     """Have a model implement a function.
 

@@ -12,7 +12,7 @@ from ..agent import Agent
 from ..exceptions import ConfigurationError
 from ..messages import Message
 from ..models.model import Model
-from ..models.names import check_name
+from ..models.names import check_name, explain_settings
 from ..run.toolbox import sort_tools
 from .parameters import RESERVED, Parameters
 
@@ -37,8 +37,10 @@ class AgentMaker:
     def __init__(self, model: Model | str, settings: dict[str, Any]) -> None:
         unknown = settings.keys() - _SETTINGS
         if unknown:
+            hint = explain_settings(model, sorted(unknown))
             raise ConfigurationError(
-                f"unknown setting: {', '.join(sorted(unknown))}; known settings: "
+                hint
+                or f"unknown setting: {', '.join(sorted(unknown))}; known settings: "
                 f"{', '.join(sorted(_SETTINGS - {'model'}))}"
             )
         if inspect.isroutine(model):

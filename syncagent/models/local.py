@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -26,6 +26,11 @@ from .dialects import OpenAIChat
 from .endpoint import Endpoint
 from .prices import Price
 from .response import Events, ModelResponse
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import LocalArguments
 
 __all__ = [
     "CONTEXT_TOKENS",
@@ -67,11 +72,12 @@ class Local(OpenAIChat):
     It is real, but small: it writes fluent English and calls no tools. Its server
     starts with the first request, once per process, and handles one request at a time.
 
-    :param settings: as for :class:`~syncagent.models.model.Model`, except the address.
+    :param given: as for :class:`~syncagent.models.model.Model`, except the address.
     :raises ConfigurationError: the extra is not installed, or a setting is invalid.
     """
 
-    def __init__(self, name: str = _NAME, **settings: Any) -> None:
+    def __init__(self, name: str = _NAME, **given: Unpack[LocalArguments]) -> None:
+        settings: dict[str, Any] = {**given}
         if "base_url" in settings:
             raise ConfigurationError(
                 "the local model has its own address; for a server of yours use "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from urllib.parse import quote
 
 from requests.auth import AuthBase
@@ -42,6 +42,11 @@ from .endpoint import Endpoint
 from .endpoints import ENDPOINTS
 from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import OptionArguments
 
 __all__ = ["Charge", "Model", "RunModel"]
 
@@ -125,7 +130,7 @@ class Model:
         endpoint: Endpoint | None = None,
         price: Price | None = None,
         context_window: int | None = None,
-        **options: Any,
+        **options: Unpack[OptionArguments],
     ) -> None:
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
         self.name = name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from .._closeable import Closeable
 from .._deps import Deps
@@ -13,12 +13,20 @@ from ..cancel.reason import Cause, make_cause
 from ..exceptions import Cancelled, ConfigurationError, Declined, ToolError
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import SubAgentArguments
+    from ..agent import Agent
+    from ..messages import Prompt
+    from ..result import RunResult
     from ..schemas.forms import Form
     from ..transport import CancellableSession
     from .call_stop import CallReceipt
     from .processes.program import ProcessResult
 
 __all__ = ["Asked", "RunServices", "ToolContext"]
+
+_T = TypeVar("_T")
 
 
 class Asked(BaseException):
@@ -260,7 +268,34 @@ class ToolContext(Closeable, Generic[Deps]):
             self._session = CancellableSession(self.token)
         return self._session
 
-    def agent(self, agent: Any, prompt: Any, **settings: Any) -> Any:
+    @overload
+    def agent(
+        self,
+        agent: Agent[Any],
+        prompt: Prompt,
+        *,
+        output: type[_T],
+        **settings: Unpack[SubAgentArguments],
+    ) -> RunResult[_T]: ...
+
+    @overload
+    def agent(
+        self,
+        agent: Agent[Any],
+        prompt: Prompt,
+        *,
+        output: object = None,
+        **settings: Unpack[SubAgentArguments],
+    ) -> RunResult[Any]: ...
+
+    def agent(
+        self,
+        agent: Any,
+        prompt: Prompt,
+        *,
+        output: Any = None,
+        **settings: Unpack[SubAgentArguments],
+    ) -> Any:
         """Run another agent as a part of this run, and return its result.
 
         Cancellation: the sub-agent ends with this run.
@@ -269,7 +304,8 @@ class ToolContext(Closeable, Generic[Deps]):
             gets the deps of this run unless it has its own, and the metadata.
         :raises Cancelled: this run was cancelled.
         """
-        return self._services.run_agent(self, agent, prompt, settings)
+        options = {"output": output, **settings}
+        return self._services.run_agent(self, agent, prompt, options)
 
     # -- talking -------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -24,6 +24,11 @@ from .settings import (
     ToolSettings,
     checked_name,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import NamedToolArguments
 
 __all__ = ["AnyTool", "Tool", "as_tool", "tool"]
 
@@ -196,7 +201,11 @@ def tool(
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 
 
-def tool(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    **settings: Unpack[NamedToolArguments],
+) -> Any:
     """Make a tool of a function: ``@tool``, or ``@tool(timeout=10)``.
 
     Name, description and JSON schema come from the name, the signature, the type hints

@@ -1,6 +1,7 @@
 """One run at a time: a second one is refused, waits its turn, or takes the place."""
 
 import gc
+import pickle
 import threading
 
 import pytest
@@ -20,20 +21,20 @@ class Busy:
         self.gate = Gate()
         self.agent = Agent(model(self.gate, "first"), **settings)
         self.result = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self):
         self.result = self.agent.run("First.")
 
     def __enter__(self):
-        self._thread.start()
+        self.thread.start()
         self.gate.wait_reached()
         return self
 
     def __exit__(self, *exception):
         self.gate.open()
-        self._thread.join(LONG)
-        assert not self._thread.is_alive()
+        self.thread.join(LONG)
+        assert not self.thread.is_alive()
 
     def wait_for_line(self, number):
         """Block until so many wait their turn."""
@@ -63,6 +64,82 @@ def test_a_second_run_is_refused_at_once():
         assert busy.agent.messages == before
     assert busy.result.text == "first"
     check_usable(busy.agent)
+
+
+def test_the_error_names_the_thread_at_work():
+    """Another thread is in the middle of a step."""
+    with Busy() as busy, pytest.raises(AgentBusy, match="at work on it") as caught:
+        busy.agent.run("Second.")
+    assert (caught.value.cause, caught.value.thread) == ("thread", busy.thread.name)
+    assert caught.value.thread in str(caught.value)
+    assert caught.value.run_id == busy.result.run_id
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.cause, again.run_id) == ("thread", busy.result.run_id)
+
+
+@pytest.mark.parametrize("on_busy", ["raise", "queue"])
+@pytest.mark.parametrize("steps", [0, 1])
+def test_an_unread_stream_is_named(on_busy, steps):
+    """Nobody will ever read it: waiting would be for ever."""
+    agent = Agent(ScriptedModel(["one", "two"]))
+    stream = agent.stream("First.")
+    for _ in range(steps):
+        next(stream)
+    with pytest.raises(AgentBusy, match="close it") as caught:
+        agent.run("Second.", on_busy=on_busy)
+    assert caught.value.cause == "unread"
+    assert caught.value.run_id == stream.run_id
+    stream.close()
+    assert agent.run("Second.", on_busy=on_busy).stop_reason == "end_turn"
+
+
+def test_an_unread_stream_of_another_thread_is_named():
+    """That thread goes on with something else."""
+    agent = Agent(ScriptedModel(["one", "two"]))
+    streams = []
+    thread = threading.Thread(target=lambda: streams.append(agent.stream("First.")))
+    thread.start()
+    thread.join(LONG)
+    with pytest.raises(AgentBusy, match="not read to its end") as caught:
+        agent.run("Second.")
+    assert caught.value.cause == "unread"
+    streams[0].close()
+
+
+def test_a_handle_is_named():
+    """Its thread is busy with the run."""
+    gate = Gate()
+    agent = Agent(ScriptedModel([gate, "one"]))
+    with agent.start("First."):
+        gate.wait_reached()
+        with pytest.raises(AgentBusy, match="wait for its handle") as caught:
+            agent.run("Second.")
+        assert caught.value.cause == "background"
+        gate.open()
+
+
+@pytest.mark.parametrize("isolation", [None, "thread"])
+def test_a_tool_may_use_a_fork(isolation):
+    """It has the conversation before the run, and its own run is no part of it."""
+    seen = []
+
+    @tool(isolation=isolation)
+    def think() -> str:
+        """Ask the agent that asks."""
+        with pytest.raises(AgentBusy, match=r"agent\.fork") as caught:
+            agent.run("again")
+        assert caught.value.cause == "inside"
+        other = agent.fork()
+        other.run("Aside.")
+        seen.append(prompts(other))
+        return "thought"
+
+    model = ScriptedModel(["Hello.", say(call("think")), "aside", "last"])
+    agent = Agent(model, tools=[think])
+    agent.run("Hi.")
+    assert agent.run("Do it.").text == "last"
+    assert seen == [["Hi.", "Aside."]]
+    assert prompts(agent) == ["Hi.", "Do it."]
 
 
 def test_a_queue_keeps_its_order():

@@ -9,7 +9,10 @@ from source import MODULES, ROOT, package_imports, parse, text_of
 #: The house, from the cellar up: a room uses the floors below it. The drawing in
 #: CONTRIBUTING.rst is this list.
 FLOORS = [
-    {"exceptions", "usage", "_context", "_closeable", "_forks", "__version__", "_deps"},
+    {
+        *("exceptions", "usage", "_context", "_closeable", "_forks", "__version__"),
+        *("_deps", "_arguments"),
+    },
     {"_checks"},
     {"cancel", "messages", "options", "policies", "schemas", "sse", "_redaction"},
     {"hooks", "interrupts", "logs", "transcript", "transport"},

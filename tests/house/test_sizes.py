@@ -12,9 +12,10 @@ MAX_USED_ONCE = 0.12
 
 
 #: The most lines of a file, and of the one that is larger: the class that people use
-#: has all its methods, and what they promise, in one place.
+#: has all its methods, what they promise, and the overloads that say to type checkers
+#: what they return, in one place.
 MAX_LINES = 500
-LARGER = {"syncagent.agent": 600}
+LARGER = {"syncagent.agent": 730}
 
 
 def functions():

@@ -1,5 +1,6 @@
 """Models by their strings, and what is said about wrong ones."""
 
+import inspect
 import json
 
 import pytest
@@ -21,9 +22,10 @@ from syncagent.models import (
     find_model,
 )
 from syncagent.models.endpoints import ENDPOINTS
+from syncagent.options import Options
 from syncagent.testing import FakeServer
 from syncagent.transcript import Transcript
-from syncagent.transport import close_idle
+from syncagent.transport import Timeouts, close_idle
 
 HELLO = [UserMessage.of("hello")]
 
@@ -185,7 +187,6 @@ def test_a_gateway_gets_the_request_where_it_expects_it(path):
 @pytest.mark.parametrize(
     ("options", "hint"),
     [
-        ({"temprature": 1}, "temprature; known options are .*temperature"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": -1}, "temperature must be a non-negative number"),
         ({"max_tokens": 0}, "max_tokens must be a positive integer"),
@@ -196,6 +197,33 @@ def test_options_that_cannot_be(options, hint):
     """It is said at once."""
     with pytest.raises(ConfigurationError, match=hint):
         find_model("openai:gpt-6-luna", **options)
+
+
+def test_unknown_options():
+    """A class lists those it knows; the parameters of the function are the list."""
+    known = r"temprature; known options are cache, .*, temperature"
+    with pytest.raises(ConfigurationError, match=known):
+        OpenAIChat("x", api_key="k", temprature=1)
+    with pytest.raises(TypeError, match="temprature"):
+        find_model("openai:gpt-6-luna", temprature=1)
+
+
+def test_all_settings_are_parameters():
+    """``find_model()`` names every option and every setting of a model."""
+    named = inspect.signature(find_model).parameters
+    of_models = inspect.signature(Model.__init__).parameters
+    wanted = {*Options.__struct_fields__, *of_models} - {"self", "endpoint", "options"}
+    assert set(named) == wanted
+    assert all(each.kind is not each.VAR_KEYWORD for each in named.values())
+
+
+def test_settings_that_are_given_reach_the_model():
+    """Also those that mean "none", such as no timeout."""
+    model = find_model("ollama:x", timeout=None, retries=0, stream=False, stop="END")
+    assert model.options.stop == ("END",)
+    assert not model.stream
+    assert model._retries.limit == 0
+    assert model._transport.timeouts == Timeouts.of(None)
 
 
 @pytest.mark.parametrize(

@@ -302,9 +302,9 @@ def whose(ctx: ToolContext[Place]) -> float:
 
 def with_deps(agent: Agent[Place], place: Place) -> str:
     agent.run("hello", deps=place, options={"temperature": 0}, metadata={"a": 1})
-    agent.run("hello", deps="Oslo")  # type: ignore[arg-type]
+    agent.run("hello", deps="Oslo")  # type: ignore[call-overload]
     agent.start("hello", deps=place, tools=[whose], options=Options(seed=1)).close()
-    agent.resume({}, deps=7)  # type: ignore[arg-type]
+    agent.resume({}, deps=7)  # type: ignore[call-overload]
     made: Agent[Place] = Agent(ScriptedModel("x"), deps=place)
     forked: Agent[Place] = made.fork()
     Agent[str](ScriptedModel("x"), deps=place)  # type: ignore[arg-type]
