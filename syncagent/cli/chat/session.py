@@ -21,7 +21,7 @@ from ..plain_text import on_one_line
 from .conversations import AgentChatRun, AgentConversation, ChatConversation, ChatRun
 from .progress import Progress
 from .questions import QuestionQueue
-from .screen import CommandKey, Screen
+from .screen import CommandKey, LineKind, Screen
 from .slash_commands import run_command
 
 __all__ = ["GREETING", "MakeAgent", "Session", "WhileBusy"]
@@ -113,6 +113,12 @@ class Session:
         return self.questions.prompt or _PROMPT
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """The answers to choose from with the arrow keys, if there are any."""
+        question = self.questions.current
+        return () if question is None else question.choices
+
+    @property
     def is_asking(self) -> bool:
         """True while the input is an answer to a question."""
         return self.questions.current is not None
@@ -126,7 +132,8 @@ class Session:
     def status(self) -> list[str]:
         """Return lines about running tools and queued input."""
         first = list(self._queue)[:_MAX_QUEUED]
-        queued = [f"  queued: {on_one_line(text, 60)}" for text in first]
+        fold = self.screen.fold
+        queued = [f"  queued: {on_one_line(fold(text), 60)}" for text in first]
         if len(self._queue) > _MAX_QUEUED:
             queued.append(f"  and {len(self._queue) - _MAX_QUEUED} more")
         return [*self.progress.tools(), *queued] if self.is_busy else queued
@@ -198,7 +205,8 @@ class Session:
             self.questions.ask_next()
 
     def _echo(self, text: str) -> None:
-        self.screen.line(_PROMPT + text.replace("\n", "\n  "), "user")
+        shown = self.screen.fold(text)
+        self.screen.line(_PROMPT + shown.replace("\n", "\n  "), "user")
 
     def press(self, key: CommandKey) -> None:
         """Handle a key."""
@@ -276,6 +284,7 @@ class Session:
         self.questions.drop_closed()
         if run is self.foreground:
             self.foreground = None
+            self.screen.end_response()
             if run.error is not None:
                 self.screen.line(f"error: {error_text(run.error)}", "error")
             elif run.result is not None:
@@ -283,9 +292,10 @@ class Session:
                 took = seconds_text(run.seconds or 0.0)
                 used = usage_text(run.result.usage, run.result.cost)
                 summary = f"{how}; {took}, {used}" if how else f"{took}, {used}"
-                self.screen.line(f"({summary})")
+                kind: LineKind = "stop" if run.result.cancelled else "note"
+                self.screen.line(f"({summary})", kind)
             elif run.is_stopping:
-                self.screen.line("(stopped)")
+                self.screen.line("(stopped)", "stop")
             self.screen.line("", "user")
             if run.is_stopping:
                 self._put_back(run.unread_inputs)
@@ -312,6 +322,7 @@ class Session:
         if run is None:
             self.screen.line("(no run to move to the background)")
             return
+        self.screen.end_response()
         run.move_to_background()
         try:
             fork = self.conversation.fork()

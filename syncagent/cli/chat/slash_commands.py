@@ -206,6 +206,7 @@ def _runs(session: Session, rest: str) -> None:
         session.screen.line(f"error: {error_text(run.error)}", "error")
     else:
         session.screen.write((run.text or "no text yet") + "\n")
+        session.screen.end_response()
 
 
 def _row(run: ChatRun) -> str:
