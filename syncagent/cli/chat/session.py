@@ -15,9 +15,11 @@ from ...exceptions import SyncAgentError
 from ...models.model import Model
 from ...tools.abandoned import abandoned
 from ...usage import Usage
+from ..choices import choose_model
 from ..exit_codes import exit_code_of
 from ..formatting import end_text, error_text, seconds_text, usage_text
 from ..plain_text import on_one_line
+from ..wording import error_line
 from .conversations import AgentChatRun, AgentConversation, ChatConversation, ChatRun
 from .progress import Progress
 from .questions import QuestionQueue
@@ -31,6 +33,8 @@ __all__ = ["GREETING", "MakeAgent", "Session", "WhileBusy"]
 WhileBusy = Literal["queue", "steer", "interrupt"]
 #: Makes an agent for another model, or from a saved state; None keeps the old one.
 MakeAgent = Callable[[Agent, Model | None, str | None], Agent]
+#: Returns the model of a name, and what to tell the user about it.
+FindModel = Callable[[str], tuple[Model, str]]
 
 GREETING: Final = "{name}. /help for help; Ctrl+C stops a response, Ctrl+D leaves."
 
@@ -48,6 +52,7 @@ class Session:
     All methods are called on the screen's thread.
 
     :param make_agent: for ``/model NAME`` and ``/load``; without it they are refused.
+    :param find_model: returns the model of that name, and its introduction.
     :param greeting: shown first.
     """
 
@@ -58,12 +63,14 @@ class Session:
         *,
         while_busy: WhileBusy = "queue",
         make_agent: MakeAgent | None = None,
+        find_model: FindModel = choose_model,
         greeting: str = "",
     ) -> None:
         self.conversation = conversation
         self.screen: Final = screen
         self.while_busy: Final = while_busy
         self.make_agent: Final = make_agent
+        self.find_model: Final = find_model
         self._greeting = greeting
         #: The live run in the foreground.
         self.foreground: ChatRun | None = None
@@ -286,7 +293,8 @@ class Session:
             self.foreground = None
             self.screen.end_response()
             if run.error is not None:
-                self.screen.line(f"error: {error_text(run.error)}", "error")
+                text = error_line(error_text(run.error))
+                self.screen.line(f"error: {text}", "error")
             elif run.result is not None:
                 how = end_text(run.result)
                 took = seconds_text(run.seconds or 0.0)
