@@ -17,13 +17,18 @@ class Paint:
     ``NO_COLOR`` in the environment turns it off (https://no-color.org).
 
     :param stream: by default standard output.
+    :param is_terminal: whether it is a terminal, if the caller knows.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, *, is_terminal: bool | None = None
+    ) -> None:
         stream = sys.stdout if stream is None else stream
+        if is_terminal is None:
+            is_terminal = stream.isatty()
         terminal = os.environ.get("TERM", "")
         has_colours = terminal not in ("", "dumb") and not os.environ.get("NO_COLOR")
-        self.is_on = has_colours and stream.isatty()
+        self.is_on = has_colours and is_terminal
 
     def __call__(self, text: str, style: str) -> str:
         """Return *text* in a style."""

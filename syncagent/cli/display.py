@@ -11,6 +11,7 @@ from ..events import (
     ModelChanged,
     Resumed,
     RunFinished,
+    StateChanged,
     StreamEvent,
     TextDelta,
     ToolFinished,
@@ -23,6 +24,7 @@ from .formatting import outcome_text, short_call_text
 from .notes import Notes
 from .plain_text import on_one_line
 from .streams import OutputStream
+from .wording import error_line
 
 __all__ = ["EventDisplay", "JsonDisplay", "TextDisplay"]
 
@@ -36,6 +38,9 @@ class EventDisplay(Protocol):
     def finish(self, event: RunFinished) -> None:
         """Show the last event."""
 
+    def fail(self, error: BaseException) -> None:
+        """Show that *error* has ended the run, or kept it from starting."""
+
     def end(self) -> None:
         """End the output; an error may have ended the run before its last event."""
 
@@ -45,14 +50,23 @@ class JsonDisplay:
 
     def __init__(self, output: OutputStream) -> None:
         self._output = output
+        self._is_finished = False
 
     def on_event(self, event: StreamEvent | Lagged) -> None:
         """Write *event*."""
+        self._is_finished = self._is_finished or isinstance(event, RunFinished)
         self._output.write(encode_event(event).decode() + "\n")
 
     def finish(self, event: RunFinished) -> None:
-        """Write the last event."""
-        self.on_event(event)
+        """Write the last event, unless it has come with the others."""
+        if not self._is_finished:
+            self.on_event(event)
+
+    def fail(self, error: BaseException) -> None:
+        """Write the state ``failed`` with the message of *error*."""
+        if not self._is_finished:
+            message = error_line(str(error)) or type(error).__name__
+            self.on_event(StateChanged("failed", message=message))
 
     def end(self) -> None:
         """Do nothing: every line is complete."""
@@ -86,7 +100,9 @@ class TextDisplay:
             self._is_same_turn = False
             if self._is_live:
                 self._started[event.call_id] = time.monotonic()
-            self._notes.tell(f"tool {short_call_text(event.name, event.arguments)}")
+            self._notes.start_line()  # also for the output of the tool
+            call = short_call_text(event.name, event.arguments)
+            self._notes.tell(f"tool {call}", "cyan", event.name)
         elif isinstance(event, ToolProgress):
             value = event.value if isinstance(event.value, str) else repr(event.value)
             self._notes.tell(f"tool {event.name}: {on_one_line(value, 200)}")
@@ -99,9 +115,12 @@ class TextDisplay:
             reason = ""
             if event.outcome != "done":
                 texts = (b.text for b in event.result.content if isinstance(b, Text))
-                reason = f": {on_one_line(' '.join(texts), 200)}"
+                text = on_one_line(" ".join(texts), 200)
+                reason = f": {text.removeprefix(f'{event.outcome.capitalize()}: ')}"
             outcome = outcome_text(event.outcome)
-            show(f"tool {event.name} {outcome}{took}{reason}")
+            is_done = event.outcome == "done"
+            style, part = ("cyan", event.name) if is_done else ("red", outcome)
+            show(f"tool {event.name} {outcome}{took}{reason}", style, part)
         elif isinstance(event, ModelChanged):
             text = f"{event.to_model} responds, not {event.from_model}: {event.error}"
             self._notes.warn(on_one_line(text, 300))
@@ -110,6 +129,9 @@ class TextDisplay:
 
     def finish(self, event: RunFinished) -> None:
         """Do nothing: the text of the result has been shown."""
+
+    def fail(self, error: BaseException) -> None:
+        """Do nothing: the command ends with a line about it."""
 
     def end(self) -> None:
         """Complete the last line."""

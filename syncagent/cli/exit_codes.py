@@ -5,7 +5,13 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from ..exceptions import MCPServerLost, MCPTimedOut, NoSuchRun, StoreUnavailable
+from ..exceptions import (
+    ConfigurationError,
+    MCPServerLost,
+    MCPTimedOut,
+    NoSuchRun,
+    StoreUnavailable,
+)
 
 __all__ = [
     "EXIT_CANCELLED",
@@ -17,11 +23,15 @@ __all__ = [
     "EXIT_STORE_AWAY",
     "EXIT_TERMINATED",
     "EXIT_TOO_LATE",
+    "EXIT_USAGE",
+    "UsageError",
     "exit_code_of",
     "exit_code_of_error",
 ]
 
 EXIT_FAILED: Final = 1
+#: An option that does not exist, or names a thing that does not.
+EXIT_USAGE: Final = 2
 #: The run had ended, or the question was answered.
 EXIT_TOO_LATE: Final = 3
 #: A cancel was recorded, and the end of the run was not, within the time to wait.
@@ -39,6 +49,10 @@ EXIT_CANCELLED: Final = 128 + signal.SIGINT
 EXIT_TERMINATED: Final = 128 + signal.SIGTERM
 
 
+class UsageError(ConfigurationError):
+    """An option of a command is wrong."""
+
+
 def exit_code_of(reason: str, origin: str) -> int:
     """Return the exit code for a cancel with this reason and origin."""
     if origin == "deadline":
@@ -51,6 +65,7 @@ def exit_code_of(reason: str, origin: str) -> int:
 def exit_code_of_error(error: Exception) -> int:
     """Return the exit code for an error that ended a command."""
     codes = {
+        UsageError: EXIT_USAGE,
         StoreUnavailable: EXIT_STORE_AWAY,
         NoSuchRun: EXIT_NO_SUCH_RUN,
         MCPServerLost: EXIT_NO_SERVER,

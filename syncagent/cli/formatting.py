@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ..exceptions import SyncAgentError
+from ..messages import AssistantMessage, Text
 from ..result import RunResult
 from ..transport.redactor import public_url
 from ..usage import Usage
@@ -122,7 +123,13 @@ def end_text(result: RunResult) -> str:
             return f"a policy stopped the run{': ' if reason else ''}{reason}"
         is_timeout = result.cancellation.origin == "deadline"
         how = "timed out" if is_timeout else "stopped"
-        return f"{how}; the text so far is kept"
+        has_text = any(
+            isinstance(block, Text)
+            for message in result.new_messages
+            if isinstance(message, AssistantMessage)
+            for block in message.content
+        )
+        return f"{how}; the text so far is kept" if has_text else how
     if result.limit is not None:
         return f"the limit on {result.limit.replace('_', ' ')} was reached"
     reasons = {

@@ -43,6 +43,18 @@ class FormEntry:
         text = f"{field.title} ({details})" if details else field.title
         return on_one_line(f"{text} [{default}]" if default else text) + ": "
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The answers to choose from for the next field, if it has some."""
+        if not self._form.fields:
+            return ("yes", "no")
+        field = self._form.fields[self._next]
+        if field.kind == "boolean":
+            return ("yes", "no")
+        titles = tuple(each.title for each in field.choices)
+        is_typed = all(title == on_one_line(title) for title in titles)
+        return titles if field.kind == "choice" and is_typed else ()
+
     def enter(self, text: str) -> str:
         """Take the line that a person typed; return why it is no value, or nothing."""
         if text.strip() == DECLINE:

@@ -102,13 +102,15 @@ class TerminalHandlers:
         question = on_one_line(approval_question(request))
         while True:
             answer = self._ask(f"{question}\n{choices('yes', 'no', 'always')}", token)
-            match parse_choice(answer or "no"):
+            choice = parse_choice(answer or "no")
+            match choice:
                 case "yes":
                     return Approval(True)
                 case "always":
                     return Approval(True, remember="tool")
                 case "no":
                     return Approval(False, reason=DENIED)
+            self._notes.warn("(y: yes; n: no; a: always, also later calls of it)")
 
     def ask(self, question: Question, token: CancelToken) -> InputAnswer:
         """Return the user's answer to a question of a tool.

@@ -20,8 +20,8 @@ from .exit_codes import (
     exit_code_of,
     exit_code_of_error,
 )
-from .plain_text import on_one_line
 from .streams import OutputStream, mend_standard_streams
+from .wording import error_line
 
 if TYPE_CHECKING:
     from ..stores import RunStore
@@ -62,7 +62,11 @@ def main(
     mend_standard_streams()
     try:
         argv = sys.argv[1:] if arguments is None else list(arguments)
-        options = _parser(argv, store, prog).parse_args(argv)
+        parser = _parser(argv, store, prog)
+        if not argv:
+            parser.print_help()
+            return 0
+        options = parser.parse_args(argv)
         with cancel_on_signals() as token:
             return _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count
@@ -95,10 +99,10 @@ def _run(options: argparse.Namespace, token: CancelToken) -> int:
         return EXIT_FAILED
     except SyncAgentError as error:  # its message says what to do
         code = exit_code_of_error(error)
-        return _report(f"syncagent: {on_one_line(str(error))}", code, token)
+        return _report(f"syncagent: {error_line(str(error))}", code, token)
     except OSError as error:  # a full disk, a missing file
         _drop(sys.stdout)
-        return _report(f"syncagent: {on_one_line(str(error))}", EXIT_FAILED, token)
+        return _report(f"syncagent: {error_line(str(error))}", EXIT_FAILED, token)
     return code
 
 
@@ -135,7 +139,9 @@ def _parser(
 ) -> argparse.ArgumentParser:
     description = "A synchronous agent SDK whose runs stop at once."
     parser = _Parser(prog=prog, description=description)
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
+    )
     known = COMMANDS if store is None else STORE_COMMANDS
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     # Import only the command that is called: the others would slow down its start.

@@ -37,6 +37,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             address = endpoint.base_url or f"that of {endpoint.url_variables[0]}"
         rows.append((f"{endpoint.name}:{endpoint.example}", key, address))
     rows.append(("local", "not needed", "this machine; syncagent doctor says how"))
+    rows.append(("demo", "not needed", "a script with tools, to try things out"))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for model, key, address in rows:
         print(f"{model:{widths[0]}}  {key:{widths[1]}}  {address}")

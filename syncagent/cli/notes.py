@@ -24,37 +24,48 @@ class Notes:
         self._stream = OutputStream(sys.stderr, token)
         self._output = output
         self._is_quiet = is_quiet
+        both = self.is_terminal and output.is_terminal
+        self._is_shared = both or self._stream.is_same_file(output)
 
     @property
     def is_terminal(self) -> bool:
         """True if standard error is a terminal."""
         return self._stream.is_terminal
 
-    def tell(self, line: str) -> None:
-        """Write *line*, unless only warnings are wanted."""
-        if not self._is_quiet:
-            self.warn(line)
+    def tell(self, line: str, style: str = "", part: str = "") -> None:
+        """Write *line*, unless only warnings are wanted.
 
-    def warn(self, line: str) -> None:
-        """Write *line*."""
-        self._write(f"{line}\n")
+        :param style: a colour, for a terminal that has colours.
+        :param part: the part of the line in that colour; by default all of it.
+        """
+        if not self._is_quiet:
+            self.warn(line, style, part)
+
+    def warn(self, line: str, style: str = "", part: str = "") -> None:
+        """Write *line*; the arguments are those of :meth:`tell`."""
+        self._write(f"{line}\n", style, part)
 
     def ask(self, question: str) -> None:
         """Write *question*; the user's answer follows on the same line."""
-        self._write(question)
+        self._write(question, "yellow")
         self._stream.is_at_line_start = True  # after the user's Enter
 
-    def _write(self, text: str) -> None:
+    def start_line(self) -> None:
+        """End the response's line where it would be continued by something else."""
+        if self._is_shared and not self._output.is_at_line_start:
+            self._output.end_line()
+
+    def _write(self, text: str, style: str = "", part: str = "") -> None:
         output, token = self._output, self._token
         is_past = output.is_past_cancel or self._stream.is_past_cancel
         is_after_keys = token.cancelled and token.reason == "SIGINT" and not is_past
-        if self.is_terminal and output.is_terminal and not output.is_at_line_start:
-            # The newline goes to the screen only; piped output stays as it is.
+        if self._is_shared and not output.is_at_line_start:
+            # Only where both go to the same place; piped output stays as it is.
             output.is_at_line_start = True
             text = f"\n{text}"
         elif self.is_terminal and is_after_keys:  # a ^C
             text = f"\n{text}"
         try:
-            self._stream.write(text)
+            self._stream.write(text, style, part)
         except OSError:  # a full disk for notes is no reason to lose the response
             pass

@@ -9,17 +9,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from ..agent import Agent
 from ..cancel import CancelToken
 from ..events import RunFinished
+from ..exceptions import Cancelled, SyncAgentError
 from ..policies import Limits
 from ..result import RunResult
 from .arguments import count
 from .choices import (
     TOOL_DEFAULTS,
+    TRY,
     add_choices,
     choose_model,
     choose_tools,
@@ -44,7 +46,8 @@ a prompt on the command line: git diff | syncagent run "Is this right?"
 
 exit codes: 0 done; 1 failed, or not done (a limit, a refusal, a response that was too
 long); 2 wrong usage; 124 timeout; 130 cancelled (Ctrl+C); 143 SIGTERM.
-With every code, the text so far has been written.
+With every code, the text so far has been written. With --json, the last line is the
+result, or an event state_changed with the state failed and the message of the error.
 """
 #: Seconds in which a cancel ends everything that can be ended.
 _CANCEL_SECONDS: Final = 1.0
@@ -93,51 +96,75 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     with reserve_stdout() as descriptor:
         output = OutputStream(sys.stdout, bounded, descriptor)
         notes = Notes(bounded, output, options.quiet)
-        # argparse takes a prompt after tools for a tool: --tools shop:search "Hello"
-        is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
-        if options.prompt is None and options.tools and not is_place(options.tools[-1]):
-            options.prompt = options.tools.pop()
-        if options.prompt is None and sys.stdin.isatty():
-            options.parser.error('no prompt; pass one: syncagent run "Hello"')
-        can_ask = notes.is_terminal and has_terminal()
-        if options.approve == "ask" and not can_ask:
-            options.parser.error(
-                "--approve ask needs a terminal to ask on; use all or none"
-            )
-        mode: ApprovalMode = options.approve or ("ask" if can_ask else "none")
-        handlers = TerminalHandlers(mode, notes)
-        model, notice = choose_model(options.model)
-        if notice:
-            notes.tell(notice)
         display: EventDisplay = (
             JsonDisplay(output) if options.json else TextDisplay(output, notes)
         )
-        tools = choose_tools(options.tools, model=model)
-        prompt = _read_prompt(options, bounded, notes)
-        with opened_mcp_tools(options, bounded, notes) as theirs:
-            agent = Agent(
-                model,
-                tools=[*tools, *theirs],
-                tool_defaults=TOOL_DEFAULTS,
-                system=options.system and _decode(options.system),
-                limits=Limits(turns=options.max_turns),
-                hooks=[display],
-                approve=handlers.approve,
-                ask=handlers.ask,
-                authenticate=handlers.authenticate,
+        handlers = TerminalHandlers(_approval_mode(options, notes), notes)
+        with _failures_shown(display):
+            model, notice = choose_model(
+                options.model,
+                base_url=options.base_url,
+                is_insecure=options.allow_insecure,
             )
-            timeout = None
-            if options.timeout is not None:  # the prompt and the servers took some
-                timeout = max(options.timeout - (time.monotonic() - started), 0.001)
-            try:
-                with _explain_second_ctrl_c(bounded, notes):
-                    result = agent.run(
-                        prompt, timeout=timeout, cancel=token, record=options.record
-                    )
-                display.finish(RunFinished(result))
-            finally:
-                display.end()
+            for line in notice.splitlines() if options.model is None else ():
+                if not line.startswith(TRY):  # that is for a conversation
+                    notes.tell(line)
+            tools = choose_tools(options.tools, model=model)
+            prompt = _read_prompt(options, bounded, notes)
+            with opened_mcp_tools(options, bounded, notes) as theirs:
+                agent = Agent(
+                    model,
+                    tools=[*tools, *theirs],
+                    tool_defaults=TOOL_DEFAULTS,
+                    system=options.system and _decode(options.system),
+                    limits=Limits(turns=options.max_turns),
+                    hooks=[display],
+                    approve=handlers.approve,
+                    ask=handlers.ask,
+                    authenticate=handlers.authenticate,
+                )
+                timeout = None
+                if options.timeout is not None:  # the prompt and the servers took some
+                    spent = time.monotonic() - started
+                    timeout = max(options.timeout - spent, 0.001)
+                try:
+                    with _explain_second_ctrl_c(bounded, notes):
+                        result = agent.run(
+                            prompt, timeout=timeout, cancel=token, record=options.record
+                        )
+                    display.finish(RunFinished(result))
+                finally:
+                    display.end()
         return _report(result, notes, time.monotonic() - started)
+
+
+def _approval_mode(options: argparse.Namespace, notes: Notes) -> ApprovalMode:
+    """Check the prompt and ``--approve``; return how approvals are given."""
+    # argparse takes a prompt after tools for a tool: --tools shop:search "Hello"
+    is_place = re.compile(r"[\w.]+:[\w.]+").fullmatch
+    has_more = options.prompt is None and len(options.tools) > 1
+    if has_more and not is_place(options.tools[-1]):
+        options.prompt = options.tools.pop()
+    if options.prompt is None and sys.stdin.isatty():
+        options.parser.error('no prompt; pass one: syncagent run "Hello"')
+    can_ask = notes.is_terminal and has_terminal()
+    if options.approve == "ask" and not can_ask:
+        options.parser.error(
+            "--approve ask needs a terminal to ask on; use all or none"
+        )
+    mode: ApprovalMode = options.approve or ("ask" if can_ask else "none")
+    return mode
+
+
+@contextmanager
+def _failures_shown(display: EventDisplay) -> Iterator[None]:
+    """Show an error that ends the block as an event, too."""
+    try:
+        yield
+    except (SyncAgentError, Cancelled) as error:
+        with suppress(OSError):
+            display.fail(error)
+        raise
 
 
 @contextmanager
@@ -193,10 +220,10 @@ def _report(result: RunResult, notes: Notes, took: float) -> int:
             how = "timeout"
         elif cancellation.origin == "hook":
             how = on_one_line(end_text(result))
-        notes.warn(f"syncagent: {how} (phase {cancellation.phase})")
+        notes.warn(f"syncagent: {how} (phase {cancellation.phase})", "red")
         return exit_code_of(cancellation.reason, cancellation.origin)
     if result.stop_reason == "end_turn":
         return 0
     option = " (--max-turns)" if result.limit == "turns" else ""
-    notes.warn(f"syncagent: {end_text(result)}{option}")
+    notes.warn(f"syncagent: {end_text(result)}{option}", "red")
     return EXIT_FAILED

@@ -6,11 +6,12 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
 from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
+from .colours import Paint
 from .plain_text import harmless
 
 __all__ = [
@@ -48,17 +49,20 @@ class OutputStream:
         self._descriptor = _descriptor(stream) if descriptor is None else descriptor
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
         self.is_terminal = self._descriptor is not None and os.isatty(self._descriptor)
+        self._paint = Paint(stream, is_terminal=self.is_terminal)
         self._is_given_up = False
         #: True if the last line is complete.
         self.is_at_line_start = True
         #: True if a line was ended since the cancel, that is, after a ^C on the screen.
         self.is_past_cancel = False
 
-    def write(self, text: str) -> None:
+    def write(self, text: str, style: str = "", part: str = "") -> None:
         """Write *text*.
 
         Cancellation: half a second later the rest is dropped.
 
+        :param style: a colour, for a terminal that has colours.
+        :param part: the part of the text in that colour; by default all of it.
         :raises OSError: the reader is gone, or the disk is full.
         """
         if not text:
@@ -67,6 +71,9 @@ class OutputStream:
         if self._token.cancelled and "\n" in text:
             self.is_past_cancel = True
         shown = harmless(text) if self.is_terminal else text
+        if style and self._paint.is_on:
+            part = harmless(part) or shown.strip("\n")
+            shown = shown.replace(part, self._paint(part, style), 1)
         if self._descriptor is None:
             self._stream.write(shown)
             self._stream.flush()
@@ -78,6 +85,15 @@ class OutputStream:
                     data = data[os.write(self._descriptor, data[:_PIECE]) :]
                 except BlockingIOError:  # another process has filled the pipe
                     continue
+
+    def is_same_file(self, other: OutputStream) -> bool:
+        """Return whether both go to the same file, pipe or terminal."""
+        if self._descriptor is None or other._descriptor is None:
+            return False
+        with suppress(OSError):
+            mine, theirs = os.fstat(self._descriptor), os.fstat(other._descriptor)
+            return os.path.samestat(mine, theirs)
+        return False
 
     def end_line(self) -> None:
         """Complete the last line."""

@@ -105,7 +105,7 @@ def find_endpoint(
     endpoint = ENDPOINTS.get(name)
     if endpoint is None:
         names = [*ENDPOINTS, *also]
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
         prefix = next(filter(name.startswith, _PREFIXES), None)
         if prefix is not None:
             near = [f"{_PREFIXES[prefix]}:{name}"]

@@ -141,7 +141,7 @@ def read_signature(function: Callable[..., Any], *, context_type: type) -> Signa
 def _target(function: Any) -> Any:
     """Return the function behind a partial or a callable object.
 
-    :raises ConfigurationError: it is no function, or asynchronous.
+    :raises ConfigurationError: it is no function, asynchronous, or a generator.
     """
     target = function
     while isinstance(target, functools.partial):
@@ -156,6 +156,11 @@ def _target(function: Any) -> Any:
         raise ConfigurationError(
             f"{target.__qualname__} is asynchronous, and syncagent is synchronous: "
             "write it with def, or call asyncio.run() in a function that is synchronous"
+        )
+    if inspect.isgeneratorfunction(target):
+        raise ConfigurationError(
+            f"{target.__qualname__} is a generator, and its values would be lost: "
+            "return a list of them"
         )
     return target
 

@@ -44,6 +44,11 @@ class RawSignature:
                 f"{function!r} is asynchronous, and tools are synchronous: define it "
                 "with def, or call asyncio.run() in a function defined with def"
             )
+        if inspect.isgeneratorfunction(function):
+            raise ConfigurationError(
+                f"{function!r} is a generator, and its values would be lost: return a "
+                "list of them"
+            )
         self.parameters: dict[str, Any] = {
             "type": "object",
             "properties": {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from .._arguments import NamedToolArguments
 
 __all__ = ["AnyTool", "Tool", "as_tool", "tool"]
+
+_log = logging.getLogger("syncagent.tools")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -129,6 +132,8 @@ class Tool(Generic[_P, _R]):
                 signature.parameters,
             )
             self._check_process()
+            if not self._spec.description:
+                _warn_about(self.function, self._spec.name)
         return self._spec
 
     def _check_process(self) -> None:
@@ -279,6 +284,23 @@ def as_tool(candidate: Any) -> AnyTool:
     except AttributeError:  # a bound method, a builtin
         pass
     return tool
+
+
+#: Functions without a docstring that the log has named: each bound method is a tool.
+_warned: Final[set[str]] = set()
+
+
+def _warn_about(function: Any, name: str) -> None:
+    module = getattr(function, "__module__", "")
+    place = f"{module}.{getattr(function, '__qualname__', name)}"
+    if place not in _warned:
+        _warned.add(place)
+        _log.warning(
+            "the tool %s (%s) has no docstring: the model sees only its name and its "
+            "parameters. Write one, or pass description=",
+            name,
+            place,
+        )
 
 
 def _is_unbound_method(function: Any) -> bool:

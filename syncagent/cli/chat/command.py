@@ -20,6 +20,7 @@ from ..choices import (
     choose_model,
     choose_tools,
 )
+from ..demo.model import DemoModel
 from ..mcp_tools import add_mcp_choices, opened_mcp_tools
 from ..notes import Notes
 from ..streams import OutputStream
@@ -58,15 +59,30 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
 
     Cancellation: Ctrl+C stops a response; SIGTERM and SIGHUP end the chat.
     """
-    model, notice = choose_model(options.model)
+    provider = (options.model or "").partition(":")[0]
+
+    def find_model(name: str | None) -> tuple[Model, str]:
+        is_same = name is None or name.partition(":")[0] == provider
+        return choose_model(
+            name,
+            base_url=options.base_url if is_same else None,
+            is_insecure=options.allow_insecure and is_same,
+        )
+
+    model, notice = find_model(options.model)
     state = None
     if options.load is not None:
         try:
             state = Path(options.load).expanduser().read_text(encoding="utf-8")
-        except (OSError, RuntimeError, ValueError) as error:
+        except OSError as error:
+            raise ConfigurationError(
+                f"--load {options.load}: {error.strerror or error}"
+            ) from None
+        except (RuntimeError, ValueError) as error:
             raise ConfigurationError(f"--load {options.load}: {error}") from None
     notes = Notes(token, OutputStream(sys.stdout, token))
-    greeting = GREETING.format(name=options.model or ("demo" if notice else "local"))
+    name = options.model or ("demo" if isinstance(model, DemoModel) else "local")
+    greeting = GREETING.format(name=name)
     with opened_mcp_tools(options, token, notes) as theirs:
 
         def make_agent(agent: Agent, model: Model | None, state: str | None) -> Agent:
@@ -80,6 +96,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             choose_screen(is_plain=options.plain),
             while_busy=options.while_busy,
             make_agent=make_agent,
+            find_model=find_model,
             greeting=f"{greeting}\n{notice}" if notice else greeting,
         )
         return session.run(token)

@@ -93,6 +93,10 @@ class LineScreen:
         if text and self.is_interactive and not self._has_readline:
             self.line(f"(copy from here: {text})")
 
+    def fold(self, text: str) -> str:
+        """Return *text*: the terminal has shown it already."""
+        return text
+
     def write(self, text: str) -> None:
         """Append *text* to the model's response."""
         text = harmless(text)

@@ -17,16 +17,23 @@ from ...interrupts import (
     AwaitingInput,
     Interrupt,
 )
-from ..approvals import DENIED, approval_question, choices, parse_choice
+from ..approvals import (
+    DENIED,
+    ApprovalChoice,
+    approval_question,
+    choices,
+    parse_choice,
+)
 from ..forms import FORM_HINT, FormEntry
 from .conversations import AgentChatRun, ChatRun
 from .screen import Screen
 
 __all__ = ["ChatQuestion", "QuestionQueue"]
 
+_CHOICES: Final[tuple[ApprovalChoice, ...]] = ("yes", "no", "always", "edit")
 _HINT: Final = (
     "y: yes; n: no; a: always, also later calls of this tool; e: edit the arguments "
-    "first; Ctrl+C: no, and stop the run"
+    "first; then Enter. Ctrl+C: no, and stop the run"
 )
 
 
@@ -79,10 +86,19 @@ class ChatQuestion:
         if self.is_editing:
             return "arguments: "
         if isinstance(self.interrupt, ApprovalRequest):
-            return choices("yes", "no", "always", "edit")
+            return choices(*_CHOICES)
         if self._entry is not None:
             return self._entry.prompt
         return "(hidden) " if self.is_secret else "answer: "
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The answers to choose from, if there are any."""
+        if self.is_editing:
+            return ()
+        if isinstance(self.interrupt, ApprovalRequest):
+            return _CHOICES
+        return () if self._entry is None else self._entry.choices
 
     def answer(self, text: str) -> Literal["answered", "again", "edit", "next"]:
         """Answer with a line that the user typed.

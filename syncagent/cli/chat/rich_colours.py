@@ -1,4 +1,4 @@
-"""Colours for the rows of a chat, by rich: headings, code, emphasis."""
+"""Colours for the rows of a chat, by rich."""
 
 from __future__ import annotations
 
@@ -17,56 +17,43 @@ _KINDS: Final = {
     "user": "bold",
     "tool": "bright_black",
     "note": "bright_black",
-    "question": "bold",
+    "question": "bold yellow",
+    "stop": "red",
     "error": "red",
 }
-_FENCE: Final = re.compile(r" {0,3}(```|~~~)")
-_HEADING: Final = re.compile(r"#{1,6} ")
-_INLINE: Final = (
-    (re.compile(r"\*\*[^*\s][^*]*\*\*"), "bold"),
-    (re.compile(r"`[^`]+`"), "cyan"),
+#: The name of a tool, and an outcome that is not the usual one.
+_CALL: Final = re.compile(r" +([\w.-]+)\(")
+_OUTCOME: Final = re.compile(
+    r"\)  (failed|denied|interrupted|killed|not started|left running \(abandoned\))"
 )
 
 
 class RowColours:
-    """Adds colours to rows; it remembers whether they are inside a code block.
+    """Turns rows into text with escape sequences.
 
-    :param is_plain: add none.
+    :param is_plain: use no colours; bold, italic and underlined text stay.
     """
 
     def __init__(self, *, is_plain: bool) -> None:
         self._console = Console(
             file=io.StringIO(),
             force_terminal=True,
-            color_system=None if is_plain else "standard",
+            color_system="standard",
+            no_color=is_plain,
             highlight=False,
         )
-        self._is_plain = is_plain
-        self._is_code = False
 
     def line(self, row: str, kind: LineKind) -> str:
         """Return a row of the session with its escape sequences."""
-        self._is_code = False
-        return self._render(Text(row, style=_KINDS[kind]))
+        text = Text(row, style=_KINDS[kind])
+        if kind == "tool":
+            for pattern, style in ((_CALL, "cyan"), (_OUTCOME, "red")):
+                if match := pattern.search(row):
+                    text.stylize(style, *match.span(1))
+        return self.render(text)
 
-    def response(self, row: str) -> str:
-        """Return a row of a response with its escape sequences."""
-        text = Text(row)
-        if _FENCE.match(row):
-            self._is_code = not self._is_code
-            text.stylize("bright_black")
-        elif self._is_code:
-            text.stylize("green")
-        elif _HEADING.match(row):
-            text.stylize("bold")
-        else:
-            for pattern, style in _INLINE:
-                text.highlight_regex(pattern, style)
-        return self._render(text)
-
-    def _render(self, text: Text) -> str:
-        if self._is_plain or not text.plain:
-            return text.plain
+    def render(self, text: Text) -> str:
+        """Return a row with its escape sequences."""
         file = self._console.file = io.StringIO()
         self._console.print(text, end="", soft_wrap=True)
         return file.getvalue()

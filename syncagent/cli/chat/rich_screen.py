@@ -1,12 +1,14 @@
 """A screen drawn with prompt_toolkit and rich, from the extra ``[cli]``.
 
 The input stays at the bottom, with the editing of prompt_toolkit; rows of text scroll
-up above it, coloured by rich.
+up above it, with Markdown as text in colours. Above the input there is also what has no
+row yet, such as a line of code that is not complete.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import sys
@@ -21,7 +23,9 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     BufferControl,
     ConditionalContainer,
@@ -40,14 +44,20 @@ from prompt_toolkit.layout.processors import (
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
+from rich.text import Text
 
+from ..approvals import parse_choice
 from ..plain_text import harmless
-from ..rows import RowBuffer, clip, wrap
+from ..rows import clip
+from .inline_markdown import Piece
+from .markdown import Markdown
+from .pastes import Pastes
 from .rich_colours import RowColours
 from .screen import CommandKey, Controller, LineKind
 from .slash_commands import complete
 from .stdout_capture import capture_stdout
 from .ui_loop import handle_signals
+from .word_wrap import WordWrap
 
 __all__ = ["RichScreen"]
 
@@ -57,13 +67,30 @@ _TICK: Final = 0.1
 _ESCAPE_SECONDS: Final = 0.05
 #: Rows of the input.
 _MAX_INPUT_ROWS: Final = 10
-_STYLE: Final = Style.from_dict({"status": "ansibrightblack", "bar": "reverse"})
+#: Rows of the response that have not scrolled away.
+_MAX_LIVE_ROWS: Final = 8
+_STYLE: Final = Style.from_dict(
+    {
+        "status": "ansibrightblack",
+        "tool": "ansicyan",
+        "question": "bold ansiyellow",
+        "chosen": "reverse bold ansiyellow",
+        "paste": "ansicyan",
+        "bar": "reverse",
+        "bar.stopping": "ansired reverse",
+        "bar.asking": "ansiyellow reverse",
+    }
+)
+_PLAIN_STYLE: Final = Style.from_dict({"question": "bold", "chosen": "underline"})
+_TOOL: Final = re.compile(r"( +)([\w.-]+)(\(.*)")
+_CHOICE: Final = re.compile(r"(\[\w\]\w+)")
 _KEYS: Final = """\
 Ctrl+C or ESC      stop the response, and keep it; in a question: no, and stop
 Ctrl+C             clears the line; on an empty line, twice, leaves
 Ctrl+B             continue the run in the background
 Ctrl+D             leave
-Ctrl+J, Tab        a new line; complete a command"""
+Ctrl+J, Tab        a new line; complete a command
+arrow keys         earlier lines; in an approval: choose, then Enter"""
 
 
 class _Hidden(Processor):
@@ -87,9 +114,10 @@ class RichScreen:
         self._raw_modes: list[Any] = []
         self._has_colour = not os.environ.get("NO_COLOR")
         self._colours = RowColours(is_plain=not self._has_colour)
-        #: The last row of the response, and rows to print above the input.
-        self._response = RowBuffer()
+        #: The response, and rows to print above the input.
+        self._response = Markdown(has_marks=not self._has_colour)
         self._rows: list[str] = []
+        self._pastes = Pastes()
         #: Lines that wait for the end of the response's last row.
         self._asides: deque[tuple[str, LineKind]] = deque()
         self._posted: deque[Callable[[], object]] = deque()
@@ -100,7 +128,7 @@ class RichScreen:
         self._app: Application[None] = Application(
             layout=Layout(self._container()),
             key_bindings=self._bindings(),
-            style=_STYLE,
+            style=_STYLE if self._has_colour else _PLAIN_STYLE,
             color_depth=None if self._has_colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             terminal_size_polling_interval=None,
@@ -120,34 +148,37 @@ class RichScreen:
     @property
     def text(self) -> str:
         """Input that is typed and not sent."""
-        return self._buffer.text
+        return self._pastes.unfold(self._buffer.text)
 
     def set_text(self, text: str) -> None:
         """Replace the input that is typed and not sent."""
         self._buffer.reset()
-        self._buffer.insert_text(text)
+        self._buffer.insert_text(self._pastes.fold(text))
+
+    def fold(self, text: str) -> str:
+        """Return *text* with a short note in place of each long paste."""
+        return self._pastes.describe(text)
 
     def write(self, text: str) -> None:
         """Append *text* to the model's response."""
         rows = self._response.feed(text, self._width)
-        self._rows += map(self._colours.response, rows)
-        if not self._response.rest:
+        self._rows += map(self._colours.render, rows)
+        if self._response.is_between_lines:
             self._show_asides()
 
     def end_response(self) -> None:
-        """End the response's last line."""
-        self._rows += map(self._colours.response, self._response.end())
+        """End the response and its last line."""
+        self._rows += map(self._colours.render, self._response.end(self._width))
         self._show_asides()
 
     def line(self, text: str, kind: LineKind = "note") -> None:
-        """End the response's last line and show *text* below it."""
-        self.end_response()
+        """Show *text*; the response's last line, if there is one, stays below it."""
         self._add_rows(text, kind)
 
     def aside(self, text: str, kind: LineKind = "note") -> None:
         """Show *text* as soon as the response is between two lines."""
         self._asides.append((text, kind))
-        if not self._response.rest:
+        if self._response.is_between_lines:
             self._show_asides()
 
     def _show_asides(self) -> None:
@@ -156,8 +187,13 @@ class RichScreen:
 
     def _add_rows(self, text: str, kind: LineKind) -> None:
         for line in harmless(text).replace("\t", "    ").split("\n"):
-            for row in wrap(line, self._width):
-                self._rows.append(self._colours.line(row, kind))
+            if kind == "user":  # as it was typed: it may be code
+                self._rows.append(self._colours.line(line, kind))
+                continue
+            wrapper = WordWrap()
+            rows = wrapper.add([Piece(line)], self._width) + wrapper.end(self._width)
+            for row in rows or [Text()]:
+                self._rows.append(self._colours.line(row.plain, kind))
 
     @property
     def _width(self) -> int:
@@ -267,7 +303,7 @@ class RichScreen:
 
         def submit() -> None:
             # Bytes that are not UTF-8 arrive as surrogates, which cannot be sent.
-            data = self._buffer.text.encode("utf-8", "surrogateescape")
+            data = self.text.encode("utf-8", "surrogateescape")
             text = data.decode("utf-8", "replace")
             if not self._controller.is_asking and text.strip():
                 self._buffer.append_to_history()
@@ -294,7 +330,30 @@ class RichScreen:
         on("tab", lambda: self.set_text(complete(self.text)))
         on("up", lambda: None, is_asking)
         on("down", lambda: None, is_asking)
+        can_choose = Condition(self._can_choose)
+        for key, step in (("up", -1), ("left", -1), ("down", 1), ("right", 1)):
+            on(key, partial(self._choose, step), can_choose)
+        bindings.add(Keys.BracketedPaste, eager=True)(self._paste)
         return bindings
+
+    def _can_choose(self) -> bool:
+        """Return whether the arrow keys choose an answer: nothing else is typed."""
+        choices = self._controller.choices
+        return bool(choices) and self._buffer.text in ("", *choices)
+
+    def _choose(self, step: int) -> None:
+        """Put the next answer into the input; Enter sends it."""
+        choices = self._controller.choices
+        if self._buffer.text in choices:
+            place = choices.index(self._buffer.text) + step
+        else:
+            place = 0 if step > 0 else -1
+        self.set_text(choices[place % len(choices)])
+
+    def _paste(self, event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        is_answer = self._controller.is_asking
+        self._buffer.insert_text(text if is_answer else self._pastes.add(text))
 
     def _on_text_changed(self, buffer: Buffer) -> None:
         if not buffer.text and self._loop is not None:
@@ -315,48 +374,78 @@ class RichScreen:
     # -- drawing -------------------------------------------------------------------
 
     def _container(self) -> HSplit:
-        def rows(text: Callable[[], str], style: str = "") -> Window:
-            control = FormattedTextControl(lambda: [(style, text())])
-            # If there is no room, an empty window instead of an error message.
-            return Window(control, Dimension(min=0), dont_extend_height=True)
+        Fragments = Callable[[], StyleAndTextTuples]
 
-        def optional(text: Callable[[], str], style: str = "") -> ConditionalContainer:
-            return ConditionalContainer(
-                rows(text, style), Condition(lambda: bool(text()))
+        def rows(fragments: Fragments) -> Window:
+            # If there is no room, an empty window instead of an error message.
+            return Window(
+                FormattedTextControl(fragments),
+                Dimension(min=0),
+                dont_extend_height=True,
             )
 
-        def status() -> str:
-            lines = self._controller.status()
-            return "\n".join(clip(harmless(line), self._width) for line in lines)
-
-        def bar() -> str:
-            summary = harmless(self._controller.summary())
-            return clip(f" {summary} ", self._width).ljust(self._width)
-
-        def prefix(line: int, wrapped: int) -> str:
-            if wrapped:
-                return ""
-            return "  " if line else self._controller.prompt
+        def optional(fragments: Fragments) -> ConditionalContainer:
+            return ConditionalContainer(
+                rows(fragments), Condition(lambda: bool(fragments()))
+            )
 
         is_secret = Condition(lambda: self._controller.is_secret)
         typed = Window(
             BufferControl(
                 self._buffer,
-                input_processors=[ConditionalProcessor(_Hidden(), is_secret)],
+                input_processors=[
+                    self._pastes,
+                    ConditionalProcessor(_Hidden(), is_secret),
+                ],
             ),
             height=Dimension(min=1, max=_MAX_INPUT_ROWS),
             wrap_lines=True,
             dont_extend_height=True,
-            get_line_prefix=prefix,
+            get_line_prefix=self._line_prefix,
         )
         return HSplit(
-            [
-                optional(lambda: self._response.rest),
-                optional(status, "class:status"),
-                typed,
-                rows(bar, "class:bar"),
-            ]
+            [optional(self._live), optional(self._status), typed, rows(self._bar)]
         )
+
+    def _live(self) -> StyleAndTextTuples:
+        """Return the part of the response that has no row yet."""
+        size = self._size()
+        count = max(1, min(_MAX_LIVE_ROWS, size.rows - 6))
+        rows = self._response.rest(self._width, count)
+        shown = "\n".join(map(self._colours.render, rows))
+        return to_formatted_text(ANSI(shown)) if rows else []
+
+    def _status(self) -> StyleAndTextTuples:
+        fragments: StyleAndTextTuples = []
+        for line in self._controller.status():
+            text = clip(harmless(line), self._width)
+            fragments.append(("", "\n" if fragments else ""))
+            if match := _TOOL.match(text):
+                fragments += [("", match[1]), ("class:tool", match[2])]
+                text = match[3]
+            fragments.append(("class:status", text))
+        return fragments
+
+    def _bar(self) -> StyleAndTextTuples:
+        summary = harmless(self._controller.summary())
+        text = clip(f" {summary} ", self._width).ljust(self._width)
+        kind = ".asking" if self._controller.is_asking else ""
+        kind = ".stopping" if self._controller.is_stopping else kind
+        return [(f"class:bar{kind}", text)]
+
+    def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
+        if wrapped:
+            return []
+        prompt = self._controller.prompt
+        if line or not self._controller.is_asking:
+            return [("", "  " if line else prompt)]
+        style = "class:question"
+        chosen = parse_choice(self._buffer.text) if self._controller.choices else None
+        parts = [part for part in _CHOICE.split(prompt) if part]
+        return [
+            ("class:chosen" if chosen and part[1:2] == chosen[0] else style, part)
+            for part in parts
+        ]
 
     def _before_render(self, app: Application[None]) -> None:
         """Print new rows above the input before that is drawn again."""

@@ -7,8 +7,9 @@ from typing import Literal, Protocol
 
 __all__ = ["CommandKey", "Controller", "LineKind", "Screen"]
 
-#: The user's own input, a tool, a note of the session, a question, or an error.
-LineKind = Literal["user", "tool", "note", "question", "error"]
+#: The user's own input, a tool, a note of the session, a question, the end of a stopped
+#: response, or an error.
+LineKind = Literal["user", "tool", "note", "question", "stop", "error"]
 #: Keys with the same meaning on every screen that has them.
 CommandKey = Literal["ctrl-c", "escape", "ctrl-b", "ctrl-d"]
 
@@ -33,16 +34,20 @@ class Screen(Protocol):
         """Replace the input that is typed and not sent."""
         ...
 
+    def fold(self, text: str) -> str:
+        """Return *text* with a short note in place of each long paste."""
+        ...
+
     def write(self, text: str) -> None:
         """Append *text* to the model's response."""
         ...
 
     def end_response(self) -> None:
-        """End the response's last line."""
+        """End the response and its last line."""
         ...
 
     def line(self, text: str, kind: LineKind = "note") -> None:
-        """End the response's last line and show *text* below it."""
+        """Show *text* on lines of its own, which never cut a line of the response."""
         ...
 
     def aside(self, text: str, kind: LineKind = "note") -> None:
@@ -84,6 +89,11 @@ class Controller(Protocol):
     @property
     def prompt(self) -> str:
         """The text before the input."""
+        ...
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The answers to choose from with the arrow keys, if there are any."""
         ...
 
     @property

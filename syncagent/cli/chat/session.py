@@ -15,13 +15,15 @@ from ...exceptions import SyncAgentError
 from ...models.model import Model
 from ...tools.abandoned import abandoned
 from ...usage import Usage
+from ..choices import choose_model
 from ..exit_codes import exit_code_of
 from ..formatting import end_text, error_text, seconds_text, usage_text
 from ..plain_text import on_one_line
+from ..wording import error_line
 from .conversations import AgentChatRun, AgentConversation, ChatConversation, ChatRun
 from .progress import Progress
 from .questions import QuestionQueue
-from .screen import CommandKey, Screen
+from .screen import CommandKey, LineKind, Screen
 from .slash_commands import run_command
 
 __all__ = ["GREETING", "MakeAgent", "Session", "WhileBusy"]
@@ -31,6 +33,8 @@ __all__ = ["GREETING", "MakeAgent", "Session", "WhileBusy"]
 WhileBusy = Literal["queue", "steer", "interrupt"]
 #: Makes an agent for another model, or from a saved state; None keeps the old one.
 MakeAgent = Callable[[Agent, Model | None, str | None], Agent]
+#: Returns the model of a name, and what to tell the user about it.
+FindModel = Callable[[str], tuple[Model, str]]
 
 GREETING: Final = "{name}. /help for help; Ctrl+C stops a response, Ctrl+D leaves."
 
@@ -48,6 +52,7 @@ class Session:
     All methods are called on the screen's thread.
 
     :param make_agent: for ``/model NAME`` and ``/load``; without it they are refused.
+    :param find_model: returns the model of that name, and its introduction.
     :param greeting: shown first.
     """
 
@@ -58,12 +63,14 @@ class Session:
         *,
         while_busy: WhileBusy = "queue",
         make_agent: MakeAgent | None = None,
+        find_model: FindModel = choose_model,
         greeting: str = "",
     ) -> None:
         self.conversation = conversation
         self.screen: Final = screen
         self.while_busy: Final = while_busy
         self.make_agent: Final = make_agent
+        self.find_model: Final = find_model
         self._greeting = greeting
         #: The live run in the foreground.
         self.foreground: ChatRun | None = None
@@ -113,6 +120,12 @@ class Session:
         return self.questions.prompt or _PROMPT
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """The answers to choose from with the arrow keys, if there are any."""
+        question = self.questions.current
+        return () if question is None else question.choices
+
+    @property
     def is_asking(self) -> bool:
         """True while the input is an answer to a question."""
         return self.questions.current is not None
@@ -126,7 +139,8 @@ class Session:
     def status(self) -> list[str]:
         """Return lines about running tools and queued input."""
         first = list(self._queue)[:_MAX_QUEUED]
-        queued = [f"  queued: {on_one_line(text, 60)}" for text in first]
+        fold = self.screen.fold
+        queued = [f"  queued: {on_one_line(fold(text), 60)}" for text in first]
         if len(self._queue) > _MAX_QUEUED:
             queued.append(f"  and {len(self._queue) - _MAX_QUEUED} more")
         return [*self.progress.tools(), *queued] if self.is_busy else queued
@@ -198,7 +212,8 @@ class Session:
             self.questions.ask_next()
 
     def _echo(self, text: str) -> None:
-        self.screen.line(_PROMPT + text.replace("\n", "\n  "), "user")
+        shown = self.screen.fold(text)
+        self.screen.line(_PROMPT + shown.replace("\n", "\n  "), "user")
 
     def press(self, key: CommandKey) -> None:
         """Handle a key."""
@@ -276,16 +291,19 @@ class Session:
         self.questions.drop_closed()
         if run is self.foreground:
             self.foreground = None
+            self.screen.end_response()
             if run.error is not None:
-                self.screen.line(f"error: {error_text(run.error)}", "error")
+                text = error_line(error_text(run.error))
+                self.screen.line(f"error: {text}", "error")
             elif run.result is not None:
                 how = end_text(run.result)
                 took = seconds_text(run.seconds or 0.0)
                 used = usage_text(run.result.usage, run.result.cost)
                 summary = f"{how}; {took}, {used}" if how else f"{took}, {used}"
-                self.screen.line(f"({summary})")
+                kind: LineKind = "stop" if run.result.cancelled else "note"
+                self.screen.line(f"({summary})", kind)
             elif run.is_stopping:
-                self.screen.line("(stopped)")
+                self.screen.line("(stopped)", "stop")
             self.screen.line("", "user")
             if run.is_stopping:
                 self._put_back(run.unread_inputs)
@@ -312,6 +330,7 @@ class Session:
         if run is None:
             self.screen.line("(no run to move to the background)")
             return
+        self.screen.end_response()
         run.move_to_background()
         try:
             fork = self.conversation.fork()

@@ -9,11 +9,11 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from ...agent import Agent
-from ...exceptions import ConfigurationError
+from ...exceptions import ConfigurationError, SyncAgentError
 from ...tools.source import source_name
-from ..choices import choose_model
 from ..formatting import error_text, seconds_text, usage_text
 from ..plain_text import on_one_line
+from ..wording import error_line
 from .conversations import AgentChatRun, AgentConversation, ChatRun
 
 if TYPE_CHECKING:
@@ -64,7 +64,12 @@ def run_command(session: Session, line: str) -> None:
             )
         command(session, rest.strip())
     except Exception as error:  # of files, of modules with tools, of models
-        session.screen.line(f"error: {error_text(error)}", "error")
+        text = error_text(error)
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            text = f"{error.filename}: {error.strerror}"
+        elif isinstance(error, SyncAgentError):
+            text = error_line(text)
+        session.screen.line(f"error: {text}", "error")
 
 
 def complete(text: str) -> str:
@@ -101,9 +106,9 @@ def _model(session: Session, name: str) -> None:
     agent = _idle_agent(session, "/model NAME")
     if session.make_agent is None:
         raise ConfigurationError("the model is fixed by this program")
-    model, notice = choose_model(name)
+    model, notice = session.find_model(name)
     session.conversation = AgentConversation(session.make_agent(agent, model, None))
-    session.screen.line(notice or f"the model is now {name}")
+    session.screen.line(f"the model is now {name}. {notice}".rstrip())
 
 
 @_command("/tools")
@@ -193,6 +198,9 @@ def _runs(session: Session, rest: str) -> None:
         raise ConfigurationError(f"no run {number}; /runs lists the runs")
     run = runs[int(number) - 1]
     if action.strip() == "stop":
+        if run.is_over:
+            raise ConfigurationError(f"run {number} has already ended")
+        session.screen.line(f"(stopping run {number})")
         run.stop(force=run.is_stopping)
         return
     if action:
@@ -206,6 +214,7 @@ def _runs(session: Session, rest: str) -> None:
         session.screen.line(f"error: {error_text(run.error)}", "error")
     else:
         session.screen.write((run.text or "no text yet") + "\n")
+        session.screen.end_response()
 
 
 def _row(run: ChatRun) -> str:

@@ -109,8 +109,8 @@ def check_models() -> Iterator[Finding]:
             yield Finding(name=name, value=address_text(value))
     if not any(finding.status == "ok" for finding in findings):
         yield Finding(
-            name="none",
-            value="no key, and no server on this machine",
+            name="usable",
+            value="none: no key is set, and no server runs on this machine",
             status="off",
             advice="run and chat use the local model, or the scripted demo model",
         )
@@ -160,7 +160,8 @@ def check_terminal() -> Iterator[Finding]:
     streams = {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}
     names = [name for name, stream in streams.items() if stream.isatty()]
     size = shutil.get_terminal_size()
-    value = f"{', '.join(names)}; {size.columns} x {size.lines}" if names else "none"
+    value = f"{', '.join(names)}; {size.columns} x {size.lines}"
+    value = value if names else "stdin, stdout and stderr are no terminals"
     yield Finding(name="terminal", value=value, status="ok" if names else "off")
     encoding = getattr(sys.stdout, "encoding", None) or "unknown"
     is_utf8 = encoding.lower().replace("-", "") == "utf8"
