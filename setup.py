@@ -25,6 +25,7 @@ EXTRAS = {
         "botocore>=1.36",
         "django>=5.2.17",
         "flask>=3.1.3",
+        "flask-login>=0.6.3",
         "google-auth>=2.38",
         "gunicorn>=23",
         "hypothesis>=6.100",
@@ -67,7 +68,13 @@ EXTRAS = {
         "pyright>=1.1.400",
         "rich>=13",
     ],
-    "docs": ["django>=5.2.17", "flask>=3.1.3", "furo>=2024.8", "sphinx>=8"],
+    "docs": [
+        "django>=5.2.17",
+        "flask>=3.1.3",
+        "flask-login>=0.6.3",
+        "furo>=2024.8",
+        "sphinx>=8",
+    ],
 }
 
 setup(
@@ -96,7 +103,7 @@ setup(
         "syncagent.integrations.web.page": [
             *("page.css", "page.html", "page.js", "asks.js", "conversations.js"),
             "forms.js",
-            *("inbox.js", "server.js", "text.js", "turns.js"),
+            *("inbox.js", "queue.js", "server.js", "text.js", "turns.js"),
         ],
     },
     python_requires=">=3.10",

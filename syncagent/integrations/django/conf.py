@@ -192,7 +192,7 @@ def _views() -> Views:
     authorize = settings.authorize
 
     def may_see(request: Any, run: FollowedRun) -> bool:
-        return request is OPERATOR or authorize(request, run) is True
+        return True if request is OPERATOR else authorize(request, run)
 
     runs = settings.make_runs(None if authorize is None else may_see, store)
     trusted_origins = (*settings.trusted_origins, *conf.settings.CSRF_TRUSTED_ORIGINS)

@@ -17,16 +17,21 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.request import HttpHeaders, RawPostDataException, UnreadablePostError
 from django.http.response import (
     HttpResponseBase,
-    HttpResponseForbidden,
     HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
 from django.middleware.csrf import get_token
 from django.shortcuts import resolve_url
+from django.urls import NoReverseMatch
 from django.utils.http import urlencode
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import (
+    require_GET,
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
 
 from ..web.asgi import AsyncEventStream
 from ..web.bodies import CancelRequest, encode_body
@@ -210,18 +215,22 @@ def _nothing_here(request: HttpRequest) -> HttpResponseBase:
 # -- the chat page -----------------------------------------------------------------
 
 
-@require_GET
+@require_safe
 def page(request: HttpRequest) -> HttpResponseBase:
     """Return the page to users who may start a run; the others have to log in."""
     settings = read_settings()
-    # This creates the session, so that all tabs share it.
-    if settings.owner_of is None or not settings.owner_of(request):
-        user = getattr(request, "user", None)
-        if user is None or user.is_authenticated:  # a login would not help
-            return HttpResponseForbidden("You may not start a run.")
+    user = getattr(request, "user", None)
+    try:
+        # This creates the session, so that all tabs share it.
+        get_views().find_starter(request)
+    except Refused as error:
+        # A login would not help.
+        if user is None or user.is_authenticated or error.code != "forbidden":
+            return HttpResponse(error.message, "text/plain", error.status)
         login = resolve_url(conf.settings.LOGIN_URL)
+        separator = "&" if "?" in login else "?"
         back = urlencode({"next": request.get_full_path()})
-        return HttpResponseRedirect(f"{login}?{back}")
+        return HttpResponseRedirect(login + separator + back)
     content = render_page(
         title=settings.title,
         greeting=settings.greeting,
@@ -229,11 +238,20 @@ def page(request: HttpRequest) -> HttpResponseBase:
         csrf_header=HttpHeaders.parse_header_name(conf.settings.CSRF_HEADER_NAME) or "",
         csrf_token=get_token(request),
         has_store=get_views().runs.has_store,
+        login_url="" if user is None else _find_login_url(),
     )
     return HttpResponse(content, headers=dict(PAGE_HEADERS))
 
 
-@require_GET
+def _find_login_url() -> str:
+    """Return the URL of the login; an empty string if the site has none."""
+    try:
+        return str(resolve_url(conf.settings.LOGIN_URL))
+    except NoReverseMatch:  # users have logged in somewhere else
+        return ""
+
+
+@require_safe
 def asset(request: HttpRequest, name: str) -> HttpResponseBase:
     """Return a file of the page."""
     headers = {"Content-Type": ASSETS[name], **dict(ASSET_HEADERS)}

@@ -12,13 +12,14 @@ from ...cancel import Cancellable, CancelToken
 from ...exceptions import ConfigurationError
 from ...stores import MakeAgent as MakeStoredAgent
 from ...stores import RunStore
+from ..web.access import Authorize, OwnerOf
 from ..web.disconnect import cancel_on_disconnect as cancel_with_environ
 from ..web.followed import FollowedRun
 from ..web.operator import is_operator
-from ..web.runs import Authorize, Runs
+from ..web.runs import Runs
 from ..web.settings import find_store
 from ..web.stored_runs import StoredRuns
-from ..web.views import ApproversOf, MakeAgent, OwnerOf, Views
+from ..web.views import ApproversOf, MakeAgent, Views
 from .commands import commands
 from .routes import make_blueprint
 from .settings import NAME, ExtensionState, FlaskSettings, find_state
@@ -37,8 +38,8 @@ class SyncAgent:
         with the request and a :class:`~syncagent.integrations.web.bodies.StartRequest`.
         With *store* it is called without a request, in any process, with a
         :class:`~syncagent.stores.StoredRun`.
-    :param owner_of: returns the owner of the run a request starts, or None to refuse
-        it. Without it no run can be started.
+    :param owner_of: returns the owner of the run a request starts, such as the id of
+        the user, or None to refuse it. Without it no run can be started.
     :param authorize: called with a request and a run; returns True if the client may
         see, answer and cancel the run. Without it every request is refused.
     :param approvers_of: returns a list of the people and groups that the person behind
@@ -46,6 +47,8 @@ class SyncAgent:
         them; by default only what *owner_of* returns.
     :param csrf_token: returns the token that the page sends with every POST, for
         applications with CSRF protection; Flask-WTF's is ``generate_csrf``.
+    :param login_url: where users log in: a URL, or the name of an endpoint. Visitors
+        without an owner are sent there from the page, and back after the login.
     :param store: the URL of a store, such as ``sqlite:///runs.db``, or a
         :class:`~syncagent.stores.RunStore`, which has a ``make_agent`` of its own. Then
         every process of the server has the same runs. ``SYNCAGENT_STORE`` in
@@ -61,6 +64,7 @@ class SyncAgent:
         authorize: Authorize | None = None,
         approvers_of: ApproversOf | None = None,
         csrf_token: Callable[[], str] | None = None,
+        login_url: str | None = None,
         store: str | RunStore | None = None,
     ) -> None:
         self._make_agent = make_agent
@@ -68,6 +72,7 @@ class SyncAgent:
         self._authorize = authorize
         self._approvers_of = approvers_of
         self._csrf_token = csrf_token
+        self._login_url = login_url
         self._store = store
         if app is not None:
             self.init_app(app)
@@ -104,7 +109,12 @@ class SyncAgent:
                 trusted_origins=settings.trusted_origins,
             )
         app.extensions[NAME] = ExtensionState(
-            settings, runs, views, self._csrf_token, self._authorize is not None
+            settings,
+            runs,
+            views,
+            self._csrf_token,
+            self._authorize is not None,
+            self._login_url,
         )
         app.cli.add_command(commands)
 
@@ -153,6 +163,6 @@ def _with_operator(authorize: Authorize | None, token: str | None) -> Authorize 
         authorization = request.headers.get("Authorization")
         if view in _OPERATOR_VIEWS and is_operator(authorization, token):
             return True
-        return authorize is not None and authorize(request, run) is True
+        return authorize is not None and authorize(request, run)
 
     return may_see

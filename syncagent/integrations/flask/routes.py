@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import MethodNotAllowed, RequestEntityTooLarge
@@ -168,9 +169,18 @@ def list_audit() -> Response:
 
 
 def show_page() -> Response:
-    """Return the chat page."""
+    """Return the page to users who may start a run; the others have to log in."""
     state = find_state()
     settings = state.settings
+    login_url = state.find_login_url()
+    try:
+        _views().find_starter(request._get_current_object())  # type: ignore[attr-defined]
+    except Refused as error:
+        if not login_url or error.code != "forbidden":
+            return Response(error.message, error.status, mimetype="text/plain")
+        separator = "&" if "?" in login_url else "?"
+        back = urlencode({"next": request.script_root + request.full_path.rstrip("?")})
+        return Response(status=302, headers={"Location": login_url + separator + back})
     page = render_page(
         title=settings.title,
         greeting=settings.greeting,
@@ -178,6 +188,7 @@ def show_page() -> Response:
         csrf_header=settings.csrf_header,
         csrf_token="" if state.csrf_token is None else state.csrf_token(),
         has_store=state.runs.has_store,
+        login_url=login_url,
     )
     return Response(page, mimetype="text/html", headers=list(PAGE_HEADERS))
 
@@ -214,7 +225,7 @@ def _call(view: Callable[..., WebResponse], *args: str) -> Response:
         )
         # The operator's token does not make up for a missing authorize function.
         is_allowed = state.has_authorize or web_request.is_operator
-        if view != _views().start and not is_allowed:
+        if not is_allowed:
             raise not_set_up()
         web_response = view(web_request, *args)
     except Refused as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-from flask import current_app
+from flask import current_app, url_for
 
 from ...exceptions import ConfigurationError
 from ..web.operator import MIN_TOKEN_LENGTH
@@ -66,6 +66,14 @@ class ExtensionState(msgspec.Struct, frozen=True):
     csrf_token: Callable[[], str] | None
     #: True if the application defines who may see which run.
     has_authorize: bool
+    #: Where users log in: a URL, or the name of an endpoint.
+    login_url: str | None = None
+
+    def find_login_url(self) -> str:
+        """Return the URL of the login; an empty string if the application has none."""
+        if self.login_url is None or "/" in self.login_url:
+            return self.login_url or ""
+        return url_for(self.login_url)
 
 
 def find_state() -> ExtensionState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from ...exceptions import (
@@ -21,6 +22,7 @@ from ...exceptions import (
 
 __all__ = [
     "Refused",
+    "no_owners",
     "no_store",
     "no_such_conversation",
     "no_such_run",
@@ -35,6 +37,9 @@ __all__ = [
     "too_many_followers",
     "too_many_runs",
 ]
+
+
+_log = logging.getLogger("syncagent.web")
 
 
 class Refused(SyncAgentError):
@@ -102,7 +107,18 @@ def not_set_up() -> Refused:
         403,
         "not_set_up",
         "This application shows no runs, because it does not define who may see them: "
-        "give Runs() a function authorize(request, run).",
+        "it needs a function authorize(request, run); AUTHORIZE in Django's settings.",
+    )
+
+
+def no_owners() -> Refused:
+    """Return the error of an application that has no ``owner_of``."""
+    _log.error("refused a request, because there is no owner_of function")
+    return Refused(
+        403,
+        "not_set_up",
+        "This application starts no runs, because it does not define their owners: it "
+        "needs a function owner_of(request); OWNER_OF in Django's settings.",
     )
 
 

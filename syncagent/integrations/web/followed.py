@@ -9,6 +9,7 @@ from ...cancel import Receipt, Watch
 from ...events import Lagged, StreamEvent
 from ...exceptions import Origin
 from ...tools.call_stop import CallReceipt
+from .access import Access
 from .bodies import (
     AnswerBody,
     AnswersResponse,
@@ -130,6 +131,10 @@ class WebRuns(Protocol):
     @property
     def has_store(self) -> bool:
         """True if every process of the server has the same runs."""
+
+    @property
+    def access(self) -> Access:
+        """Decides who may see which run."""
 
     def get(self, id: str, request: Any) -> FollowedRun:
         """Return a run that the client of *request* may see."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, Protocol
+from uuid import UUID
 
 from ..._checks import check_number, check_timeout
 from ..._closeable import Closeable
@@ -23,6 +24,7 @@ from ...exceptions import (
 )
 from ...messages import Prompt, UserMessage
 from ...tools.call_stop import CallReceipt
+from .access import Access, Authorize, owner_name
 from .bodies import (
     AnswerBody,
     AnswersResponse,
@@ -31,8 +33,7 @@ from .bodies import (
     CancelRequest,
     check_changes,
 )
-from .errors import Refused, no_such_run, not_set_up, public_error
-from .followed import FollowedRun
+from .errors import Refused, no_such_run, public_error
 from .presentation import Presentation, beginning_of
 from .recordings import WebRecording
 from .registry import RunRegistry
@@ -40,21 +41,15 @@ from .sse import HEARTBEAT, SLOW, RunEventStream
 from .web_run import OnDisconnect, WebRun
 
 __all__ = [
-    "Authorize",
     "EndingRuns",
     "Runs",
     "all_runs",
     "check_choices",
-    "check_owner",
     "close_all",
-    "may_see",
     "register",
 ]
 
 _log = logging.getLogger("syncagent.web")
-
-#: Returns True if the client that sent a request may see, answer and cancel a run.
-Authorize = Callable[[Any, Any], bool]
 
 #: Seconds after which every run is cancelled: no server notices a client that lost
 #: power.
@@ -80,27 +75,6 @@ def check_choices(authorize: Any, on_disconnect: Any, timeout: Any) -> None:
             f"on_disconnect must be 'cancel' or 'detach'; got {on_disconnect!r:.80}"
         )
     check_timeout(timeout)
-
-
-def check_owner(owner: Any) -> None:
-    """Check that a run has an owner.
-
-    :raises ConfigurationError: it has none.
-    """
-    if not owner or not isinstance(owner, str):
-        raise ConfigurationError(f"owner must be a non-empty string; got {owner!r:.80}")
-
-
-def may_see(authorize: Authorize | None, request: Any, run: FollowedRun | None) -> bool:
-    """Return whether the client of *request* may see a run; none is never seen.
-
-    :raises Refused: the application does not define it.
-    """
-    if authorize is None:
-        _log.error("refused a request, because Runs() has no authorize=")
-        raise not_set_up()
-    # Only True counts, not any other truthy value.
-    return run is not None and authorize(request, run) is True
 
 
 class Runs(Closeable):
@@ -167,7 +141,7 @@ class Runs(Closeable):
             ("heartbeat", heartbeat, _SHORTEST_HEARTBEAT),
         ):
             check_number(name, value, minimum=minimum, allow_infinity=True)
-        self._authorize = authorize
+        self.access: Final = Access(authorize)
         self._on_disconnect = on_disconnect
         self._grace = grace
         self._timeout = timeout
@@ -196,14 +170,14 @@ class Runs(Closeable):
         agent: Agent,
         prompt: Prompt,
         *,
-        owner: str,
+        owner: str | int | UUID,
         conversation: str = "",
         on_disconnect: OnDisconnect | None = None,
         **settings: Any,
     ) -> WebRun:
         """Start a run.
 
-        :param owner: the owner; ``authorize`` finds it in ``run.owner``.
+        :param owner: the owner; ``authorize`` finds it in ``run.owner``, as a string.
         :param conversation: the name of the conversation, shown in lists.
         :param on_disconnect: overrides the default of these runs.
         :param settings: as for :meth:`syncagent.Agent.start`.
@@ -211,7 +185,7 @@ class Runs(Closeable):
             agent is busy.
         :raises ConfigurationError: there is no owner.
         """
-        check_owner(owner)
+        owner = owner_name(owner)
         if not isinstance(agent, Agent):
             raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
         message = UserMessage.of(prompt)  # type: ignore[arg-type]
@@ -258,7 +232,7 @@ class Runs(Closeable):
         self._registry.drop_finished()
         run = self._registry.runs.get(id)
         # Checked even without a run, so that both cases are refused alike.
-        is_seen = may_see(self._authorize, request, run)
+        is_seen = self.access.may_see(request, run)
         if run is None or not is_seen:
             raise no_such_run()
         return run
@@ -269,9 +243,9 @@ class Runs(Closeable):
         :param owner: not needed here.
         """
         self._registry.drop_finished()
-        may_see(self._authorize, request, None)
+        self.access.check_set_up()
         runs = list(self._registry.runs.values())
-        return [run for run in reversed(runs) if may_see(self._authorize, request, run)]
+        return [run for run in reversed(runs) if self.access.may_see(request, run)]
 
     # -- using one -----------------------------------------------------------------
 

@@ -10,9 +10,10 @@ import msgspec
 from ...exceptions import ConfigurationError
 from ...stores import RunStore
 from ...stores.deliveries import Enqueue
+from .access import Authorize
 from .page import GREETING, TITLE
 from .recordings import RECORDING
-from .runs import Authorize, Runs
+from .runs import Runs
 from .sse import HEARTBEAT, SLOW
 from .stored_runs import StoredRuns
 from .views import MAX_BODY

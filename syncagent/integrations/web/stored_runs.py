@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
+from uuid import UUID
 
 from msgspec import UNSET
 
@@ -26,6 +27,7 @@ from ...exceptions import (
 from ...stores import RunStore, StoredRun
 from ...stores.answers import find_question
 from ...tools.call_stop import CallReceipt
+from .access import Access, Authorize, owner_name
 from .bodies import (
     AnswerBody,
     AnswersResponse,
@@ -48,7 +50,7 @@ from .errors import (
 )
 from .inbox import WebInbox
 from .presentation import Presentation
-from .runs import Authorize, check_choices, check_owner, may_see, register
+from .runs import check_choices, register
 from .sse import HEARTBEAT, SLOW, RunEventStream
 from .stored_run import StoredWebRun
 from .web_run import OnDisconnect
@@ -132,7 +134,7 @@ class StoredRuns(Closeable):
             check_number(name, value, minimum=minimum, allow_infinity=True)
         #: The store.
         self.store: Final = store
-        self._authorize = authorize
+        self.access: Final = Access(authorize)
         self._unfollowed_seconds = (
             max(grace, _SHORTEST_GRACE, store.lease)
             if on_disconnect == "cancel"
@@ -171,17 +173,17 @@ class StoredRuns(Closeable):
 
     # -- starting ------------------------------------------------------------------
 
-    def submit(self, start: StartRequest, *, owner: str) -> StoredWebRun:
+    def submit(self, start: StartRequest, *, owner: str | int | UUID) -> StoredWebRun:
         """Add a run to the store, and have it worked on.
 
         :param start: the request. Its *options* become ``run.labels``; its
             *conversation* continues that of the same owner.
-        :param owner: the owner; ``authorize`` finds it in ``run.owner``.
+        :param owner: the owner; ``authorize`` finds it in ``run.owner``, as a string.
         :raises Refused: the owner has too many runs, the conversation has one, the
             store is unavailable, or the server is shutting down.
         :raises ConfigurationError: there is no owner.
         """
-        check_owner(owner)
+        owner = owner_name(owner)
         with self.refusals():
             id = self.store.submit(
                 start.prompt,
@@ -255,18 +257,11 @@ class StoredRuns(Closeable):
                 record = self.store.get(id, has_messages=False)
         run = None if record is None else self._web_run(record)
         # Checked even without a run, so that both cases are refused alike.
-        return run, may_see(self._authorize, request, run)
+        return run, self.access.may_see(request, run)
 
     def is_seen(self, request: Any, record: StoredRun) -> bool:
         """Return whether the client of *request* may see a run."""
-        return may_see(self._authorize, request, self._web_run(record))
-
-    def check_set_up(self, request: Any) -> None:
-        """Refuse all requests of an application that has no ``authorize``.
-
-        :raises Refused: it has none.
-        """
-        may_see(self._authorize, request, None)
+        return self.access.may_see(request, self._web_run(record))
 
     def list(self, request: Any, *, owner: str | None = None) -> list[StoredWebRun]:
         """Return the newest runs that the client of *request* may see.
@@ -275,11 +270,11 @@ class StoredRuns(Closeable):
             the newest of all owners.
         :raises Refused: the store is unavailable.
         """
-        may_see(self._authorize, request, None)
+        self.access.check_set_up()
         with self.refusals():
             records = self.store.list(owner=owner, limit=_LIST)
         runs = map(self._web_run, records)
-        return [run for run in runs if may_see(self._authorize, request, run)]
+        return [run for run in runs if self.access.may_see(request, run)]
 
     # -- using one -----------------------------------------------------------------
 

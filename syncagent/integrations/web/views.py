@@ -24,7 +24,6 @@ With a store also these. An id of a conversation is any text, percent-encoded.
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
@@ -34,6 +33,7 @@ import msgspec
 
 from ...agent import Agent
 from ...exceptions import ConfigurationError
+from .access import OwnerOf, find_owner
 from .bodies import (
     AnswersRequest,
     CancelCallRequest,
@@ -51,7 +51,7 @@ from .bodies import (
 )
 from .deployment import warn_about_server
 from .disconnect import disconnect_probe
-from .errors import Refused, no_store, no_such_run_here, too_large
+from .errors import Refused, no_owners, no_store, no_such_run_here, too_large
 from .followed import FollowedRun, WebRuns
 from .inbox import check_approvers
 from .kept_bodies import AuditList, ConversationList, DeleteResponse, InboxList
@@ -73,13 +73,10 @@ __all__ = [
     "error_response",
 ]
 
-_log = logging.getLogger("syncagent.web")
 _P = ParamSpec("_P")
 
 #: Returns the agent for a request, or raises ``Refused``.
 MakeAgent = Callable[[Any, StartRequest], Agent]
-#: Returns the owner of the run this request starts, or None to refuse it.
-OwnerOf = Callable[[Any], "str | None"]
 #: Returns the people and groups that the person behind a request answers for.
 ApproversOf = Callable[[Any], Iterable[str]]
 
@@ -192,8 +189,8 @@ class Views:
 
     :param runs: the runs of this process, or those of a store.
     :param make_agent: returns the agent for a request. A store has its own instead.
-    :param owner_of: returns the owner of the run a request starts, or None to refuse
-        it. Without it no run can be started.
+    :param owner_of: returns the owner of the run a request starts, such as the id of
+        the user, or None to refuse it. Without it no run can be started.
     :param approvers_of: returns the names of the people and groups that the person
         behind a request answers for; by default only what *owner_of* returns. Questions
         that the ``approver_of`` of a store gives to them are theirs to answer.
@@ -249,17 +246,8 @@ class Views:
         Refused with 403, 413, 415, 422, 429 or 503.
         """
         self._check_post(request, needs_body=True)
-        if self._owner_of is None:
-            _log.error("refused a request, because Views() has no owner_of=")
-            raise Refused(
-                403,
-                "not_set_up",
-                "This application starts no runs, because it does not define their "
-                "owners: give Views() a function owner_of(request).",
-            )
-        owner = self._owner_of(request.original)
-        if owner is None or owner == "":
-            raise Refused(403, "forbidden", "You may not start a run.")
+        self.runs.access.check_set_up()
+        owner = self.find_starter(request.original)
         body = decode_body(request.body, StartRequest)
         if not body.prompt.strip():
             raise Refused(422, "invalid", "The prompt is empty.")
@@ -268,6 +256,7 @@ class Views:
         if is_stream:
             self.runs.check_followers(owner)
         run = self._start_run(request.original, body, owner)
+        self.runs.access.check_starter(request.original, run)
         if is_stream:
             try:
                 return self._stream(run, request, "")
@@ -410,6 +399,19 @@ class Views:
 
     # -- steps of the endpoints ----------------------------------------------------
 
+    def find_starter(self, request: Any) -> str:
+        """Return the owner of the runs that the client of a request may start.
+
+        :param request: the framework's own request.
+        :raises Refused: the client may not start any, or there is no ``owner_of``.
+        """
+        if self._owner_of is None:
+            raise no_owners()
+        owner = find_owner(self._owner_of, request)
+        if owner is None:
+            raise Refused(403, "forbidden", "You may not start a run.")
+        return owner
+
     def _find_stored(self, request: WebRequest) -> tuple[StoredRuns, str]:
         """Return the runs of the store, and the person behind a request.
 
@@ -417,9 +419,9 @@ class Views:
         """
         if self._stored is None:
             raise no_store()
-        self._stored.check_set_up(request.original)
-        person = None if self._owner_of is None else self._owner_of(request.original)
-        if not person:
+        self._stored.access.check_set_up()
+        person = find_owner(self._owner_of, request.original)
+        if person is None:
             raise Refused(403, "forbidden", "You may not see conversations.")
         return self._stored, person
 
@@ -431,9 +433,9 @@ class Views:
 
     def _person_of(self, request: WebRequest) -> str | None:
         """Return the owner of runs that this client would start, for a store."""
-        if request.is_operator or self._owner_of is None or not self.runs.has_store:
+        if request.is_operator or not self.runs.has_store:
             return None
-        return self._owner_of(request.original) or None
+        return find_owner(self._owner_of, request.original)
 
     def _stream(
         self, run: FollowedRun, request: WebRequest, last_event_id: str

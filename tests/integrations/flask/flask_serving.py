@@ -22,6 +22,8 @@ IN_PROCESS = Path(__file__).parent / "in_process"
 STORED = Path(__file__).parent / "stored"
 #: Its model calls tools with the arguments in the prompt.
 TELLING = Path(__file__).parent / "telling"
+#: Its visitors log in, and its model says what it is told.
+ACCOUNTS = Path(__file__).parent / "accounts"
 _WERKZEUG = (
     "import app; from werkzeug.serving import make_server; "
     "make_server('127.0.0.1', 0, app.app, threaded=True, fd={fd}).serve_forever()"

@@ -260,7 +260,7 @@ def test_a_second_person_answers(visit_as):
     """The owner cannot answer; the cook can, in the inbox, and is recorded."""
     page = visit_as("anna")
     ask(page, "order 50 pizzas")
-    page.wait_for(f"{ASK}?.innerText.includes('waits for an answer from kitchen')")
+    page.wait_for(f"{ASK}?.innerText.includes('needs an answer from kitchen')")
     assert page.evaluate(f"{ASK}.querySelectorAll('button').length") == 0
     assert page.evaluate(f"{COUNT}.hidden")
     anna = page.new_tab(is_stranger=True)

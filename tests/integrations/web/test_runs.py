@@ -93,7 +93,7 @@ def test_ids_cannot_be_guessed(runs):
     assert not any(run.id == run.handle.run_id for run in made)
 
 
-@pytest.mark.parametrize("owner", ["", None, 7])
+@pytest.mark.parametrize("owner", ["", None, True, 7.5, b"anna"])
 def test_every_run_has_an_owner(runs, owner):
     """A run without an owner does not start."""
     with pytest.raises(ConfigurationError, match="owner"):

@@ -30,7 +30,7 @@ export class AskView {
     const shown = element("pre", "");
     if (interrupt.arguments_text) showArguments(shown, exact(interrupt.arguments_text));
     else shown.textContent = visible(interrupt.question || "");
-    return [element("p", "question", element("code", "", exact(interrupt.tool || "")), ` waits for an answer from ${visible(approver)}.`), shown];
+    return [element("p", "question", element("code", "", exact(interrupt.tool || "")), ` needs an answer from ${visible(approver)}.`), shown];
   }
   inside() {
     const { interrupt } = this.part;
@@ -69,7 +69,12 @@ export class AskView {
     const edit = element("textarea", ""); edit.value = text; edit.rows = Math.min(12, text.split("\n").length + 1); edit.spellcheck = false; edit.dir = "ltr";
     const field = element("label", "field", "Arguments (JSON)", edit); field.hidden = true;
     const remember = element("input", ""); remember.type = "checkbox";
-    const change = button("Edit", "quiet", () => { field.hidden = !field.hidden; shown.hidden = !field.hidden; change.textContent = field.hidden ? "Edit" : "Discard edits"; if (field.hidden) edit.value = text; else edit.focus(); });
+    const change = button("Edit", "quiet", () => {
+      field.hidden = !field.hidden; shown.hidden = !field.hidden;
+      change.textContent = field.hidden ? "Edit" : "Discard edits";
+      if (field.hidden) edit.value = text; else edit.focus({ preventScroll: true });
+      this.root.scrollIntoView({ block: "nearest" }); // with its buttons
+    });
     change.hidden = !interrupt.may_change_arguments;
     const later = () => (remember.checked ? " and all later calls" : "");
     const yes = () => {

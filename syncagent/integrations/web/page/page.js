@@ -1,9 +1,10 @@
 // A chat with runs that stop. No library, no build step, nothing from elsewhere.
 
 import { $, ORIGINS, ago, button, element, isWaiting, newName, stateText, visible } from "./text.js";
-import { errorIn, errorOf, eventsOf, meta, pathOf, pause, request, send, untilFound } from "./server.js";
+import { errorIn, errorOf, eventsOf, loginFor, meta, pathOf, pause, request, send, untilFound } from "./server.js";
 import { addressOf, idInAddress, listConversations, pathOfConversation, turnsOf } from "./conversations.js";
 import { listInbox, openInbox } from "./inbox.js";
+import { enqueue, queuedTexts, takeBackAll, takeBackLast, takeNext, watchQueue } from "./queue.js";
 import { Turn } from "./turns.js";
 
 const STORE = "syncagent:" + location.pathname;
@@ -26,7 +27,7 @@ const current = () => turns.find((turn) => turn.data.live);
 function save() {
   clearTimeout(saving); saving = 0;
   const data = turns.slice(-MAX_TURNS).map((turn) => turn.data);
-  try { sessionStorage.setItem(STORE, JSON.stringify({ conversation, version, turns: data })); } catch { /* the storage is full: a reload shows less */ }
+  try { sessionStorage.setItem(STORE, JSON.stringify({ conversation, version, turns: data, queue: queuedTexts() })); } catch { /* the storage is full: a reload shows less */ }
 }
 export function changed() { if (!saving) saving = setTimeout(save, 250); }
 
@@ -37,6 +38,7 @@ function restore() {
     if (conversation !== kept.conversation) return;
     version = kept.version || 0;
     for (const data of kept.turns || []) show(new Turn(data));
+    for (const text of kept.queue || []) enqueue(text);
   } catch { conversation = newName(); clear(); }
 }
 
@@ -68,7 +70,8 @@ scroll.addEventListener("scroll", () => {
   isAtEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60;
   $("newest").hidden = isAtEnd;
 }, { passive: true });
-new ResizeObserver(() => stick()).observe(scroll);
+const resized = new ResizeObserver(() => stick());
+for (const each of [scroll, $("log")]) resized.observe(each); // the composer, or the text, has grown
 $("newest").addEventListener("click", () => stick(true));
 
 function notify(message) { $("notice").textContent = message; $("notice").hidden = !message; }
@@ -77,19 +80,28 @@ export function announce(message) { $("status").textContent = message; }
 function refresh() {
   const turn = current();
   $("stop").hidden = !turn;
-  $("send").hidden = Boolean(turn);
+  $("send").hidden = Boolean(turn && !prompt.value.trim());
+  $("send").textContent = turn ? "Queue" : "Send";
+  prompt.placeholder = turn ? "Type the next message" : "Ask something";
   $("stop").disabled = Boolean(turn && turn.data.stopping);
   document.title = (turn ? (isWaiting(turn.data.state) ? "? " : "● ") : "") + document.querySelector("h1").textContent;
 }
 
-export async function submit(prompt) {
-  if (!prompt.trim() || current()) return;
+// Send a message, or queue it while a run is live.
+export function submit(text) {
+  if (!text.trim()) return;
+  if (!current()) { start(text); return; }
+  enqueue(text);
+  announce("Queued. It is sent when this run has ended.");
+}
+
+async function start(prompt) {
   const turn = show(new Turn({ prompt }));
   notify("");
-  announce("Sent. Press Esc to stop.");
+  announce(matchMedia("(hover: none)").matches ? "Sent." : "Sent. Press Esc to stop.");
   refresh();
   save();
-  let message = "The server could not be reached.";
+  let message = "The server could not be reached.", login = "";
   turn.stream = new AbortController();
   try {
     const body = hasStore ? { prompt, conversation, version } : { prompt, conversation };
@@ -98,12 +110,13 @@ export async function submit(prompt) {
     if (response.ok) { if (hasStore) version += 1; await follow(turn, response); return; }
     if (hasStore && response.status === 409 && TOO_LATE.includes((await errorIn(response)).code)) { await comeTooLate(turn); return; }
     message = await errorOf(response);
+    login = loginFor(await errorIn(response));
   } catch {
     await pause(300); // if the page is being left, the reload resumes the run
     if (!turns.includes(turn)) return;
     if (turn.data.stopping) message = "Stopped before the server responded. Whether a run started is not known.";
   }
-  fail(turn, message);
+  fail(turn, message, login);
 }
 
 // Another conversation is shown by now. A run that began continues there.
@@ -113,16 +126,26 @@ async function leaveSent(turn, response) {
   giveBack(turn);
 }
 
-// Put the text of a turn that did not begin back into the box.
-function giveBack(turn) {
-  prompt.value = [turn.data.prompt, prompt.value].filter(Boolean).join("\n");
+// Put the text of a turn that did not begin, or of the queue, back into the box.
+function giveBack(turn) { putBack(turn.data.prompt); }
+function putBack(text) {
+  prompt.value = [text, prompt.value].filter(Boolean).join("\n");
   fit();
+  refresh();
+}
+
+// The run has ended: send the next message, unless the user should decide first.
+function goOn(isExpected) {
+  if (!isExpected) { if (takeBackAll()) announce("The queued messages are in the box again and were not sent."); return; }
+  const next = takeNext();
+  if (next) start(next);
 }
 
 // Another tab was faster: show what it did, and keep the text.
 async function comeTooLate(turn) {
   turns = turns.filter((each) => each !== turn);
   turn.root.remove();
+  takeBackAll();
   giveBack(turn);
   announce("Not sent.");
   await load(true);
@@ -131,11 +154,12 @@ async function comeTooLate(turn) {
 }
 
 // End a turn without knowing how its run ended.
-function fail(turn, message) {
-  turn.finish({ error: { message } }, false);
+function fail(turn, message, login = "") {
+  turn.finish({ error: { message, login } }, false);
   announce(message);
   refresh();
   save();
+  goOn(false);
 }
 
 // Follow a run to its end, and reconnect if the connection breaks.
@@ -182,6 +206,7 @@ async function follow(turn, response) {
   save();
   refresh();
   listRuns();
+  goOn(!cancellation && !error);
 }
 
 async function stop(turn) {
@@ -317,9 +342,10 @@ function rowOf(run) {
       ? button("Stop", "stop small", async () => { row.button.disabled = true; const own = turns.find((t) => t.data.id === run.id); if (own) await stop(own); else { const error = await stopRun(run.id); if (error) announce(error); } listRuns(); })
       : button("Timeline", "quiet small", () => showTimeline(run.id, title));
     row.button.setAttribute("aria-label", `${run.is_live ? "Stop" : "Timeline of"}: ${title}`);
-    row.button.hidden = !run.is_live && run.is_stored; // a store keeps no recording
     row.root.append(row.button);
   }
+  // A store keeps no recording; and the run's own place on the page has the button, too.
+  row.button.hidden = !run.is_live && (run.is_stored || turns.some((turn) => turn.data.id === run.id));
   const seconds = Math.max(0, (run.ended_at || Date.now() / 1000) - run.started_at);
   const approver = Object.values(run.approvers || {})[0];
   const label = run.is_live ? (approver ? `Waiting for ${visible(approver)}` : stateText(run.state, run.tool)) : run.error ? "Failed" : run.cancellation ? "Stopped" : "Done";
@@ -339,18 +365,21 @@ export function showTimeline(id, title) {
 // -- keys and buttons --------------------------------------------------------------
 
 const prompt = $("prompt");
+watchQueue(changed, (text) => { putBack(text); prompt.focus(); });
 function fit() { prompt.style.height = "auto"; prompt.style.height = prompt.scrollHeight + "px"; }
 // Not on a phone, where the keyboard would hide the page.
 function focusPrompt() { if (matchMedia("(min-width: 60rem)").matches) prompt.focus(); }
 function askPrompt() {
   const text = prompt.value;
-  if (!text.trim() || current()) return;
+  if (!text.trim()) return;
   prompt.value = "";
   fit();
   submit(text);
+  refresh();
 }
-prompt.addEventListener("input", fit);
+prompt.addEventListener("input", () => { fit(); refresh(); });
 prompt.addEventListener("keydown", (event) => {
+  if (event.key === "ArrowUp" && !prompt.value && takeBackLast()) event.preventDefault();
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); askPrompt(); }
 });
 $("composer").addEventListener("submit", (event) => { event.preventDefault(); askPrompt(); });
@@ -390,6 +419,7 @@ document.addEventListener("visibilitychange", () => { if (document.hidden) save(
 function openChat(id, isNew = false) {
   toggleRuns(false);
   if (id === conversation) return;
+  takeBackAll();
   clear();
   notify("");
   conversation = id;
@@ -468,6 +498,7 @@ async function begin() {
     await listChats(true).catch(() => announce("The server could not be reached."));
   }
   for (const turn of kept) if (turns.includes(turn)) resume(turn);
+  if (!current()) takeBackAll();
   refresh();
   listRuns();
 }

@@ -26,7 +26,7 @@ ASSETS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("page.js", "asks.js", "conversations.js", "forms.js", "inbox.js"),
-            *("server.js", "text.js", "turns.js"),
+            *("queue.js", "server.js", "text.js", "turns.js"),
         ),
         "text/javascript; charset=utf-8",
     ),
@@ -73,6 +73,7 @@ def render_page(
     csrf_header: str = "",
     csrf_token: str = "",
     has_store: bool = False,
+    login_url: str = "",
 ) -> bytes:
     """Return the page.
 
@@ -81,6 +82,8 @@ def render_page(
     :param csrf_header: the header in which every POST of the page sends *csrf_token*,
         for applications with CSRF protection.
     :param has_store: show the conversations and the questions of a store.
+    :param login_url: where users log in; the page has a link to it when a request is
+        refused. It is given the address of the page as ``next``.
     :raises ConfigurationError: *suggestions* is a string.
     """
     if isinstance(suggestions, str):
@@ -89,7 +92,7 @@ def render_page(
         )
     texts = {"title": title, "greeting": greeting}
     texts |= {"csrf_header": csrf_header, "csrf_token": csrf_token}
-    texts |= {"has_store": "yes" if has_store else ""}
+    texts |= {"has_store": "yes" if has_store else "", "login_url": login_url}
     buttons = "".join(
         f'<button type="button" class="suggestion">{escape(each)}</button>'
         for each in suggestions

@@ -6,7 +6,8 @@ const MAX_TRIES = 12; // to find the server process that has a run
 export const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content || "";
 
 // Without the cache, which also makes requests for the same URL wait for each other.
-export const request = (path, options = {}) => fetch(path, { credentials: "same-origin", cache: "no-store", ...options });
+// No endpoint redirects: a redirect leads to the login of an application.
+export const request = (path, options = {}) => fetch(path, { credentials: "same-origin", cache: "no-store", redirect: "manual", ...options });
 
 export function send(path, body, accept = "application/json", options = {}) {
   const headers = { "Content-Type": "application/json", Accept: accept };
@@ -15,11 +16,24 @@ export function send(path, body, accept = "application/json", options = {}) {
 }
 
 export async function errorIn(response) {
+  if (response.type === "opaqueredirect") return { code: "logged_out", message: "You are not logged in." };
   try {
     return (await response.clone().json()).error || {};
   } catch { return {}; /* not from syncagent: a proxy, perhaps */ }
 }
 export const errorOf = async (response) => (await errorIn(response)).message || `The server responded with ${response.status}.`;
+
+// The codes of errors that a login may remedy.
+const LOGIN = ["forbidden", "logged_out"];
+
+// Return the address of the login for an error, or an empty string. It leads back here.
+export function loginFor(error) {
+  if (!LOGIN.includes(error.code)) return "";
+  if (!meta("login-url")) return error.code === "logged_out" ? location.href : ""; // a new page is redirected there
+  const address = new URL(meta("login-url"), location);
+  address.searchParams.set("next", location.pathname + location.search + location.hash);
+  return address.href;
+}
 
 // Without a store a run lives in one process of the server. A process that does not have it
 // closes the connection, so that the next try may reach another one.

@@ -1,5 +1,7 @@
 // Text, labels and elements. Text of models, tools and servers is never inserted as markup.
 
+const COPIED_TIME = 2000; // milliseconds
+
 export const $ = (id) => document.getElementById(id);
 
 // -- text that shows what it is ----------------------------------------------------
@@ -48,11 +50,23 @@ export const OUTCOMES = { done: "done", failed: "failed", denied: "denied", not_
 export const stateText = (state, tool) => (state === "executing_tool" && tool ? `Running ${exact(tool)}` : (STATES[state] || state) + (tool && state.startsWith("waiting") ? `: ${exact(tool)}` : ""));
 export const isWaiting = (state) => /^waiting_for_(approval|auth|input)$/.test(state);
 export const ago = (seconds) => (seconds < 1 ? Math.round(seconds * 1000) + " ms" : seconds < 90 ? (seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)) + " s" : Math.round(seconds / 60) + " min");
+export function tokensText(usage) {
+  const { input_tokens: read = 0, output_tokens: written = 0, estimated = false } = usage || {};
+  return read || written ? `${estimated ? "about " : ""}${read} tokens in, ${written} out` : "";
+}
 
 export function element(tag, className, ...inside) {
   const made = document.createElement(tag);
   if (className) made.className = className;
   made.append(...inside); // strings become text
+  return made;
+}
+
+// A link. To the same address it loads the page again, even with a part after "#".
+export function link(label, className, href) {
+  const made = element("a", className, label);
+  made.href = href;
+  made.addEventListener("click", (event) => { if (href === location.href) { event.preventDefault(); location.reload(); } });
   return made;
 }
 
@@ -95,10 +109,32 @@ function inline(text) {
   });
 }
 
-export function blocks(text) {
+// A fence: its language and its code, with a button to copy it.
+function codeBlock(part, canCopy) {
+  const [first] = part.split("\n", 1);
+  const pre = element("pre", "", part.slice(first.length + 1).replace(/\n$/, ""));
+  const bar = element("div", "bar", element("span", "", first.trim().split(/\s/)[0]));
+  if (canCopy) bar.append(button("Copy", "quiet small copy", (event) => copy(event.currentTarget, pre)));
+  return element("div", "code", bar, pre);
+}
+
+async function copy(button, pre) {
+  try { await navigator.clipboard.writeText(pre.textContent); } catch { // without https, or without permission
+    getSelection().selectAllChildren(pre);
+    const isCopied = document.execCommand("copy");
+    if (!isCopied) return; // it is selected, at least
+    getSelection().removeAllRanges();
+  }
+  button.textContent = "Copied";
+  $("status").textContent = "Copied.";
+  setTimeout(() => { button.textContent = "Copy"; }, COPIED_TIME);
+}
+
+// Text as blocks. While it is written they are made again and again, without buttons.
+export function blocks(text, canCopy = true) {
   const made = [];
   for (const [index, part] of text.split(/^```/m).entries()) {
-    if (index % 2) made.push(element("pre", "", part.slice(part.indexOf("\n") + 1 || part.length).replace(/\n$/, "")));
+    if (index % 2) made.push(codeBlock(part, canCopy));
     else for (const each of part.split(/\n\s*\n/)) if (each.trim()) made.push(element("p", "", ...inline(each.replace(/^\n+|\s+$/g, ""))));
   }
   return made;

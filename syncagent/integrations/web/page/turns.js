@@ -3,7 +3,7 @@
 import { AskView } from "./asks.js";
 import { announce, changed, learnApprovers, showTimeline, stick, submit } from "./page.js";
 import { errorOf, pathOf, send, untilFound } from "./server.js";
-import { $, MARK, ORIGINS, OUTCOMES, PHASES, STOPS, ago, blocks, brief, button, element, exact, isWaiting, pretty, settledAt, showArguments, stateText, textOf, visible } from "./text.js";
+import { $, MARK, ORIGINS, OUTCOMES, PHASES, STOPS, ago, blocks, brief, button, element, exact, isWaiting, link, pretty, settledAt, showArguments, stateText, textOf, tokensText, visible } from "./text.js";
 
 // The data of a turn is plain JSON, so that a reload can resume it.
 export class Turn {
@@ -140,13 +140,14 @@ export class Turn {
     }
     if (end.error) {
       const note = element("p", "note error", visible(end.error.message));
+      if (end.error.login) note.append(link("Log in", "login", end.error.login));
       note.append(button("Ask again", "quiet small", () => submit(this.data.prompt)));
       this.foot.append(note);
     } else if (STOPS[end.stop_reason]) this.foot.append(element("p", "note", STOPS[end.stop_reason]));
     else if (end.isCut) this.foot.append(element("p", "note", "This response was cut off."));
     const facts = [];
     if (end.seconds != null) facts.push(ago(end.seconds));
-    if (end.tokens) facts.push(`${end.tokens} tokens`);
+    if (end.tokens) facts.push(end.tokens);
     if (end.cost) facts.push(`$${end.cost.toFixed(4)}`);
     const line = element("p", "note", ...(facts.length ? [facts.join(" · ")] : []));
     if (id && !this.data.isStored) line.append(button("Timeline", "quiet small", () => showTimeline(id, this.data.prompt)));
@@ -169,8 +170,7 @@ export class Turn {
       }
     }
     const seconds = view.ended_at && view.started_at ? view.ended_at - view.started_at : null;
-    const tokens = view.usage ? (view.usage.input_tokens || 0) + (view.usage.output_tokens || 0) : 0;
-    now.end = { stop_reason: view.stop_reason, cancellation: view.cancellation, error: view.error, seconds, tokens, cost: view.cost };
+    now.end = { stop_reason: view.stop_reason, cancellation: view.cancellation, error: view.error, seconds, tokens: tokensText(view.usage), cost: view.cost };
     // Text that arrived while no page was open, and that the buffer has dropped.
     if (view.text && !now.parts.some((part) => part.kind === "text")) this.say("text", view.text);
     this.drawEnd();
@@ -252,6 +252,7 @@ class TextView {
   restart() {
     this.settled = 0;
     this.drawn = -1;
+    this.isFinal = false;
     this.tail = element("div", "tail");
     this.root.replaceChildren(this.tail);
   }
@@ -260,8 +261,10 @@ class TextView {
     const isLast = data.parts.at(-1) === this.part;
     this.root.classList.toggle("writing", data.live && isLast && data.state === "processing");
     this.root.classList.toggle("cut", isLast && Boolean(data.end && (data.end.cancellation || data.end.error || data.end.isCut)));
-    if (this.drawn === this.part.text.length) return;
-    if (!data.live) { this.drawText(); return; } // the final text, at once
+    const isFinal = !data.live || !isLast;
+    if (this.drawn === this.part.text.length && this.isFinal === isFinal) return;
+    this.isFinal = isFinal;
+    if (isFinal) { this.drawText(); return; } // at once
     if (this.waiting) return;
     this.waiting = true; // at most once per frame
     requestAnimationFrame(() => { this.waiting = false; if (this.drawn !== this.part.text.length) this.drawText(); stick(); });
@@ -271,7 +274,7 @@ class TextView {
     const settled = settledAt(text, this.settled);
     if (settled > this.settled) this.tail.before(...blocks(text.slice(this.settled, settled)));
     this.settled = settled;
-    this.tail.replaceChildren(...blocks(text.slice(settled)));
+    this.tail.replaceChildren(...blocks(text.slice(settled), this.isFinal));
     this.drawn = text.length;
   }
 }
@@ -326,7 +329,7 @@ async function stopCall(turn, part) {
     const path = pathOf(turn.data.id, `/calls/${encodeURIComponent(part.call_id)}/cancel`);
     const response = await untilFound(() => send(path, { reason: "the Stop button" }));
     if (response.status !== 202 && response.status !== 409) announce(await errorOf(response));
-  } catch { announce("The server cannot be reached."); }
+  } catch { announce("The server could not be reached."); }
   part.stopping = false;
   turn.draw(part);
 }
