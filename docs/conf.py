@@ -34,7 +34,8 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(threading|logging|collections|contextvars|types|signal|time|os|socket|ssl|weakref)"
+        r"(threading|logging|collections|concurrent|contextvars|types|signal|time|os|socket"
+        r"|ssl|weakref)"
         r"(\..*)?",
     ),
     ("py:.*", r"(str|int|float|bool|dict|list|tuple|None|object|type|BaseException)"),
@@ -42,7 +43,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(AssertionError|KeyboardInterrupt|Callable|Iterator|TracebackType)"),
     (
         "py:.*",
-        r"(Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord"
+        r"(Cancel|Record|Progress|Signals|Link|CallbackLink|Generation|Origin|Path|PathLike|LogRecord"
         r"|ConversationRecord|Era|HTTPAuth|OnError|RequestRefused|WayBack)",
     ),
     ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
@@ -50,12 +51,13 @@ nitpick_ignore_regex = [
     # Private names in signatures and among bases.
     (
         "py:.*",
-        r"syncagent\.(_closeable|asking|background|conversation|functions|run|schemas"
+        r"syncagent\.(_closeable|_deps|asking|background|conversation|functions|run|schemas"
         r"|stores|mcp|tools\.raw|tools\.context|integrations\.web)\..*",
     ),
     ("py:.*", r"syncagent\.(cancel\.\w+|logs\.\w+|transport\.\w+)\..*"),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
     ("py:.*", r"syncagent\.testing\.mcp\.\w+\..*"),
+    ("py:.*", r"syncagent\.models\.model\.RunModel"),
     ("py:.*", r"syncagent\.providers\..*Dialect"),
     ("py:.*", r"syncagent\.transcript\.turns\.(User|Assistant)Turn"),
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*|typing\.~_P)"),
