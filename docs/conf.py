@@ -57,6 +57,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"syncagent\.(cancel\.\w+|logs\.\w+|transport\.\w+)\..*"),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),
     ("py:.*", r"syncagent\.testing\.mcp\.\w+\..*"),
+    ("py:.*", r"syncagent\.models\.model\.RunModel"),
     ("py:.*", r"syncagent\.providers\..*Dialect"),
     ("py:.*", r"syncagent\.transcript\.turns\.(User|Assistant)Turn"),
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*|typing\.~_P)"),

@@ -10,7 +10,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "syncagent"
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("*.rst"), *DOCS.glob("coming_from/*.rst")])
+PAGES = sorted(
+    page
+    for page in DOCS.rglob("*.rst")
+    if page.relative_to(DOCS).parts[0] not in {"_build", "changes.d"}
+)
 
 
 def name_of(path):
