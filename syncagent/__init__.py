@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .messages import File as File
     from .messages import Image as Image
     from .models.fallback import Fallback as Fallback
+    from .models.limiter import Limiter as Limiter
     from .policies import CancelPolicy as CancelPolicy
     from .policies import Limits as Limits
     from .result import RunResult as RunResult
@@ -80,6 +81,7 @@ _MODULE_OF = {
     "Image": "messages",
     "InterruptRaised": "events",
     "LimitReached": "exceptions",
+    "Limiter": "models.limiter",
     "Limits": "policies",
     "OutputInvalid": "exceptions",
     "ProviderError": "exceptions",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .messages import Message
     from .models.credentials import Key
     from .models.known import Price
+    from .models.limiter import Limiter
     from .models.model import Model
     from .options import Effort, OutputFormat
     from .policies import CancelPolicy, Limits
@@ -179,3 +180,4 @@ if TYPE_CHECKING:
         transport: Transport | None
         price: Price | None
         context_window: int | None
+        limiter: Limiter | None

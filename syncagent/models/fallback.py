@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from copy import copy
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -30,6 +31,7 @@ from ..messages import AssistantMessage, Message
 from ..options import Options, ToolSpec
 from ..transport.timeouts import Timeouts
 from ..usage import Usage
+from .limiter import Limiter
 from .model import Charge, Model, RunModel
 from .names import find_model
 from .response import Events, ModelResponse
@@ -108,7 +110,7 @@ class Fallback(Model):
         first = found[0]
         self.name, self.endpoint = first.name, first.endpoint
         self.base_url, self.stream = first.base_url, first.stream
-        self.dialect, self.price = first.dialect, None
+        self.dialect, self.price, self._limiter = first.dialect, None, None
 
     def ask(
         self,
@@ -149,6 +151,12 @@ class Fallback(Model):
         if isinstance(error, ProviderError) and error.status == _UNPAID:
             return True
         return isinstance(error, _COVERED) and not isinstance(error, _NOT_COVERED)
+
+    def limited_by(self, limiter: Limiter) -> Model:
+        """Return the same models with another limiter; they share everything else."""
+        other = copy(self)
+        other.models = tuple(each.limited_by(limiter) for each in self.models)
+        return other
 
     @property
     def timeouts(self) -> Timeouts:

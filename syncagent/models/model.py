@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from itertools import count
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from urllib.parse import quote
 
@@ -40,6 +40,7 @@ from .credentials import (
 )
 from .endpoint import Endpoint
 from .endpoints import ENDPOINTS
+from .limiter import Limiter, Passage
 from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     from .._arguments import OptionArguments
 
-__all__ = ["Charge", "Model", "RunModel"]
+__all__ = ["Charge", "Model", "RunModel", "check_limiter"]
 
 
 #: Charges a run for usage, with its cost if that is known.
@@ -99,6 +100,7 @@ class Model:
         models.
     :param context_window: its context window in tokens, in place of the one in the
         table.
+    :param limiter: has requests wait until the provider will accept them.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
     :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
@@ -130,6 +132,7 @@ class Model:
         endpoint: Endpoint | None = None,
         price: Price | None = None,
         context_window: int | None = None,
+        limiter: Limiter | None = None,
         **options: Unpack[OptionArguments],
     ) -> None:
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
@@ -146,6 +149,8 @@ class Model:
             allow_none=True,
         )
         self._context_window = context_window
+        check_limiter(limiter)
+        self._limiter = limiter
         self.options = read_options(options)
         if not name.strip():
             raise ConfigurationError(f"a model needs a name; got {name!r}")
@@ -202,6 +207,7 @@ class Model:
             "on_phase": on_phase,
             "redactor": Redactor(""),
             "explain": self.dialect.explain,
+            "gate": self.passage(len(payload), options),
         }
         response = ModelResponse(len(payload), (options or self.options).prefill)
         return response.follow(self._attempts(response, request))
@@ -236,6 +242,28 @@ class Model:
         :param charge: called for requests that failed and were made elsewhere.
         """
         return self
+
+    @property
+    def limiter(self) -> Limiter | None:
+        """The limiter that its requests pass."""
+        return self._limiter
+
+    def limited_by(self, limiter: Limiter) -> Model:
+        """Return this model with another limiter; it shares everything else."""
+        check_limiter(limiter)
+        other = copy(self)
+        other._limiter = limiter
+        return other
+
+    def passage(self, sent: int, options: Options | None) -> Passage | None:
+        """Return the gate that all attempts at a request pass, if there is one.
+
+        :param sent: the size of its payload in bytes.
+        """
+        limiter = self._limiter
+        if limiter is None:
+            return None
+        return limiter.passage(self, sent, options or self.options)
 
     @property
     def full_name(self) -> str:
@@ -279,7 +307,9 @@ class Model:
 
         The transport retries errors before the response.
         """
-        for failures in count(1):
+        gate: Passage | None = request["gate"]
+        failures = 0
+        while True:
             has_begun = response.has_error_inside = False
             try:
                 with closing(self._events(response, request)) as events:
@@ -298,12 +328,22 @@ class Model:
                 raise error.with_traceback(None) from error.__cause__
             else:
                 return
+            finally:
+                if gate is not None:
+                    gate.leave()  # if the transport could not
+                    if gate.counts_tokens and has_begun:
+                        gate.used(response.usage)
             # Outside of the "except": the next error does not refer to this one, which
             # quotes the provider as it is.
             try:
                 is_ours = response.has_error_inside and not has_begun
                 is_ours = is_ours and isinstance(failure, ProviderError)
-                delay = self._retries.delay(failures, failure) if is_ours else None
+                delay = None
+                if is_ours and gate is not None and gate.failed(failure, {}):
+                    delay = 0.0
+                elif is_ours:
+                    failures += 1
+                    delay = self._retries.delay(failures, failure)
                 if delay is None:
                     cause = failure.__cause__
                     failure = self._explained(failure, response, request["redactor"])
@@ -375,3 +415,12 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"
+
+
+def check_limiter(limiter: Any) -> None:
+    """Check that *limiter* is a :class:`~syncagent.Limiter`, or None.
+
+    :raises ConfigurationError: it is not.
+    """
+    if limiter is not None and not isinstance(limiter, Limiter):
+        raise ConfigurationError(f"limiter takes a Limiter; got {limiter!r:.80}")

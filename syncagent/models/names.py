@@ -17,6 +17,7 @@ from .dialects import Anthropic, Gemini, OpenAIChat, OpenAIResponses
 from .endpoint import Endpoint
 from .endpoints import find_endpoint
 from .known import Price
+from .limiter import Limiter
 from .model import Model
 
 __all__ = ["check_name", "dialect_of", "explain_settings", "find_model"]
@@ -59,6 +60,7 @@ def find_model(
     transport: Transport | None = None,
     price: Price | None = None,
     context_window: int | None = None,
+    limiter: Limiter | None = None,
 ) -> Model:
     """Return the model for *name*: ``PROVIDER:NAME``, or ``local``.
 

@@ -39,7 +39,10 @@ __all__ = [
 
 #: Phases in which the provider has not received the request yet.
 NOT_SENT: Final = frozenset(
-    {"", "begin", "model", "credentials", "resolve", "connect", "handshake"}
+    {
+        *("", "begin", "model", "budget", "limiter"),
+        *("credentials", "resolve", "connect", "handshake"),
+    }
 )
 
 #: The events of a response.

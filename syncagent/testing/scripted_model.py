@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 
 from ..cancel import CancelToken
 from ..events import Event, MessageStarted, UsageUpdated
-from ..exceptions import ConfigurationError
+from ..exceptions import ConfigurationError, ProviderError
 from ..messages import (
     AssistantBlock,
     AssistantMessage,
@@ -18,6 +19,7 @@ from ..messages import (
     UserMessage,
 )
 from ..models.dialects import OpenAIChat
+from ..models.limiter import Limiter, Passage
 from ..models.prices import Price
 from ..models.response import Events, ModelResponse
 from ..options import Options, ToolSpec
@@ -43,6 +45,7 @@ class ScriptedModel(OpenAIChat):
     :param piece: number of characters in a delta.
     :param price: the price of its tokens; by default unknown.
     :param context_window: its context window in tokens.
+    :param limiter: as for :class:`~syncagent.models.Model`.
     :raises ConfigurationError: an entry of the script is of another type.
     """
 
@@ -53,6 +56,7 @@ class ScriptedModel(OpenAIChat):
         piece: int = 5,
         price: Price | None = None,
         context_window: int | None = None,
+        limiter: Limiter | None = None,
     ) -> None:
         super().__init__(
             "scripted",
@@ -60,6 +64,7 @@ class ScriptedModel(OpenAIChat):
             api_key="none",
             price=price,
             context_window=context_window,
+            limiter=limiter,
         )
         self._script: list[_Entry] | Callable[[list[Message]], _Entry]
         if callable(script):
@@ -89,10 +94,41 @@ class ScriptedModel(OpenAIChat):
         """Return the next response of the script."""
         if isinstance(messages, str):
             messages = [UserMessage.of(messages)]
-        response = ModelResponse()
-        return response.follow(
-            self._respond(response, list(messages), token or CancelToken(), on_phase)
-        )
+        response, token, messages = ModelResponse(), token or CancelToken(), [*messages]
+        gate = self.passage(0, options)
+        if gate is None:
+            events = self._respond(response, messages, token, on_phase)
+        else:
+            events = self._pass(gate, response, messages, token, on_phase)
+        return response.follow(events)
+
+    def _pass(
+        self,
+        gate: Passage,
+        response: ModelResponse,
+        messages: list[Message],
+        token: CancelToken,
+        on_phase: Callable[[str], object] | None,
+    ) -> Events:
+        """Respond once the limiter lets the request pass, as a model does."""
+        while True:
+            try:
+                gate.enter(token, on_phase)
+                events = self._respond(response, messages, token, on_phase)
+                with closing(events):
+                    for event in events:
+                        gate.begun({})
+                        yield event
+                        yield from events
+            except ProviderError as error:
+                if not gate.failed(error, {}):
+                    raise
+            else:
+                return
+            finally:
+                gate.leave()
+                if gate.counts_tokens:
+                    gate.used(response.usage)
 
     def _respond(
         self,

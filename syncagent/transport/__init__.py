@@ -20,6 +20,7 @@ From the inside out:
 :mod:`~.slow_auth`         credentials that may block, renewed once after a 401
 :mod:`~.failures`          errors of the libraries below, as errors of this package
 :mod:`~.response`          a response: its head, its body, the meaning of its status
+:mod:`~.gate`              a gate that every attempt passes, such as a limiter's
 :mod:`~.calls`             a request and its retries
 :mod:`~.streams`           the events of a response
 :mod:`~.opened`            a response of any status, read as bytes or as events

@@ -8,6 +8,8 @@ Guarantees:
   a part of the response.
 - An attempt leaves nothing behind: its connection is back in the pool or closed, and no
   exception of it keeps the request, and with it the key, alive.
+- Every attempt passes the gate, if there is one, and leaves it however it ends. Waits at
+  the gate do not count in the total timeout: others may be before us there.
 
 The model has a second, smaller loop, for errors that a provider reports inside a
 response. It cannot be this one: here a failure after the protocol's own last event is
@@ -31,6 +33,7 @@ from ..exceptions import Cancelled, ProviderError, SyncAgentError, TransportErro
 from .adapter import CancellableAdapter
 from .exchange import Exchange
 from .failures import Failures, find_handler_error, free_frames
+from .gate import Gate, OnPhase
 from .prepared import Request
 from .redactor import Redactor
 from .resolver import Resolver
@@ -58,6 +61,7 @@ class RetriedRequest:
     :param explain: returns the meaning of an error response, which decides whether the
         request is sent again.
     :param renews: false to send nothing again after a refusal of the credentials.
+    :param gate: passed by every attempt.
     """
 
     def __init__(
@@ -71,10 +75,11 @@ class RetriedRequest:
         retries: Retries,
         resolver: Resolver | None,
         max_bytes: int,
-        on_phase: Callable[[str], object] | None,
+        on_phase: OnPhase | None,
         redactor: Redactor | None = None,
         explain: Explain | None = None,
         renews: bool = True,
+        gate: Gate | None = None,
     ) -> None:
         self.prepare: Final = prepare
         self.adapter: Final = adapter
@@ -83,6 +88,7 @@ class RetriedRequest:
         self.max_bytes: Final = max_bytes
         self.on_phase: Final = on_phase
         self.redactor: Final = redactor or Redactor(url)
+        self.gate: Final = gate
         #: The newest response, for callers who want to see its headers.
         self.response: StreamedResponse | None = None
         # Three tokens, each a child of the one before: the caller's; ours, for stop();
@@ -114,18 +120,26 @@ class RetriedRequest:
         while True:
             self._checkpoint("")
             self.has_failed = False
-            attempt, refusal = Attempt(self, refusal), None
-            yield attempt
-            # Before and after: an exception that a cancel caused may look like any
-            # failure, and a cancel may come while we look at it.
-            self.raise_if_cancelled()
-            if isinstance(attempt.error, UserCodeError):
-                raise attempt.error.error
-            failure = self._failure(attempt)
-            self.raise_if_cancelled()
-            if failure is None:
-                return
-            self.has_failed = True
+            try:
+                if self.gate is not None:
+                    self._pass_gate(self.gate)
+                attempt, refusal = Attempt(self, refusal), None
+                yield attempt
+                # Before and after: an exception that a cancel caused may look like any
+                # failure, and a cancel may come while we look at it.
+                self.raise_if_cancelled()
+                if isinstance(attempt.error, UserCodeError):
+                    raise attempt.error.error
+                failure = self._failure(attempt)
+                self.raise_if_cancelled()
+                if failure is None:
+                    return
+                self.has_failed = True
+                if self._is_held_back(attempt, failure):
+                    continue
+            finally:
+                if self.gate is not None:
+                    self.gate.leave()
             if may_renew and attempt.request is not None and _has_expired(failure):
                 # Once, and not counted as a retry: the credentials may have expired.
                 may_renew, refusal = False, RefusedAttempt(attempt.request, failure)
@@ -151,6 +165,39 @@ class RetriedRequest:
                 self.on_phase("retry")
             self.token.wait(delay)
             self._checkpoint("retry")
+
+    def _pass_gate(self, gate: Gate) -> None:
+        """Wait until the next attempt may begin.
+
+        Cancellation: ends at once.
+        """
+        left = None if self.timeouts.total is None else self.token.remaining()
+        try:
+            has_waited = gate.enter(self._own, self.on_phase)
+        except Cancelled:
+            self.raise_if_cancelled()
+            raise
+        except ProviderError:
+            self.has_failed = True
+            raise
+        if has_waited:
+            self.token = self._own.child(left)
+            self._checkpoint("limiter")
+
+    def _is_held_back(self, attempt: Attempt, failure: BaseException) -> bool:
+        """Tell the gate of a failure; return true to wait there for another attempt."""
+        if self.gate is None or not isinstance(
+            failure, (ProviderError, TransportError)
+        ):
+            return False
+        response = attempt.response
+        headers = {} if response is None else response.headers
+        if not self.gate.failed(failure, headers) or attempt.has_delivered:
+            return False
+        _log.info(
+            "run %s: the provider limits the rate; waiting at the limiter", run_id.get()
+        )
+        return True
 
     def stop(self) -> None:
         """End this call, and nothing else under the caller's token, from any thread."""
@@ -222,7 +269,8 @@ class Attempt:
         #: The request, if its credentials can be renewed.
         self.request: Request | None = None
         self._http_response: requests.Response | None = None
-        self._response: StreamedResponse | None = None
+        #: Its head, once there is one.
+        self.response: StreamedResponse | None = None
         self.exchange: Final = Exchange(
             call.token,
             timeouts=call.timeouts,
@@ -274,13 +322,15 @@ class Attempt:
                 raise
             except Exception as error:
                 raise UserCodeError(error) from None
-        call.response = self._response = response = StreamedResponse(
+        call.response = self.response = response = StreamedResponse(
             self._http_response,
             exchange,
             redactor=call.redactor,
             max_bytes=call.max_bytes,
         )
         exchange.token.checkpoint()
+        if call.gate is not None and response.is_success:
+            call.gate.begun(response.headers)
         if raises_for_status:
             response.raise_for_status()
         else:
@@ -297,10 +347,10 @@ class Attempt:
         trace: TracebackType | None,
     ) -> bool:
         try:
-            if self._response is not None:
+            if self.response is not None:
                 # A KeyboardInterrupt, for one, does not wait for the server.
                 is_fine = error is None or isinstance(error, GeneratorExit)
-                self._response.close(lingers=self.is_complete and is_fine)
+                self.response.close(lingers=self.is_complete and is_fine)
             elif self._http_response is not None:
                 self._http_response.close()
         except UserCodeError as carrier:  # of a signal handler

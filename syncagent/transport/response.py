@@ -137,6 +137,11 @@ class StreamedResponse:
         """True if the head says that there is no body."""
         return bool(self._raw.length_remaining == 0)
 
+    @property
+    def is_success(self) -> bool:
+        """True if the status is that of success."""
+        return 200 <= self.status < 300
+
     def allow_any_size(self) -> None:
         """Lift the limit: a stream of events may go on for as long as it likes."""
         self._remaining = sys.maxsize
@@ -186,7 +191,7 @@ class StreamedResponse:
 
     def raise_for_status(self) -> None:
         """Raise the error that the status means, unless it is that of success."""
-        if 200 <= self.status < 300:
+        if self.is_success:
             return
         self.refuse_redirect()
         try:

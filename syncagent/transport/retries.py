@@ -14,7 +14,7 @@ import msgspec
 from .._checks import check_number
 from ..exceptions import ProviderError, TransportError
 
-__all__ = ["Retries", "parse_retry_after"]
+__all__ = ["Retries", "parse_date", "parse_retry_after"]
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +86,11 @@ def parse_retry_after(
     seconds = _seconds(value)
     if seconds is not None or value is None:
         return seconds
-    until = _date(value)
+    until = parse_date(value)
     if until is None:
         return None
     # By the server's own clock, if it sends its time: ours may differ.
-    begin = _date(headers.get("date", ""))
+    begin = parse_date(headers.get("date", ""))
     return max(0.0, until - (now() if begin is None else begin))
 
 
@@ -102,7 +102,8 @@ def _seconds(text: str | None) -> float | None:
     return seconds if 0 <= seconds < math.inf else None
 
 
-def _date(text: str) -> float | None:
+def parse_date(text: str) -> float | None:
+    """Return a date of HTTP in seconds since 1970, or None if it cannot be read."""
     try:
         date = parsedate_to_datetime(text)
         if date.tzinfo is None:  # dates in HTTP are in UTC, even if they do not say so

@@ -15,6 +15,7 @@ from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
 from .adapter import CancellableAdapter
 from .calls import Explain, RetriedRequest
+from .gate import Gate
 from .opened import OpenedResponse
 from .redactor import Redactor
 from .resolver import Resolver
@@ -135,6 +136,7 @@ class Transport:
         on_phase: Callable[[str], object] | None = None,
         redactor: Redactor | None = None,
         explain: Explain | None = None,
+        gate: Gate | None = None,
     ) -> EventStream:
         """Post, and return the events of the response as they arrive.
 
@@ -159,6 +161,7 @@ class Transport:
         :param explain: returns the meaning of an error response, by its body: the same
             error, or one of another class. It decides whether the request is sent
             again.
+        :param gate: passed by every attempt, such as that of a rate limiter.
         :raises Cancelled: *token* was cancelled.
         :raises StreamBroken: the response ended before it was complete.
         :raises TransportError: there was no response, or it took too long.
@@ -174,6 +177,7 @@ class Transport:
             on_phase,
             redactor,
             explain,
+            gate=gate,
         )
         return EventStream(call, is_end, self._make_decoder)
 
@@ -190,6 +194,7 @@ class Transport:
         on_phase: Callable[[str], object] | None = None,
         redactor: Redactor | None = None,
         explain: Explain | None = None,
+        gate: Gate | None = None,
     ) -> WholeResponse:
         """Post, and return the whole response.
 
@@ -208,6 +213,7 @@ class Transport:
             on_phase,
             redactor,
             explain,
+            gate=gate,
         )
         for attempt in call.attempts():
             with attempt:
@@ -289,6 +295,7 @@ class Transport:
         method: str = "POST",
         sends_once: bool = False,
         max_bytes: int | None = None,
+        gate: Gate | None = None,
     ) -> RetriedRequest:
         if not isinstance(url, str):
             raise TypeError(f"url must be a str, got {url!r}")
@@ -312,6 +319,7 @@ class Transport:
             redactor=redactor,
             explain=explain,
             renews=not sends_once,
+            gate=gate,
         )
 
 
