@@ -11,6 +11,7 @@
     │  ├─ StateTaken()                   another caller has claimed a saved state
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
+    ├─ CompactionFailed()                a conversation could not be shortened
     ├─ ConversationChanged(RuntimeError)  it has changed since it was read
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
     ├─ MCPError()                        an MCP server could not be used
@@ -63,6 +64,7 @@ __all__ = [
     "AgentBusy",
     "AuthenticationFailed",
     "Cancelled",
+    "CompactionFailed",
     "ConfigurationError",
     "ConnectTimeout",
     "ConnectionFailed",
@@ -170,6 +172,10 @@ class WrongThread(ConfigurationError, RuntimeError):
 
 class AgentBusy(SyncAgentError, RuntimeError):
     """The agent has a live run already."""
+
+
+class CompactionFailed(SyncAgentError):
+    """A conversation could not be made short enough for the model."""
 
 
 class ConversationChanged(SyncAgentError, RuntimeError):

@@ -12,7 +12,7 @@ FLOORS = [
     {"exceptions", "usage", "_context", "_closeable", "_forks", "__version__", "_deps"},
     {"_checks"},
     {"cancel", "messages", "options", "policies", "schemas", "sse", "_redaction"},
-    {"hooks", "interrupts", "logs", "transcript", "transport"},
+    {"compaction", "hooks", "interrupts", "logs", "transcript", "transport"},
     {"result"},
     {"events"},
     {"providers", "tools"},
