@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .cancel import CancelToken as CancelToken
     from .cancel import cancel_on_signals as cancel_on_signals
     from .cli.tui import tui as tui
+    from .compaction import ClearResults as ClearResults
+    from .compaction import Summarize as Summarize
     from .conversation.run_stream import RunStream as RunStream
     from .driver import Driver as Driver
     from .events import InterruptRaised as InterruptRaised
@@ -73,6 +75,7 @@ _MODULE_OF = {
     "CancelPolicy": "policies",
     "CancelToken": "cancel",
     "Cancelled": "exceptions",
+    "ClearResults": "compaction",
     "ConfigurationError": "exceptions",
     "Driver": "driver",
     "Fallback": "models.fallback",
@@ -93,6 +96,7 @@ _MODULE_OF = {
     "RunStream": "conversation.run_stream",
     "Runtime": "background.runtime",
     "StateChanged": "events",
+    "Summarize": "compaction",
     "SyncAgentError": "exceptions",
     "TextDelta": "events",
     "ThinkingDelta": "events",

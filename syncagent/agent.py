@@ -13,6 +13,7 @@ from .background.handle import Handle
 from .background.starting import move_to_background, run_releasable, start_handle
 from .background.subscriptions import SIZE
 from .cancel import CancelMode, CancelSignal, CancelToken, Receipt
+from .compaction.steps import Compaction, Compactor
 from .conversation.claimed import ClaimFolder, restore_claimed
 from .conversation.conversation import Background, Conversation
 from .conversation.live_run import run_to_end
@@ -114,6 +115,9 @@ class Agent(CancelsCalls, Generic[Deps]):
         generic: ``Agent[Tenant]`` takes a ``Tenant``.
     :param sub_agent_events: show the events of sub-agents, too, in
         :class:`~syncagent.events.SubAgentEvent`.
+    :param compaction: a step, or a list of steps, that shorten a conversation before it
+        fills the model's context window, such as ``[ClearResults(), Summarize()]``; or
+        a :class:`~syncagent.compaction.Compaction`.
     :raises ConfigurationError: a setting cannot work; the message says which.
     """
 
@@ -140,6 +144,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         on_busy: OnBusy = "raise",
         deps: Deps | None = None,
         sub_agent_events: bool = False,
+        compaction: Compaction | Compactor | Sequence[Compactor] | None = None,
     ) -> None:
         self._setup = Setup(
             find_model(model) if isinstance(model, str) else model,
@@ -153,6 +158,7 @@ class Agent(CancelsCalls, Generic[Deps]):
             requires_approval=requires_approval,
             deps=deps,
             sub_agent_events=sub_agent_events,
+            compaction=compaction,
         )
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
         if name is not None and not isinstance(name, str):

@@ -17,6 +17,7 @@ from .usage import Usage
 
 __all__ = [
     "BackgroundRequested",
+    "Compacted",
     "Event",
     "InterruptRaised",
     "Lagged",
@@ -192,6 +193,29 @@ class BackgroundRequested(_Event, frozen=True, tag="background_requested", gc=Fa
     """The run moves to the background while its tools keep running."""
 
 
+class Compacted(_Event, frozen=True, tag="compacted"):
+    """The conversation was replaced by a shorter one, or by that of a hook.
+
+    ``agent.messages`` is the new one. A recording has what was removed, too: in the
+    events before this one.
+    """
+
+    #: The size of the next request before and after, in tokens, estimated.
+    before: int
+    after: int
+    #: The numbers of messages.
+    messages_before: int
+    messages_after: int
+    #: ``window``: it came near the end of the context window; ``too_long``: the
+    #: provider has rejected it; ``hook``: a hook has returned
+    #: :class:`~syncagent.hooks.Replace`.
+    cause: Literal["window", "too_long", "hook"] = "window"
+    #: The steps that did it, such as ``ClearResults``.
+    steps: tuple[str, ...] = ()
+    #: The record that a model has written, if one has.
+    summary: str = ""
+
+
 class Resumed(_Event, frozen=True, tag="resumed", gc=False):
     """Another worker has taken over the run of a store, at its last checkpoint.
 
@@ -243,6 +267,7 @@ RunEvent = (
     | BackgroundRequested
     | Resumed
     | ModelChanged
+    | Compacted
     | SubAgentEvent
 )
 

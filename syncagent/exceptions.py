@@ -11,6 +11,7 @@
     │  ├─ StateTaken()                   another caller has claimed a saved state
     │  └─ WrongThread(RuntimeError)      only the main thread can do this
     ├─ AgentBusy(RuntimeError)           the agent has a live run already
+    ├─ CompactionFailed()                a conversation could not be shortened
     ├─ ConversationChanged(RuntimeError)  it has changed since it was read
     ├─ InterruptPending(RuntimeError)    the agent waits for answers
     ├─ MCPError()                        an MCP server could not be used
@@ -64,6 +65,7 @@ __all__ = [
     "AuthenticationFailed",
     "BusyCause",
     "Cancelled",
+    "CompactionFailed",
     "ConfigurationError",
     "ConnectTimeout",
     "ConnectionFailed",
@@ -195,6 +197,10 @@ class AgentBusy(SyncAgentError, RuntimeError):
         self.cause = cause
         self.run_id = run_id
         self.thread = thread
+
+
+class CompactionFailed(SyncAgentError):
+    """A conversation could not be made short enough for the model."""
 
 
 class ConversationChanged(SyncAgentError, RuntimeError):

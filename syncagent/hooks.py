@@ -28,6 +28,7 @@ __all__ = [
     "Change",
     "Deny",
     "HookSet",
+    "Replace",
     "Retry",
     "Skip",
     "Stop",
@@ -37,11 +38,15 @@ __all__ = [
 
 
 class BeforeModel(ShownDeps, frozen=True):
-    """A request is about to be sent to the model."""
+    """A request is about to be sent to the model.
+
+    Return :class:`Replace` to send, and keep, another conversation, or nothing.
+    """
 
     run_id: str
     #: The number of the turn, starting at 1.
     turn: int
+    #: The conversation; it cannot be changed through this view of it.
     messages: Sequence[Message]
 
 
@@ -100,6 +105,16 @@ class Skip(msgspec.Struct, frozen=True):
     result: Any
 
 
+class Replace(msgspec.Struct, frozen=True):
+    """Put these messages in place of the whole conversation, before the request.
+
+    They are repaired first, so that every provider accepts them. The new conversation
+    stays when the run has ended.
+    """
+
+    messages: Sequence[Message]
+
+
 class Retry(msgspec.Struct, frozen=True):
     """Do it again. Repeated turns and calls count towards the limits."""
 
@@ -117,7 +132,7 @@ class Stop(msgspec.Struct, frozen=True):
 
 #: The values that each method may return.
 _RETURNS: Final = {
-    "before_model": ("Stop(reason)",),
+    "before_model": ("Replace(messages)", "Stop(reason)"),
     "after_model": ("Retry()", "Stop(reason)"),
     "before_tool": (
         "Deny(reason)",

@@ -4,6 +4,7 @@ This is the whole story of a run, on the thread that drives it::
 
     run_loop            until the model is done, or a limit is reached
      ├ resume_point     where a resumed run goes on
+     ├ make_room        shorten a conversation that becomes too long
      ├ take_turn        send a request, pass on the response
      └ run_tool_round   make the calls of that turn
         ├ ask_questions   approvals, credentials, input
@@ -24,6 +25,7 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from .events import (
+    Compacted,
     InterruptRaised,
     MessageFinished,
     RunEvent,
@@ -31,11 +33,12 @@ from .events import (
     ToolStarted,
     TurnFinished,
 )
-from .exceptions import Cancelled, SyncAgentError
-from .hooks import AfterModel, BeforeModel, Retry, Stop, invalid_return
+from .exceptions import Cancelled, ContextTooLong, SyncAgentError
+from .hooks import AfterModel, BeforeModel, Replace, Retry, Stop, invalid_return
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
 from .messages import AssistantMessage, ToolMessage
 from .result import StopReason
+from .run.compacting import replace_conversation
 from .run.progress import ToolRound
 from .run.run import Run
 from .run.tool_round import (
@@ -45,6 +48,7 @@ from .run.tool_round import (
     find_saved_tools,
 )
 from .tools.executor import Executor, ShownEvent
+from .transcript.transcript import TranscriptView
 
 __all__ = [
     "Answers",
@@ -54,7 +58,9 @@ __all__ = [
     "call_hooks",
     "finish_round",
     "make_calls",
+    "make_room",
     "offer_input",
+    "receive_message",
     "resume_point",
     "run_loop",
     "run_tool_round",
@@ -86,6 +92,9 @@ def run_loop(run: Run) -> Steps[StopReason]:
             run.raise_if_cancel_due("after_turn")  # deferred cancels count here
             if run.meter.reached() is not None:
                 return "limit"
+            if run.compacting is not None and run.compacting.is_due(run):
+                yield from make_room(run)  # <- I/O: perhaps the model
+                continue  # that may have reached a limit
             message = yield from take_turn(run)  # <- I/O: the model
         if message is not None:
             stop = stop_reason_after(run, message)  # end_turn, refusal, ...
@@ -111,18 +120,58 @@ def resume_point(run: Run) -> Steps[AssistantMessage | None]:
     return last if isinstance(last, AssistantMessage) else None
 
 
+def make_room(run: Run) -> Steps[None]:
+    """Replace the conversation by a shorter one, if the agent's compaction can.
+
+    Cancellation: ends at once; the conversation is then the old one.
+    """
+    assert run.compacting is not None
+    yield from run.change_state("processing")
+    run.token.checkpoint()
+    run.enter("compaction")
+    compacted = run.compacting.compact(run)  # <- I/O: perhaps a summary
+    if compacted is not None:
+        yield compacted
+
+
 def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     """Send the transcript to the model, and pass on the response as it comes.
 
-    :return: the message, or ``None`` if a hook discarded it and wants another.
+    :return: the message; ``None`` to take the turn again, because a hook discarded it,
+        or the conversation is too long and can be made shorter.
     """
     run.warn_near_limit()
-    turn = run.meter.turns + 1
-    coming = BeforeModel(run.id, turn, run.transcript)
-    call_hooks(run, "before_model", coming)
+    turn, view = run.meter.turns + 1, TranscriptView(run.transcript)
+    replaced: list[Compacted] = []
+    call_hooks(run, "before_model", BeforeModel(run.id, turn, view), replaced)
+    yield from replaced
     yield from run.change_state("processing")
     run.token.checkpoint()
     run.find_tools()  # <- I/O: only with a source of tools
+    try:
+        finished = yield from receive_message(run)
+    except ContextTooLong as error:
+        compacting, response = run.compacting, run.response
+        has_begun = response is not None and response.partial() is not None
+        if compacting is None or has_begun or not compacting.take(error, run):
+            raise
+        run.response = None
+        return None
+    run.enter("turn")
+    seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
+    wants_another = call_hooks(run, "after_model", seen)
+    run.token.checkpoint()
+    # Once a cancel was requested, even a deferred one, hooks can repeat nothing.
+    is_ending = run.claim.deferred.is_pending
+    if wants_another and not is_ending and run.meter.reached() is None:
+        run.discard(finished.message)
+        return None
+    yield TurnFinished(finished.message, finished.usage)
+    return finished.message
+
+
+def receive_message(run: Run) -> Steps[MessageFinished]:
+    """Send the request, pass on the events of the response, and commit its message."""
     finished: MessageFinished | None = None
     try:
         with run.send_request() as response:
@@ -144,17 +193,7 @@ def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     finally:
         run.claim.deferred.operation_ended()
     assert finished is not None
-    run.enter("turn")
-    seen = AfterModel(run.id, run.meter.turns, finished.message, finished.usage)
-    wants_another = call_hooks(run, "after_model", seen)
-    run.token.checkpoint()
-    # Once a cancel was requested, even a deferred one, hooks can repeat nothing.
-    is_ending = run.claim.deferred.is_pending
-    if wants_another and not is_ending and run.meter.reached() is None:
-        run.discard(finished.message)
-        return None
-    yield TurnFinished(finished.message, finished.usage)
-    return finished.message
+    return finished
 
 
 def stop_reason_after(run: Run, message: AssistantMessage) -> StopReason | None:
@@ -171,9 +210,15 @@ def stop_reason_after(run: Run, message: AssistantMessage) -> StopReason | None:
     return "end_turn" if run.read_output(message) else None
 
 
-def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
+def call_hooks(
+    run: Run,
+    method: str,
+    event: BeforeModel | AfterModel,
+    replaced: list[Compacted] | None = None,
+) -> bool:
     """Call one method of all hooks; return whether one of them wants a retry.
 
+    :param replaced: gets an event for each hook that replaces the conversation.
     :raises Cancelled: one of them wants the run to end.
     """
     wants_retry = False
@@ -184,6 +229,10 @@ def call_hooks(run: Run, method: str, event: BeforeModel | AfterModel) -> bool:
             run.token.checkpoint()
         elif isinstance(decision, Retry) and method == "after_model":
             wants_retry = True
+        elif isinstance(decision, Replace) and replaced is not None:
+            # Values returned after a cancel are ignored.
+            run.token.checkpoint()
+            replaced.append(replace_conversation(run, decision.messages))
         elif decision is not None:
             raise invalid_return(method, decision)
     return wants_retry

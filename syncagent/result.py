@@ -98,6 +98,9 @@ class RunResult(msgspec.Struct, Generic[Value], frozen=True, kw_only=True, dict=
     stop_detail: str = ""
     #: The ``metadata=`` of the run.
     metadata: dict[str, Any] = {}
+    #: How often its conversation was replaced by a shorter one. Then ``new_messages``
+    #: are those that are left of the run, or all if its prompt became part of a record.
+    compactions: int = 0
 
     @property
     def handle(self) -> Handle[Value] | None:

@@ -6,6 +6,7 @@ import time
 from typing import Protocol
 
 from ..events import (
+    Compacted,
     InterruptRaised,
     Lagged,
     ModelChanged,
@@ -20,7 +21,7 @@ from ..events import (
     encode_event,
 )
 from ..messages import Text
-from .formatting import outcome_text, short_call_text
+from .formatting import compacted_text, outcome_text, short_call_text
 from .notes import Notes
 from .plain_text import on_one_line
 from .streams import OutputStream
@@ -124,6 +125,8 @@ class TextDisplay:
         elif isinstance(event, ModelChanged):
             text = f"{event.to_model} responds, not {event.from_model}: {event.error}"
             self._notes.warn(on_one_line(text, 300))
+        elif isinstance(event, Compacted):
+            self._notes.tell(compacted_text(event))
         elif isinstance(event, (InterruptRaised, Resumed)):
             self._is_same_turn = False
 

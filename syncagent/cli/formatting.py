@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ..events import Compacted
 from ..exceptions import SyncAgentError
 from ..messages import AssistantMessage, Text
 from ..result import RunResult
@@ -17,6 +18,7 @@ from .plain_text import on_one_line
 __all__ = [
     "address_text",
     "call_text",
+    "compacted_text",
     "end_text",
     "error_text",
     "outcome_text",
@@ -51,6 +53,15 @@ def call_text(name: str, arguments: dict[str, Any]) -> str:
     """Return a complete tool call: a user who approves it must see all of it."""
     parts = [f"{key}={_json(value)}" for key, value in arguments.items()]
     return f"{name}({', '.join(parts)})"
+
+
+def compacted_text(event: Compacted) -> str:
+    """Return that a conversation was replaced by a shorter one."""
+    who = ", ".join(event.steps) or "a hook"
+    return on_one_line(
+        f"the conversation was compacted from about {event.before:,} to "
+        f"{event.after:,} tokens by {who}"
+    )
 
 
 def short_call_text(name: str, arguments: dict[str, Any]) -> str:

@@ -402,9 +402,7 @@ class Conversation:
             for message in self.messages[len(transcript) :]:
                 transcript.append(message)
         else:
-            transcript = Transcript(self.transcript[: run.progress.start])
-            if run.progress.unanswered is not None:
-                transcript.append(run.progress.unanswered)
+            transcript = Transcript(run.progress.messages_before(self.transcript))
         transcript.repair()
         rules = self.rules if is_part else RuleBook(self.rules)
         other = Conversation(

@@ -198,6 +198,7 @@ def _progress(conversation: Conversation, run: SavedRun) -> RunProgress:
         run.text if run.text is not None else conversation.transcript.last_text
     )
     progress.invocations, progress.open_round = invocations, round
+    progress.compactions, progress.before = run.compactions, run.before
     if run.metadata:
         progress.given = Given(metadata=run.metadata)
     return progress

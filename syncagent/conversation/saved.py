@@ -66,6 +66,7 @@ def save(
     if progress is not None:
         calls, round = progress.invocations, progress.open_round
         saved_run = _saved_run(progress, pause, calls, progress.text, round)
+        saved_run = _with_before(saved_run, conversation, progress)
     state = SavedAgent(
         format=FORMAT,
         version=VERSION,
@@ -129,7 +130,18 @@ def _saved_run(
         usage=run.meter.usage,
         cost=run.meter.cost,
         metadata=run.given.metadata,
+        compactions=run.compactions,
     )
+
+
+def _with_before(
+    saved: SavedRun, conversation: Conversation, run: RunProgress
+) -> SavedRun:
+    """Return *saved* with the messages before the run, if a cancel restores them."""
+    is_rollback = conversation.setup.policy.partial_text == "rollback"
+    if not is_rollback or run.before is None:
+        return saved
+    return msgspec.structs.replace(saved, before=run.before)
 
 
 def _saved_call(call: Invocation, is_open: bool) -> SavedCall:
@@ -181,6 +193,7 @@ def save_delta(conversation: Conversation, run: Run, *, is_over: bool = False) -
         open_calls = [] if run.open_round is None else run.open_round.invocations
         text = None if transcript.last_text == progress.text else progress.text
         saved_run = _saved_run(progress, None, open_calls, text, run.open_round)
+        saved_run = _with_before(saved_run, conversation, progress)
     tail = SavedAgent(
         format=FORMAT,
         version=VERSION,
@@ -215,6 +228,12 @@ def _calls_of(
     calls: list[tuple[SavedCall, ...]] = []
     for number in range(len(messages) - 1, -1, -1):
         message = messages[number]
+        if progress.compactions and first + number == progress.start:
+            # Those whose messages were removed go with the record of them.
+            removed = progress.invocations[:end]
+            calls.append(tuple(_saved_call(each, is_open=False) for each in removed))
+            end = 0
+            continue
         if not isinstance(message, ToolMessage) or first + number < progress.start:
             calls.append(())
             continue

@@ -52,11 +52,9 @@ def settle_cancelled(run: Run, cause: CancelReason) -> None:
     partial = None if run.response is None else run.response.partial()
     if partial is not None:
         progress.text = partial.text
-    if policy.partial_text == "rollback":
+    if policy.partial_text == "rollback" and progress.can_roll_back:
         run.response = progress.open_round = None
-        run.transcript.truncate(progress.start)
-        if progress.unanswered is not None:
-            run.transcript.append(progress.unanswered)
+        _roll_back(run)
         return
     if progress.open_round is not None:
         was_waiting = progress.open_round.is_waiting
@@ -69,6 +67,18 @@ def settle_cancelled(run: Run, cause: CancelReason) -> None:
             run.transcript.append(marked(notice, cause, cause.origin))
         else:
             run.transcript.append(_cut_off(partial, marker, cause, cause.origin))
+
+
+def _roll_back(run: Run) -> None:
+    """Take the whole run out of the transcript. Safe to repeat."""
+    progress, transcript = run.progress, run.transcript
+    if progress.before is not None:  # a compaction has replaced the conversation
+        transcript.replace(progress.messages_before(transcript))
+        progress.start = len(progress.before)
+        return
+    transcript.truncate(progress.start)
+    if progress.unanswered is not None:
+        transcript.append(progress.unanswered)
 
 
 def _note_resume_point(run: Run) -> None:
@@ -197,6 +207,7 @@ def make_result(
         limit=run.meter.limit if stop_reason == "limit" else None,
         start=min(progress.start, len(run.transcript)),
         metadata=run.metadata,
+        compactions=progress.compactions,
     )
 
 

@@ -83,6 +83,10 @@ class SavedRun(_Record, frozen=True):
     cost: float | None = None
     #: Of what the run was given, the only part that is saved.
     metadata: dict[str, Any] = {}
+    #: How often the conversation was replaced.
+    compactions: int = 0
+    #: The messages before the run, if a cancel would have to restore them.
+    before: tuple[Message, ...] | None = None
 
 
 class SavedUnfinished(_Record, frozen=True):

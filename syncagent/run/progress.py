@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ..cancel.once import finish_despite_signals
 from ..interrupts import Interrupt
 from ..messages import Message, ToolMessage, UserMessage
 from ..tools.invocation import Invocation
+from ..transcript.transcript import Transcript
 from .given import NOTHING
 from .meter import Meter
 from .output import Output
@@ -73,6 +75,42 @@ class RunProgress:
         self.toolset: Toolset | None = None
         #: Data and settings for this run only.
         self.given = NOTHING
+        #: How often a compaction, or a hook, has replaced the conversation.
+        self.compactions = 0
+        #: The messages before this run, if the conversation was replaced since.
+        self.before: tuple[Message, ...] | None = None
+
+    @property
+    def can_roll_back(self) -> bool:
+        """True if the conversation before this run is known."""
+        return self.before is not None or not self.compactions
+
+    def messages_before(self, transcript: Transcript) -> list[Message]:
+        """Return the messages that were there before this run."""
+        before = self.before
+        found = transcript[: self.start] if before is None else list(before)
+        return found if self.unanswered is None else [*found, self.unanswered]
+
+    def swap(self, transcript: Transcript, messages: Sequence[Message]) -> None:
+        """Put *messages* in place of the whole conversation, in one step.
+
+        A signal handler may raise at any moment: the conversation is then the old one
+        or the new one.
+        """
+        before = self.before
+        if not self.compactions:
+            before = tuple(transcript[: self.start])
+        prompt = transcript[self.start] if self.start < len(transcript) else None
+        # The prompt of the run, if it is still there; else it is in the first message.
+        same = (n for n, message in enumerate(messages) if message is prompt)
+        start, count = next(same, 0), self.compactions + 1
+
+        def work() -> None:
+            self.before = before  # first: from now on "start" does not count for that
+            transcript.replace(messages)
+            self.start, self.compactions = start, count
+
+        finish_despite_signals(work)
 
     @classmethod
     def after(

@@ -20,6 +20,7 @@ from ..schemas import ShapeError
 from ..tools.invocation import Invocation
 from ..transcript.transcript import Transcript
 from ..usage import Usage
+from .compacting import Compacting
 from .meter import Meter
 from .progress import RunProgress, ToolRound
 from .setup import Setup
@@ -174,6 +175,10 @@ class Run:
         self.keeper: RunKeeper | None = None
         #: The final answer, of the type that the caller asked for.
         self.value: Any = None
+        #: Compacts the conversation, if the agent is told to.
+        self.compacting: Compacting | None = None
+        if setup.compaction is not None:
+            self.compacting = Compacting(setup.compaction)
         #: The response that is being streamed.
         self.response: ModelResponse | None = None
         self._uncommitted: _Uncommitted | None = None
@@ -296,6 +301,8 @@ class Run:
     def accept(self, finished: MessageFinished) -> None:
         """Take a complete message: charge it, and commit it to the transcript."""
         message = finished.message
+        if self.compacting is not None:
+            self.compacting.calibrate(self, finished)
         key = f"{self.id}:{self.meter.turns}"  # some models repeat the ids of calls
         calls: list[Invocation] = []
         for number, call in enumerate(message.tool_calls, 1):

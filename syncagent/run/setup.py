@@ -12,9 +12,11 @@ from typing import Any
 import msgspec
 
 from .._checks import check_number
+from ..compaction.steps import Compaction
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
 from ..models.model import Model
+from ..models.names import find_model
 from ..options import Options, merge_options
 from ..policies import CancelPolicy, Limits
 from ..tools.settings import NeedsApproval, ToolDefaults, ToolSettings
@@ -45,6 +47,7 @@ class Setup:
         requires_approval: NeedsApproval,
         deps: Any = None,
         sub_agent_events: bool = False,
+        compaction: Any = None,
     ) -> None:
         _check(model, system, limits, cancel_policy, parallel_tools, tool_defaults)
         if not isinstance(sub_agent_events, bool):
@@ -67,6 +70,9 @@ class Setup:
         self.timeouts = _timeouts(model, limits)
         #: For runs that are given none of their own.
         self.deps = deps
+        self.compaction = Compaction.of(compaction)
+        if self.compaction is not None:
+            _check_steps(self.compaction, limits)
 
     @property
     def cached_options(self) -> Options:
@@ -97,6 +103,21 @@ class Setup:
         if tools:
             other.toolbox = self.toolbox.extended(tools)
         return other
+
+
+def _check_steps(compaction: Compaction, limits: Limits) -> None:
+    """Check the models that write summaries, before a run needs them."""
+    for step in compaction.steps:
+        name = getattr(step, "model", None)
+        if name is None:
+            continue
+        model = find_model(name)
+        if not isinstance(model, Model):
+            raise ConfigurationError(
+                f"{type(step).__name__} takes a model or its name; got {name!r:.80}"
+            )
+        if limits.cost is not None:
+            check_price(model)
 
 
 def check_price(model: Model) -> None:

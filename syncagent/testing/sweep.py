@@ -15,6 +15,7 @@ from ..cancel import CancelToken, Receipt
 from ..exceptions import ConfigurationError
 from ..messages import AssistantMessage, Message, ToolMessage, UserMessage
 from ..result import RunResult
+from ..run.compacting import ask_aside
 from ..run.run import Run
 from ..tools.abandoned import abandoned
 from ..tools.invocation import Invocation
@@ -38,6 +39,7 @@ _CHECKS: Final = {
 _STARTS: Final = {
     Invocation._call.__code__: "a tool",
     Run.send_request.__code__: "a model call",
+    ask_aside.__code__: "a request for a summary",
 }
 #: Seconds after which a cancelled run counts as stuck.
 _LIMIT: Final = 20.0
@@ -266,4 +268,6 @@ def _check_outcomes(result: RunResult, point: Point) -> None:
     _that(calls == results, point, f"calls {calls}, but results {results}")
     if calls:  # a rollback removes them from the messages
         outcomes = [each.call_id for each in result.tool_outcomes]
+        if result.compactions:  # the messages of earlier calls may be gone
+            outcomes = outcomes[-len(calls) :]
         _that(outcomes == calls, point, f"calls {calls}, but outcomes {outcomes}")

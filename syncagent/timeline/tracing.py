@@ -21,6 +21,7 @@ __all__ = ["OpenRow", "RunTrace"]
 #: Phases in which the run waits, and the titles of their rows.
 _WAITS: Final = {
     "queue": "waiting in the queue",
+    "compaction": "compacting the conversation",
     "tools": "asking for the tools",
     "approval": "waiting for approval",
     "auth": "waiting for credentials",
@@ -233,6 +234,16 @@ class RunTrace:
             self._request.mark(line.t, formatting.cut(text, 200))
             self._request.details["Model"] = event.to_model
 
+    def on_compacted(self, line: RecordedLine, event: events.Compacted) -> None:
+        row = self._waiting or next(reversed(self.rows), None)  # one of a hook has none
+        if row is None:
+            return
+        steps = ", ".join(event.steps) or "a hook"
+        row.mark(line.t, f"{event.before:,} → {event.after:,} tokens: {steps}")
+        counts = f"{event.messages_before:,} → {event.messages_after:,}"
+        row.details["Messages"] = counts
+        row.details["Summary"] = formatting.cut(event.summary, formatting.MAX_TEXT)
+
     def on_delta(self, line: RecordedLine, event: Any) -> None:
         if self._size < formatting.MAX_TEXT:
             self._text.append(event.text)
@@ -323,6 +334,7 @@ _HANDLERS: Final[dict[type, Callable[[Any, RecordedLine, Any], None]]] = {
     events.ToolStarted: RunTrace.on_tool_started,
     events.ToolProgress: RunTrace.on_tool_progress,
     events.ModelChanged: RunTrace.on_model_changed,
+    events.Compacted: RunTrace.on_compacted,
     events.ToolFinished: RunTrace.on_tool_finished,
     events.StateChanged: RunTrace.on_state_changed,
     events.InterruptRaised: RunTrace.on_interrupt,

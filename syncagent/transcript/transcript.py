@@ -17,6 +17,7 @@ from .turns import AssistantTurn, Turn, turns
 __all__ = [
     "Piece",
     "Transcript",
+    "TranscriptView",
 ]
 
 #: A part of an encoded conversation.
@@ -73,6 +74,8 @@ class Transcript(Sequence[Message]):
         self._valid = 0
         #: The first messages that a store has, and that have not changed since.
         self.stored = 0
+        #: Tokens for each estimated token, by the usage that was reported last.
+        self.scale = 1.0
 
     def append(self, message: Message) -> None:
         """Add a message.
@@ -87,6 +90,22 @@ class Transcript(Sequence[Message]):
         self._memos.clear()
         self._valid = 0
         self.stored = min(self.stored, length)
+
+    def replace(self, messages: Sequence[Message]) -> None:
+        """Put *messages* in place of all, in one step. Safe to repeat.
+
+        Other threads see the old messages or the new ones.
+        """
+        made = [_checked(message) for message in messages]
+        pairs = zip(self._messages[: self.stored], made, strict=False)
+        same = 0
+        for before, after in pairs:
+            if before is not after:
+                break
+            same += 1
+        self._memos.clear()
+        self._valid, self.stored = 0, same
+        self._messages = made  # last: until here nothing has happened
 
     def validate(self) -> list[str]:
         """Return the problems that a repair would cure; empty if it is valid."""
@@ -129,7 +148,7 @@ class Transcript(Sequence[Message]):
         other = Transcript()
         other._messages = self._messages.copy()
         other._memos = {name: memo.copy() for name, memo in self._memos.items()}
-        other._valid = self._valid
+        other._valid, other.scale = self._valid, self.scale
         return other
 
     def encode(
@@ -209,3 +228,30 @@ class Transcript(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"<Transcript of {len(self)} messages>"
+
+
+class TranscriptView(Sequence[Message]):
+    """The messages of a transcript, for reading only. It shows later changes."""
+
+    __slots__ = ("_transcript",)
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        return self._transcript[index]
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._transcript)
+
+    def __len__(self) -> int:
+        return len(self._transcript)
+
+    def __repr__(self) -> str:
+        return f"<view of {len(self)} messages>"

@@ -251,7 +251,7 @@ def test_events_travel():
     }
     assert len(set(tags.values())) == len(tags)
     elsewhere = {"BackgroundRequested", "Lagged", "MessageFinished", "Resumed"}
-    elsewhere |= {"ModelChanged", "SubAgentEvent"}
+    elsewhere |= {"ModelChanged", "SubAgentEvent", "Compacted"}
     made = {cls for cls in _event_classes() if cls.__name__ not in elsewhere}
     assert set(tags) == made
 

@@ -15,7 +15,7 @@ FLOORS = [
     },
     {"_checks"},
     {"cancel", "messages", "options", "policies", "schemas", "sse", "_redaction"},
-    {"hooks", "interrupts", "logs", "transcript", "transport"},
+    {"compaction", "hooks", "interrupts", "logs", "transcript", "transport"},
     {"result"},
     {"events"},
     {"providers", "tools"},

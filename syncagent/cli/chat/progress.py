@@ -9,6 +9,7 @@ import msgspec
 
 from ...cancel import clock
 from ...events import (
+    Compacted,
     Lagged,
     ModelChanged,
     StateChanged,
@@ -23,7 +24,13 @@ from ...events import (
 )
 from ...messages import Json, Text
 from ...usage import Usage
-from ..formatting import outcome_text, seconds_text, short_call_text, usage_text
+from ..formatting import (
+    compacted_text,
+    outcome_text,
+    seconds_text,
+    short_call_text,
+    usage_text,
+)
 from ..plain_text import on_one_line
 from .conversations import ChatRun
 from .screen import Screen
@@ -127,6 +134,8 @@ class Progress:
         elif isinstance(event, ModelChanged):
             text = f"{event.to_model} responds, not {event.from_model}: {event.error}"
             screen.line(f"({on_one_line(text, 200)})")
+        elif isinstance(event, Compacted):
+            screen.line(f"({compacted_text(event)})")
         elif isinstance(event, Lagged):
             screen.line(f"({event.missed} events are not shown: they came too fast)")
 
