@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._deps import Deps
     from .asking.answering import Approve, Ask, Authenticate
     from .background.batch_progress import Progress
+    from .compaction.steps import Compaction, Compactor
     from .conversation.queue import OnBusy
     from .conversation.request import Cancel
     from .events import StreamEvent
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
         on_busy: OnBusy
         deps: Deps | None
         sub_agent_events: bool
+        compaction: Compaction | Compactor | Sequence[Compactor] | None
 
     class ChatArguments(AgentArguments, total=False):
         """Of ``using()`` of an LLM chat."""
