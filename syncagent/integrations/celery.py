@@ -25,10 +25,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from .._checks import check_timeout
-from ..exceptions import ConfigurationError, StoreUnavailable
 from ..stores import RunStore
 from .celery_settings import complaints
-from .ending import CLOSING
+from .ending import CLOSING, open_store
 
 __all__ = ["connect"]
 
@@ -134,13 +133,9 @@ class _Shutdown:
     def _open_and_close(self) -> None:
         """Open the store; close it when the worker is told to end."""
         assert self._ends is not None
-        try:
-            # Now, to take over the runs of dead workers; and on this thread, because
-            # Celery kills a child that takes long to start.
-            self._store.open()
-        except (ConfigurationError, StoreUnavailable) as error:
-            # Celery writes the traceback of a thread to its log word by word.
-            _log.warning("the store is not open; tasks try again: %s", error)
+        # Now, to take over the runs of dead workers; and on this thread, because Celery
+        # kills a child that takes long to start.
+        open_store(self._store)
         with suppress(OSError):
             self._ends[1].recv(1)
         self._close()

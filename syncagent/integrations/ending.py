@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, Final
 
 from ..cancel import CancelToken
-from ..exceptions import StoreUnavailable
+from ..exceptions import ConfigurationError, StoreUnavailable
 from ..stores import RunStore
 
 __all__ = ["CLOSING", "StoreClosing", "close_on_signals", "open_store"]
@@ -35,12 +35,12 @@ CLOSING: Final = 15.0
 def open_store(store: RunStore) -> None:
     """Open a store, so that this process takes over the runs of dead workers.
 
-    One that is unavailable is opened by the first run.
+    One that cannot be opened now is opened by the first run.
     """
     try:
         store.open()
-    except StoreUnavailable as error:
-        _log.warning("the store is unavailable; it is opened later: %s", error)
+    except (ConfigurationError, StoreUnavailable) as error:
+        _log.warning("the store is not open; tasks try again: %s", error)
 
 
 class StoreClosing:

@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from .._checks import check_timeout
-from ..exceptions import ConfigurationError
 from ..stores import RunStore
 from .ending import open_store
 from .run_tasks import calls_work
@@ -74,10 +73,7 @@ class _Consumer:
             self._prepared_pid = os.getpid()
         for complaint in complaints(self._huey):
             _log.warning("%s", complaint)
-        try:
-            open_store(self._store)
-        except ConfigurationError as error:
-            _log.warning("the store is not open; tasks try again: %s", error)
+        open_store(self._store)
 
     def release(self, signal: str, task: Any) -> None:
         """Release the runs: Huey is about to leave its tasks, and to end.

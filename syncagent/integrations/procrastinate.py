@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from .._checks import check_timeout
 from ..stores import RunStore
-from .ending import close_on_signals
+from .ending import close_on_signals, open_store
 from .run_tasks import calls_work
 
 __all__ = ["complaints", "connect"]
@@ -45,9 +45,9 @@ _DEFERRING: Final = 60.0
 def connect(app: Any, store: RunStore, *, grace: float = 10.0) -> None:
     """Give each job of a worker a thread, and release a store's runs at its end.
 
-    Call it once, in the module with the task. It changes nothing outside of workers,
-    and a worker when it gets its first job. A worker logs a warning for each setting
-    that harms runs, when it sees it.
+    Call it once, in the module with the task. It changes nothing outside of workers. A
+    worker opens the store when it starts, and logs a warning for each setting that
+    harms runs, when it sees it.
 
     :param grace: seconds that runs have to reach the end of a tool or of a turn when
         their worker ends. It should be well below the time after which the worker is
@@ -57,6 +57,14 @@ def connect(app: Any, store: RunStore, *, grace: float = 10.0) -> None:
     middleware = [*app.worker_defaults.get("worker_middleware", ())]
     middleware.append(_Preparation(store, grace))
     app.worker_defaults["worker_middleware"] = middleware
+    run_worker = app.run_worker_async
+
+    async def run_worker_async(**options: Any) -> None:
+        _defer_on_loop(app.connector)  # first: the store may hand out runs at once
+        await asyncio.to_thread(open_store, store)
+        await run_worker(**options)
+
+    app.run_worker_async = run_worker_async
 
 
 class _Preparation:
@@ -125,6 +133,8 @@ def _defer_on_loop(connector: Any) -> None:
     loop, loop_thread = asyncio.get_running_loop(), threading.current_thread()
     if connector.get_sync_connector() is not connector:
         return  # threads have connections of their own
+    if getattr(connector.execute_query, "loop", None) is loop:
+        return  # this was done when the worker started
 
     def on_loop(name: str) -> Callable[..., Any]:
         execute_here = getattr(connector, name)
@@ -136,6 +146,7 @@ def _defer_on_loop(connector: Any) -> None:
             execution = execute_async(query, **arguments)
             return asyncio.run_coroutine_threadsafe(execution, loop).result(_DEFERRING)
 
+        execute.loop = loop  # type: ignore[attr-defined]
         return execute
 
     for name in ("execute_query", "execute_query_one", "execute_query_all"):

@@ -30,6 +30,7 @@ from ..exceptions import (
     InterruptPending,
     NoSuchRun,
     Origin,
+    StoreUnavailable,
 )
 from ..messages import Prompt
 from ..result import RunResult
@@ -259,16 +260,17 @@ class RunStore(StoreArchive):
         """
         if self._make_agent is None:
             raise ConfigurationError("work() needs make_agent=, see RunStore()")
-        if self._is_closed:  # engines still deliver to a process that ends
-            with self.observer() as store:
-                return store.call(lambda backend: backend.deliver_now(id))
         self._deliveries.check_work(id)
-        worker = self.open()
-        nonce, cancel_count = uuid4().hex, worker.cancel_count
-        claim = self.call(lambda store: store.claim(id, worker.id, nonce))
-        if claim is None:
+        try:
+            worker = self.open()
+            keeper = worker.claim(id, self.call)
+        except (ConfigurationError, StoreUnavailable):
+            if not self._is_closed:
+                raise
+            with self.observer() as store:  # engines deliver to a process that ends
+                return store.call(lambda backend: backend.deliver_now(id))
+        if keeper is None:
             return None
-        keeper = worker.keep(claim, cancel_count)
         try:
             return work_on(keeper, self._make_agent, self.context)
         finally:

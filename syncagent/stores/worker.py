@@ -107,10 +107,14 @@ class StoreWorker:
         self.has_skipped_runs = False
         #: How often a run of this process may have been cancelled; only compared.
         self.cancel_count = 0
+        #: The claims that are under way.
+        self._claims: Final[set[str]] = set()
         #: Since when the store is unavailable, if it is.
         self._away_since: float | None = None
         #: True once this process ends: it takes on no more runs.
         self.is_leaving = False
+        #: True once the store is closed: what is claimed then is released at once.
+        self._is_closing = False
         #: Run ids that the store counts as ours although no thread has them, with the
         #: time when that was first seen.
         self._orphans: dict[str, float] = {}
@@ -199,12 +203,12 @@ class StoreWorker:
         :param grace: seconds for the runs to reach a checkpoint.
         :param ending: seconds after that for their threads to leave.
         """
-        self.is_leaving = True
+        self.is_leaving = self._is_closing = True  # publish first, then look
         for now, seconds in ((False, grace), (True, ending)):
             for keeper in list(self.keepers.values()):
                 keeper.release(now=now)
             until = clock.now() + seconds
-            while self.keepers and clock.now() < until:
+            while (self._claims or self.keepers) and clock.now() < until:
                 CancelToken().wait(_LOOK)
 
     def release(self) -> set[str]:
@@ -326,13 +330,29 @@ class StoreWorker:
 
     # -- its runs ------------------------------------------------------------------
 
-    def keep(self, claim: Claim, cancel_count: int) -> StoreKeeper:
-        """Return the keeper of a run that was claimed.
+    def claim(
+        self, id: str, call: Callable[[Callable[[Backend], Claim | None]], Claim | None]
+    ) -> StoreKeeper | None:
+        """Claim a run; return its keeper, or nothing if there is nothing to do.
 
-        :param cancel_count: :attr:`cancel_count` before the claim was sent.
+        :param call: does an operation of the back end.
+        :raises StoreUnavailable: the store is unavailable, or this process is closing.
         """
+        nonce, cancel_count = uuid4().hex, self.cancel_count
+        self._claims.add(nonce)  # publish first, then look
+        try:
+            if self._is_closing:
+                raise StoreUnavailable("the store is closed")
+            claim = call(lambda store: store.claim(id, self.id, nonce))
+            return None if claim is None else self._keep(claim, cancel_count)
+        finally:
+            self._claims.discard(nonce)
+
+    def _keep(self, claim: Claim, cancel_count: int) -> StoreKeeper:
         keeper = StoreKeeper(self, claim)
         self.keepers[keeper.run_id] = keeper  # publish first, then look
+        if self._is_closing:
+            keeper.release()
         if self.cancel_count != cancel_count:
             with suppress(StoreUnavailable):  # the next beat looks as well
                 self._look_at_runs()

@@ -16,7 +16,6 @@ class DjangoTasksEngine(Engine):
     packages = ("django", "django_tasks_db")
     ready = "Starting worker"
     runs_at_once = 1
-    opens_at_start = False
     site = "django_site"
 
     @property
@@ -62,7 +61,6 @@ class DjangoHueyEngine(DjangoTasksEngine):
     packages = ("django", "huey")
     ready = "The following commands are available"
     runs_at_once = 2
-    opens_at_start = True
     site = "django_huey_site"
 
     @property

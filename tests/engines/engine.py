@@ -42,8 +42,6 @@ class Engine:
     ready = ""
     #: How many runs a worker works on at once, at least.
     runs_at_once = 2
-    #: True if a worker has the store open before its first task.
-    opens_at_start = True
 
     @property
     def command(self):

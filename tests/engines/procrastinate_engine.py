@@ -14,7 +14,6 @@ class ProcrastinateEngine(Engine):
     recipe = "procrastinate_web"
     packages = ("procrastinate",)
     ready = "Starting worker"
-    opens_at_start = False
 
     @property
     def command(self):

@@ -133,8 +133,6 @@ def test_killed_in_the_middle_of_a_tool(crew):
 
 def test_a_worker_that_was_idle_takes_over(crew):
     """It has had no task yet, and there is no web application to hand the run out."""
-    if not crew.engine.opens_at_start:
-        pytest.skip("its workers open the store with their first task")
     crew.have(0)
     (first,) = crew.have(1)
     run, _ = begin(crew, "slow", "hold-1")

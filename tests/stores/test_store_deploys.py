@@ -261,3 +261,32 @@ def test_runs_of_a_dead_worker_beyond_the_room(url, tmp_path):
         finish_all(store, ids)
         for id in ids:
             assert check_done(store, id).attempt == 2
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("grace", [0.0, 5.0])
+def test_claimed_while_the_store_closes(url, tmp_path, when, grace):
+    """The run goes to another process at once, and nothing has crashed."""
+    leaving = by_hand(url, make_agent, lease=LONG_LEASE)
+    closing = threading.Thread(target=leaving.close, args=(grace,))
+
+    def at(operation, moment):
+        if moment == when:
+            worker = leaving._worker
+            closing.start()
+            until(lambda: worker.is_leaving)
+
+    leaving.backend = Watched(leaving.backend, at, ("claim",))
+    with RunStore(url, make_agent, lease=LONG_LEASE) as staying:
+        staying.open()
+        id = submit(leaving, "plain", tmp_path)
+        leaving.open()
+        began = time.monotonic()
+        leaving.work(id)
+        closing.join(LONG)
+        assert not closing.is_alive()
+        until(lambda: not staying.get(id).is_live)
+        assert time.monotonic() - began < 10, "it waited for a lease"
+        run = staying.get(id)
+        assert (run.state, run.crashes) == ("done", 0)
+        assert len(effects(run)) == 2
