@@ -14,6 +14,7 @@ from syncagent.testing import FakeMCPServer
 #: Every so many steps a call is interrupted; the steps of a call are some thousand.
 STRIDE = 101
 MOST_STEPS = 60_000
+STRESS = (pytest.mark.stress, pytest.mark.timeout(300))
 
 
 #: The complaints about a request of which the server has seen a part only.
@@ -45,9 +46,7 @@ def check_connection(connection):
 
 
 @pytest.mark.parametrize("stage", DIALECTS, indirect=True)
-@pytest.mark.parametrize(
-    "stride", [STRIDE, pytest.param(1, marks=pytest.mark.stress)], ids=str
-)
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(7, marks=STRESS)], ids=str)
 def test_anywhere_in_a_call(stage, stride):
     """MCP trap 10: the connection stays usable for all threads."""
     server, connection, _ = stage
@@ -63,9 +62,7 @@ def test_anywhere_in_a_call(stage, stride):
 
 
 @pytest.mark.parametrize("stage", ["legacy", "no-get"], indirect=True)
-@pytest.mark.parametrize(
-    "stride", [307, pytest.param(5, marks=pytest.mark.stress)], ids=str
-)
+@pytest.mark.parametrize("stride", [307, pytest.param(31, marks=STRESS)], ids=str)
 def test_anywhere_in_a_new_handshake(stage, stride):
     """Another thread makes the handshake, and no session is left at the server."""
     server, connection, _ = stage
