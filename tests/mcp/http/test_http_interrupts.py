@@ -78,6 +78,28 @@ def test_anywhere_in_a_new_handshake(stage, stride):
     assert [one for one in server.complaints if not is_about_a_half(one)] == []
 
 
+@pytest.mark.parametrize("dialect", ["modern", "legacy", "sse"])
+def test_anywhere_in_a_close(dialect):
+    """MCP trap 6: the next close ends what the interrupted one has left."""
+    arguments, settings = DIALECTS[dialect]
+    with FakeMCPServer(**arguments) as server:
+        server.tool(echo)
+        for step in (*range(1, 120, 7), *range(120, MOST_STEPS, STRIDE)):
+            with connected(server, Owner(elicitation={}), **settings) as connection:
+                calling(connection)
+                was = interrupted(lambda: connection.close(grace=5.0), step)
+            until(lambda: not ours())
+            if not was:
+                break
+        else:
+            raise AssertionError("a close has more steps than that")
+
+
+def ours():
+    """Return the threads of connections."""
+    return [one for one in threading.enumerate() if "syncagent-mcp-" in one.name]
+
+
 def is_about_a_half(complaint):
     """Return whether a complaint is about a request that was cut off."""
     return any(words in complaint for words in HALF_SENT)
