@@ -71,7 +71,7 @@ _ANSWERABLE: Final = frozenset(
     {"elicitation/create", "sampling/createMessage", "roots/list"}
 )
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class OpenQuestion:
@@ -282,14 +282,8 @@ class PendingRequests:
 
     # -- requests ------------------------------------------------------------------
 
-    def begin(self, method: str, caller: Caller, watch: Watch | None = None) -> Pending:
-        """Register a new request; its id is also its progress token."""
-        pending = Pending(self.next_id(), method, caller, watch)
-        self.add(pending)
-        return pending
-
     def next_id(self) -> int:
-        """Return an id that no request has had."""
+        """Return an id that no request has had; it is also its progress token."""
         return next(self._numbers)
 
     def add(self, pending: Pending) -> None:
@@ -298,7 +292,7 @@ class PendingRequests:
         if self._closed_by is not None:
             pending.fail(self._closed_by)
 
-    def while_open(self, pending: Pending, work: Callable[[], T]) -> T:
+    def while_open(self, pending: Pending, work: Callable[[], _T]) -> _T:
         """Do *work* while a request is registered, and return its outcome.
 
         On the main thread a signal handler may raise between any two steps, also in
