@@ -223,8 +223,9 @@ class Pending:
                     answer(asking)
             finally:
                 self._asking = None
-                with suppress(ValueError):
-                    self.questions.remove(asking)
+            # Not in the finally: finish() withdraws those whose answer was cut short.
+            with suppress(ValueError):
+                self.questions.remove(asking)
             self._last_sign = clock.now()  # a person's time is not the server's
 
     def pass_on_progress(self) -> None:

@@ -110,6 +110,29 @@ def streams():
     return [one for one in threading.enumerate() if "mcp-stream" in one.name]
 
 
+@pytest.mark.parametrize("stage", ["legacy", "sse"], indirect=True)
+def test_a_question_whose_answer_is_cut_short_is_forgotten(stage):
+    """A handler that was interrupted leaves no entry: a server has only so many."""
+    server, connection, _ = stage
+    form = {"type": "object", "properties": {}}
+
+    def ask(exchange):
+        exchange.ask_without_waiting(
+            "elicitation/create", {"message": "?", "requestedSchema": form}
+        )
+        exchange.until_cancelled()
+
+    def cut_short(*_):
+        raise KeyboardInterrupt
+
+    server.on("tools/call", ask)
+    connection._requests.answer = cut_short
+    with pytest.raises(KeyboardInterrupt):
+        calling(connection, answer=cut_short)
+    del connection._requests.answer
+    check_connection(connection)
+
+
 @pytest.mark.parametrize("stage", DIALECTS, indirect=True)
 def test_ctrl_c_in_the_wait_tells_the_server(stage):
     """MCP trap 10: it is a cancel on the wire, in the way of the dialect."""
