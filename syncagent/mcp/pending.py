@@ -294,11 +294,8 @@ class PendingRequests:
             pending.fail(self._closed_by)
 
     def while_open(self, pending: Pending, work: Callable[[], _T]) -> _T:
-        """Do *work* while a request is registered, and return its outcome.
-
-        On the main thread a signal handler may raise between any two steps, also in
-        the end; so that is there twice.
-        """
+        """Do *work* while a request is registered, and return its outcome."""
+        # A signal handler may raise anywhere, also in the end: so that is there twice.
         try:
             try:
                 self.add(pending)
