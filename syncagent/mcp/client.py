@@ -37,6 +37,7 @@ from ..exceptions import (
     ConfigurationError,
     MCPError,
     MCPProtocolError,
+    MCPRequestFailed,
     MCPServerLost,
 )
 from .connection import (
@@ -58,6 +59,8 @@ Open = Callable[[ConnectionOwner, CancelToken], MCPConnection]
 
 #: Requests that a modern server may answer with questions.
 _ASKING: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+#: The error of a legacy server that wants pages to be opened first (2025-11-25).
+_PAGES_FIRST: Final = -32042
 #: How often a server may ask before it answers.
 _MAX_ROUNDS: Final = 10
 #: Seconds before a request is repeated that the server answered with no question.
@@ -310,7 +313,13 @@ class MCPClient:
         first, pause, has_begun = params, _PAUSE, False
         try:
             for _ in range(_MAX_ROUNDS):
-                result = connection.request(method, params, caller)
+                try:
+                    result = connection.request(method, params, caller)
+                except MCPRequestFailed as error:
+                    has_begun = True
+                    if error.code != _PAGES_FIRST or not self._opened(error, caller):
+                        raise
+                    continue
                 has_begun = True
                 asked = self._asked(connection, method, result)
                 if asked is None:
@@ -361,6 +370,26 @@ class MCPClient:
                 f"the server asked for {method}, which is refused here: "
                 f"{refused.message}"
             ) from None
+
+    def _opened(self, error: MCPRequestFailed, caller: Caller) -> bool:
+        """Ask the user to open pages; true if that was done and the call can go on."""
+        data = error.data if isinstance(error.data, dict) else {}
+        pages = data.get("elicitations")
+        pages = pages if isinstance(pages, list) else []
+        return bool(pages) and all(
+            self._opened_one(page, caller) for page in pages[:_MAX_ROUNDS]
+        )
+
+    def _opened_one(self, page: Any, caller: Caller) -> bool:
+        if not isinstance(page, dict) or page.get("mode", "url") != "url":
+            return False
+        question = ServerQuestion("elicitation/create", {**page, "mode": "url"})
+        answer = caller.answer or self.answer
+        try:
+            answered = answer(question, caller.token.child())
+        except QuestionRefused:
+            return False
+        return isinstance(answered, dict) and answered.get("action") == "accept"
 
     def _protocol_error(self, what: str) -> MCPProtocolError:
         return MCPProtocolError(f"{self.name}: {what}", server=self.name)

@@ -71,7 +71,7 @@ _ANSWERABLE: Final = frozenset(
     {"elicitation/create", "sampling/createMessage", "roots/list"}
 )
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class OpenQuestion:
@@ -223,8 +223,9 @@ class Pending:
                     answer(asking)
             finally:
                 self._asking = None
-                with suppress(ValueError):
-                    self.questions.remove(asking)
+            # Not in the finally: finish() withdraws those whose answer was cut short.
+            with suppress(ValueError):
+                self.questions.remove(asking)
             self._last_sign = clock.now()  # a person's time is not the server's
 
     def pass_on_progress(self) -> None:
@@ -282,14 +283,8 @@ class PendingRequests:
 
     # -- requests ------------------------------------------------------------------
 
-    def begin(self, method: str, caller: Caller, watch: Watch | None = None) -> Pending:
-        """Register a new request; its id is also its progress token."""
-        pending = Pending(self.next_id(), method, caller, watch)
-        self.add(pending)
-        return pending
-
     def next_id(self) -> int:
-        """Return an id that no request has had."""
+        """Return an id that no request has had; it is also its progress token."""
         return next(self._numbers)
 
     def add(self, pending: Pending) -> None:
@@ -298,12 +293,9 @@ class PendingRequests:
         if self._closed_by is not None:
             pending.fail(self._closed_by)
 
-    def while_open(self, pending: Pending, work: Callable[[], T]) -> T:
-        """Do *work* while a request is registered, and return its outcome.
-
-        On the main thread a signal handler may raise between any two steps, also in
-        the end; so that is there twice.
-        """
+    def while_open(self, pending: Pending, work: Callable[[], _T]) -> _T:
+        """Do *work* while a request is registered, and return its outcome."""
+        # A signal handler may raise anywhere, also in the end: so that is there twice.
         try:
             try:
                 self.add(pending)

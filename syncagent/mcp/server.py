@@ -360,7 +360,8 @@ class MCPServer(Closeable):
 
         :param name: the server's own name of the tool.
         :param on_progress: called on this thread with each progress report.
-        :param timeout: seconds for the whole call, in place of ``timeouts.total``.
+        :param timeout: seconds for the whole call, in place of ``timeouts.total``; the
+            start of a server that is not there yet has ``timeouts.start``.
         :raises MCPError: there is no result; an error of the tool itself is a result
             with ``is_error``.
         """

@@ -54,6 +54,14 @@ class Response(HTTPResponse):
         response._cancelled = token.flag()
         response._is_session = is_session
 
+    def release_conn(self) -> None:
+        """Return the connection to its pool, once."""
+        # Let go of it first: a signal handler may raise right after it was put there.
+        # Put twice it would serve two threads at a time; lost, it is just closed.
+        connection, self._connection = self._connection, None
+        if self._pool and connection:
+            self._pool._put_conn(connection)
+
     def read(self, *args: Any, **kwargs: Any) -> bytes:
         with self._checked():
             return super().read(*args, **kwargs)

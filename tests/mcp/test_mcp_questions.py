@@ -7,7 +7,7 @@ from support.mcp_stdio import WAYS, cancelled, serving
 from support.threads import LONG
 
 from syncagent import Agent
-from syncagent.exceptions import Cancelled
+from syncagent.exceptions import Cancelled, MCPProtocolError
 from syncagent.mcp import Sampling
 from syncagent.testing import ClientRefused, Gate, ScriptedModel, call, say
 
@@ -115,6 +115,89 @@ def test_a_page_is_shown_whole_and_accepted_without_content(era):
         agent.run("Go.")
         assert "{'action': 'accept'}" in told(agent)
     assert f"srv asks you to open {url}: Log in" in asked[0]
+
+
+PAGES_FIRST = -32042
+PAGE = {"mode": "url", "elicitationId": "e1", "url": "https://a.test/x", "message": "?"}
+
+
+def pages_first(exchange):
+    """Answer with the error of a server that wants a page to be opened first."""
+    exchange.error(PAGES_FIRST, "open it first", {"elicitations": [PAGE]})
+
+
+@pytest.mark.parametrize("is_parked", [False, True], ids=["handler", "parked"])
+def test_a_page_that_a_call_needs_first_is_shown_and_the_call_made_again(is_parked):
+    """Error -32042 of 2025-11-25: the user agrees, and the server is called anew."""
+    asked = []
+
+    def ask(question):
+        asked.append(question)
+        return {"agreed": True}
+
+    with serving("legacy") as (server, client):
+        server.on("tools/call", pages_first, times=2 if is_parked else 1)
+        agent = agent_of(client, **({} if is_parked else {"ask": ask}))
+        result = agent.run("Go.")
+        if is_parked:
+            (question,) = result.interrupts
+            asked.append(question.question)
+            result = agent.resume({question.id: {"agreed": True}})
+        assert outcomes(result) == ["done"]
+        assert len(server.requests("tools/call")) == (3 if is_parked else 2)
+        assert server.cancels() == []
+    assert len(asked) == 1
+    assert "srv asks you to open https://a.test/x" in asked[0]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"elicitations": [PAGE]},
+        {"elicitations": []},
+        {"elicitations": [{**PAGE, "url": "file:///etc/passwd"}]},
+        {"elicitations": "all"},
+        None,
+    ],
+    ids=["declined", "none", "no web page", "odd", "nothing"],
+)
+def test_a_page_that_is_not_opened_fails_the_call(data):
+    """The model is told of the error, and the call is not made again."""
+    with serving("legacy") as (server, client):
+        server.on("tools/call", lambda x: x.error(PAGES_FIRST, "open it", data))
+        agent = agent_of(client, ask=lambda question: False)
+        assert outcomes(agent.run("Go.")) == ["failed"]
+        assert "open it" in told(agent)
+        assert len(server.requests("tools/call")) == 1
+
+
+@ways
+def test_cancel_while_a_page_is_shown(way):
+    """The call was answered, so nothing is said; the next call works."""
+    shown = Gate()
+    with serving("legacy", elicit=lambda request: shown.stop_here()) as (
+        server,
+        client,
+    ):
+        server.on("tools/call", pages_first)
+        client.connect()
+        error = cancelled(
+            way, lambda token: client.call("echo", token=token), shown.wait_reached
+        )
+        shown.open()
+        assert isinstance(error, Cancelled)
+        assert error.started is True
+        assert client.call("echo").text == "hi"
+        assert server.cancels() == []
+
+
+def test_pages_without_an_end_have_one():
+    """A server that always wants another page does not hold a call for ever."""
+    with serving("legacy", elicit=lambda request: True) as (server, client):
+        server.on("tools/call", pages_first, times=20)
+        with pytest.raises(MCPProtocolError, match="without an end"):
+            client.call("echo")
+        assert len(server.requests("tools/call")) == 10
 
 
 @eras

@@ -140,6 +140,11 @@ def test_one_bad_tool_does_not_lose_the_list(caplog):
         "number": {"name": 7, "inputSchema": OBJECT},
         "large": {"name": "large", "inputSchema": OBJECT, "description": "x" * 300_000},
         "deep": {"name": "deep", "inputSchema": deep},
+        "task": {
+            "name": "task-only",
+            "inputSchema": OBJECT,
+            "execution": {"taskSupport": "required"},
+        },
     }
     with serving(allow_complaints=True) as (server, client):
         for key, definition in bad.items():
@@ -153,6 +158,7 @@ def test_one_bad_tool_does_not_lose_the_list(caplog):
         assert set(found) <= {"echo", "good", "p", "r", "deep"}
         Agent(calling("echo"), tools=[client]).run("Go.")
     assert "no-schema" in caplog.text
+    assert "'task-only': it works as a task" in caplog.text
 
 
 def test_a_schema_goes_to_the_provider_as_it_is():

@@ -93,6 +93,40 @@ def test_a_connection_that_a_cancel_has_ended_is_not_kept(server, noting):
     assert [sock for _, sock in Noting.seen] == [None]
 
 
+class Interrupted(BaseException):
+    """What a signal handler raises."""
+
+
+class InterruptedPut(IdleConnections):
+    """Is interrupted by a signal handler right after a connection was put."""
+
+    kept: ClassVar = []
+
+    def put(self, item, block=False):
+        super().put(item, block)
+        if item is not None:
+            self.kept.append(item)
+            raise Interrupted
+
+
+class InterruptedPool(PlainPool):
+    QueueCls = InterruptedPut
+
+
+class InterruptedAdapter(NotingAdapter):
+    pools: ClassVar = {"http": InterruptedPool}
+
+
+def test_a_connection_is_put_back_once_whatever_a_signal_handler_raises(server):
+    """Promise 9: put back twice it would serve two threads at the same time."""
+    with requests.Session() as session:
+        session.mount("http://", InterruptedAdapter())
+        with pytest.raises(Interrupted):
+            Transport(session=session).post(server.url("ok"), json={})
+        (connection,) = InterruptedPut.kept
+        assert connection.sock is not None  # it may be another thread's by now
+
+
 def test_connections_found_by_a_resolver_are_for_nobody_else(server):
     """Another transport to the same host asks the system."""
 

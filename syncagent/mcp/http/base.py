@@ -182,9 +182,8 @@ class HTTPConnection:
 
     def close(self, *, grace: float) -> None:
         """End the connection within about *grace* seconds. Safe to repeat."""
-        own = object()
-        if self._closed.claim(own) is not own:
-            return
+        # All of it again, if it is repeated: the first one may have been interrupted.
+        self._closed.claim(self)
         until = clock.now() + grace
         self._life.cancel("the connection is closed", "closed")
         self._requests.fail_all(self.closed_during("the request"))

@@ -98,7 +98,7 @@ class _Handshake:
         self.is_over = False
         #: For all who wait; none if only the thread that made it was cancelled.
         self.failure: MCPError | None = None
-        #: What it has made, until that is everyone's.
+        #: The session that it has made, until that is everyone's.
         self.made: LegacySession | None = None
 
     def wait(self, token: CancelToken) -> None:

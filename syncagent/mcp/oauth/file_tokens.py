@@ -12,6 +12,7 @@ One file for each entry, named by a hash of its key. Guarantees:
 from __future__ import annotations
 
 import fcntl
+import io
 import logging
 import os
 import secrets
@@ -125,8 +126,11 @@ class FileTokens:
         with self._turns.take(key, token):
             try:
                 self._make_folder()
-                # 0600, and not inherited by programs that are started.
-                lock = os.open(f"{self._path(key)}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+                path, mode = f"{self._path(key)}.lock", os.O_RDWR | os.O_CREAT
+                # A signal handler may raise anywhere: made for the user only in one
+                # step in C, and opened as an object, which closes itself.
+                list(map(os.close, map(os.open, (path,), (mode,), (0o600,))))
+                lock = io.FileIO(path, "r+")
             except OSError as error:
                 raise self._unusable(error) from None
             try:
@@ -139,9 +143,8 @@ class FileTokens:
                 yield
             finally:
                 # Not by closing alone: a forked child may hold the descriptor.
-                with suppress(OSError):
+                with lock, suppress(OSError):
                     fcntl.flock(lock, fcntl.LOCK_UN)
-                os.close(lock)
 
     def _path(self, key: str) -> str:
         return os.path.join(self._folder, f"{sha256(key.encode()).hexdigest()}.json")

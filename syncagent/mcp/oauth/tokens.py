@@ -22,6 +22,7 @@ import msgspec
 
 from ..._redaction import hide, unhide
 from ...cancel import CancelToken, Watch
+from ...cancel.once import finish_despite_signals
 from ...exceptions import ConfigurationError
 
 __all__ = [
@@ -217,15 +218,24 @@ class Turns:
         Cancellation: ends at once.
         """
         own, place = object(), (os.getpid(), key)
-        try:
-            # setdefault() is one step: the first holder stays until it is gone.
-            self._watch.wait(lambda: self._holders.setdefault(place, own) is own, token)
-            token.checkpoint()
-            yield
-        finally:
+
+        def give_back() -> None:
             if self._holders.get(place) is own:
                 del self._holders[place]  # publish first, then wake
-                self._watch.wake()
+            self._watch.wake()
+
+        try:
+            try:
+                # setdefault() is one step: the first holder stays until it is gone.
+                self._watch.wait(
+                    lambda: self._holders.setdefault(place, own) is own, token
+                )
+                token.checkpoint()
+                yield
+            finally:
+                finish_despite_signals(give_back)
+        finally:
+            give_back()  # again: a signal handler may have raised before the first one
 
 
 _E = TypeVar("_E", bound=_Secret)

@@ -93,8 +93,9 @@ class Probe:
         self._initialize = self._send(INITIALIZE, initialize_params(self._owner))
 
     def _send(self, method: str, params: dict[str, object]) -> Pending:
-        caller = Caller(self._token)
-        pending = self._channel.requests.begin(method, caller, self._channel.watch)
+        caller, requests = Caller(self._token), self._channel.requests
+        pending = Pending(requests.next_id(), method, caller, self._channel.watch)
+        requests.add(pending)
         self._channel.send_bytes(encode_request(pending.id, method, params))
         return pending
 

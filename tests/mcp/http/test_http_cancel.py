@@ -1,5 +1,7 @@
 """A cancel over HTTP: the call ends at once, and the server hears the right word."""
 
+import os
+import signal
 import socket
 import threading
 import time
@@ -8,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from support.mcp_http import DIALECTS, Call, Owner, calling, connected, text_of
-from support.threads import LONG, together, until
+from support.threads import LONG, meanwhile, together, until
 
 from syncagent.cancel import CancelToken
 from syncagent.exceptions import Cancelled, MCPServerLost, MCPTimedOut
@@ -32,8 +34,21 @@ HALF_EVENT = (
 )
 
 
+@pytest.fixture(params=["thread", "signal"])
+def way(request):
+    """The canceller: another thread, or a signal handler of the calling one."""
+    Stage.way = request.param
+    yield request.param
+    Stage.way = "thread"
+
+
+in_both_ways = pytest.mark.usefixtures("way")
+
+
 class Stage:
     """A fake server, a connection to it, and a token that is cancelled in a call."""
+
+    way = "thread"
 
     def __init__(self, dialect, owner=None):
         arguments, settings = DIALECTS[dialect]
@@ -58,15 +73,42 @@ class Stage:
 
     def cancelled(self, **caller):
         """Cancel a call as soon as it is there; return the exception."""
-        call = Call(lambda: calling(self.connection, token=self.token, **caller))
-        assert self.there.wait(LONG)
-        began = time.monotonic()
-        self.token.cancel("enough")
-        error = call.ended().error
-        assert time.monotonic() - began < AT_ONCE
+        times = []
+
+        def cancel(*_):
+            times.append(time.monotonic())
+            self.token.cancel("enough")
+
+        def call():
+            return calling(self.connection, token=self.token, **caller)
+
+        cancelled = self._on_main if self.way == "signal" else self._on_thread
+        error = cancelled(call, cancel)
+        assert time.monotonic() - times[0] < AT_ONCE
         assert isinstance(error, Cancelled), error
         assert error.reason == "enough"
         return error
+
+    def _on_thread(self, function, cancel):
+        call = Call(function)
+        assert self.there.wait(LONG)
+        cancel()
+        return call.ended().error
+
+    def _on_main(self, function, cancel):
+        def interrupt():
+            assert self.there.wait(LONG)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        before = signal.signal(signal.SIGUSR1, cancel)
+        try:
+            with meanwhile(interrupt):
+                function()
+        except BaseException as error:
+            return error
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        return None
 
     def check(self, is_told):
         """See the next call answered, and exactly the right words on the wire."""
@@ -98,8 +140,9 @@ def events_stage(request):
         yield stage
 
 
+@in_both_ways
 def test_before_the_response_begins(stage):
-    """Waiting for the head of the response."""
+    """MCP traps 10 and 11: waiting for the head of the response."""
 
     def script(exchange):
         stage.there.set()
@@ -110,6 +153,7 @@ def test_before_the_response_begins(stage):
     stage.check(is_told=True)
 
 
+@in_both_ways
 def test_between_progress_reports(events_stage):
     """In the middle of a stream."""
     stage = events_stage
@@ -123,6 +167,7 @@ def test_between_progress_reports(events_stage):
     stage.check(is_told=True)
 
 
+@in_both_ways
 @pytest.mark.parametrize("dialect", ["modern", "legacy", "stateless", "no-get"])
 @pytest.mark.parametrize("part", [HALF, HALF_EVENT])
 def test_in_the_middle_of_a_message(dialect, part):
@@ -140,6 +185,7 @@ def test_in_the_middle_of_a_message(dialect, part):
         stage.check(is_told=True)
 
 
+@in_both_ways
 @pytest.mark.parametrize("over", ["call", "session"])
 @pytest.mark.parametrize("dialect", ["legacy", "no-get", "stateless", "sse"])
 def test_in_a_question(dialect, over):
@@ -183,6 +229,7 @@ class SlowKeys:
         token.sleep(LONG)
 
 
+@in_both_ways
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_while_credentials_are_renewed(dialect):
     """Nothing was sent, so nothing is said, and the caller knows it."""
@@ -196,6 +243,7 @@ def test_while_credentials_are_renewed(dialect):
         stage.check(is_told=False)
 
 
+@in_both_ways
 @pytest.mark.parametrize("dialect", ["modern", "legacy", "sse"])
 def test_in_a_login(dialect):
     """The server refused the request, so it has done nothing."""
@@ -223,6 +271,7 @@ def deaf_listener(port=0):
         yield listener.getsockname()[1]
 
 
+@in_both_ways
 @pytest.mark.parametrize("dialect", ["modern", "legacy", "stateless"])
 def test_while_connecting(dialect):
     """The server does not accept: it has seen nothing, and is told nothing."""
@@ -295,6 +344,24 @@ def test_a_session_that_no_one_will_use_is_deleted():
         assert server.cancels() == []
 
 
+@in_both_ways
+def test_in_a_handshake_of_its_own():
+    """The session was lost, and the call makes a new one."""
+    with Stage("legacy") as stage:
+        gate = Gate()
+
+        def stop(exchange):
+            stage.there.set()
+            exchange.stop_at(gate)
+
+        stage.server.forget_sessions()
+        stage.server.on("initialize", stop)
+        assert stage.cancelled().started is False
+        gate.open()
+        assert text_of(calling(stage.connection)) == "hi"
+        assert stage.server.cancels() == []
+
+
 def test_during_a_new_handshake():
     """One of two who wait for it is cancelled; the other makes it and goes on."""
     with Stage("legacy") as stage:
@@ -316,7 +383,7 @@ def test_during_a_new_handshake():
 
 
 def test_a_timeout_is_a_cancel_on_the_wire(stage):
-    """The server is told in the same way, with another reason."""
+    """MCP trap 16: the server is told in the same way, with another reason."""
     stage.server.on("tools/call", lambda x: x.until_hung_up() or x.silence())
     with pytest.raises(MCPTimedOut, match="srv did not answer tools/call"):
         calling(stage.connection, total=0.1)
@@ -355,7 +422,7 @@ def test_progress_extends_the_wait_and_the_total_does_not_move(events_stage):
 
 
 def test_late_words_of_a_cancelled_call_are_dropped(events_stage):
-    """Response, progress, error and question that come after the cancel."""
+    """MCP trap 12: response, progress, error and question after the cancel."""
     stage, late = events_stage, threading.Event()
 
     def script(exchange):
@@ -379,7 +446,7 @@ def test_late_words_of_a_cancelled_call_are_dropped(events_stage):
 
 
 def test_one_of_ten_leaves_nine(stage):
-    """A cancel reaches its own call only."""
+    """MCP trap 13: a cancel reaches its own call only."""
     gate = Gate()
     stage.server.on("tools/call", lambda x: x.stop_at(gate), times=10)
     tokens = [CancelToken() for _ in range(10)]
@@ -401,7 +468,7 @@ def test_one_of_ten_leaves_nine(stage):
 
 @pytest.mark.parametrize("trouble", ["down", "500", "silent"])
 def test_a_cancel_that_cannot_be_delivered_costs_nothing(trouble):
-    """No exception and no delay: the call is over, and the log has a line."""
+    """MCP trap 15: no exception and no delay; the log has a line."""
     with Stage("legacy") as stage:
         gate = Gate()
 

@@ -83,7 +83,7 @@ def test_a_close_ends_a_handshake():
 
 
 def test_a_close_is_bounded_with_a_deaf_server():
-    """Neither the DELETE nor a queued cancel is waited for longer than the grace."""
+    """MCP trap 6: neither DELETE nor a cancel is waited for beyond the grace."""
     with FakeMCPServer(era="legacy") as server, connected(server) as connection:
         gate = Gate()
         server.on("DELETE", lambda x: x.stop_at(gate))
@@ -116,7 +116,7 @@ def test_a_queued_cancel_is_delivered_before_the_end():
 
 
 def test_a_forked_child_makes_its_own_session(dialect, server):
-    """It neither uses nor ends the parent's, and its close is its own."""
+    """MCP trap 9: it neither uses nor ends the parent's, and its close is its own."""
     with connected(server, **DIALECTS[dialect][1]) as connection:
         calling(connection)
         before = {r.session for r in server.requests("tools/call")}

@@ -14,6 +14,7 @@ from syncagent.testing import FakeMCPServer
 #: Every so many steps a call is interrupted; the steps of a call are some thousand.
 STRIDE = 101
 MOST_STEPS = 60_000
+STRESS = (pytest.mark.stress, pytest.mark.timeout(300))
 
 
 #: The complaints about a request of which the server has seen a part only.
@@ -45,9 +46,7 @@ def check_connection(connection):
 
 
 @pytest.mark.parametrize("stage", DIALECTS, indirect=True)
-@pytest.mark.parametrize(
-    "stride", [STRIDE, pytest.param(1, marks=pytest.mark.stress)], ids=str
-)
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(7, marks=STRESS)], ids=str)
 def test_anywhere_in_a_call(stage, stride):
     """MCP trap 10: the connection stays usable for all threads."""
     server, connection, _ = stage
@@ -63,9 +62,7 @@ def test_anywhere_in_a_call(stage, stride):
 
 
 @pytest.mark.parametrize("stage", ["legacy", "no-get"], indirect=True)
-@pytest.mark.parametrize(
-    "stride", [307, pytest.param(5, marks=pytest.mark.stress)], ids=str
-)
+@pytest.mark.parametrize("stride", [307, pytest.param(31, marks=STRESS)], ids=str)
 def test_anywhere_in_a_new_handshake(stage, stride):
     """Another thread makes the handshake, and no session is left at the server."""
     server, connection, _ = stage
@@ -81,6 +78,28 @@ def test_anywhere_in_a_new_handshake(stage, stride):
     assert [one for one in server.complaints if not is_about_a_half(one)] == []
 
 
+@pytest.mark.parametrize("dialect", ["modern", "legacy", "sse"])
+def test_anywhere_in_a_close(dialect):
+    """MCP trap 6: the next close ends what the interrupted one has left."""
+    arguments, settings = DIALECTS[dialect]
+    with FakeMCPServer(**arguments) as server:
+        server.tool(echo)
+        for step in (*range(1, 120, 7), *range(120, MOST_STEPS, STRIDE)):
+            with connected(server, Owner(elicitation={}), **settings) as connection:
+                calling(connection)
+                was = interrupted(lambda: connection.close(grace=5.0), step)
+            until(lambda: not ours())
+            if not was:
+                break
+        else:
+            raise AssertionError("a close has more steps than that")
+
+
+def ours():
+    """Return the threads of connections."""
+    return [one for one in threading.enumerate() if "syncagent-mcp-" in one.name]
+
+
 def is_about_a_half(complaint):
     """Return whether a complaint is about a request that was cut off."""
     return any(words in complaint for words in HALF_SENT)
@@ -89,6 +108,29 @@ def is_about_a_half(complaint):
 def streams():
     """Return the threads that read GET streams."""
     return [one for one in threading.enumerate() if "mcp-stream" in one.name]
+
+
+@pytest.mark.parametrize("stage", ["legacy", "sse"], indirect=True)
+def test_a_question_whose_answer_is_cut_short_is_forgotten(stage):
+    """A handler that was interrupted leaves no entry: a server has only so many."""
+    server, connection, _ = stage
+    form = {"type": "object", "properties": {}}
+
+    def ask(exchange):
+        exchange.ask_without_waiting(
+            "elicitation/create", {"message": "?", "requestedSchema": form}
+        )
+        exchange.until_cancelled()
+
+    def cut_short(*_):
+        raise KeyboardInterrupt
+
+    server.on("tools/call", ask)
+    connection._requests.answer = cut_short
+    with pytest.raises(KeyboardInterrupt):
+        calling(connection, answer=cut_short)
+    del connection._requests.answer
+    check_connection(connection)
 
 
 @pytest.mark.parametrize("stage", DIALECTS, indirect=True)

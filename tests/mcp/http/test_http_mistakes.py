@@ -96,7 +96,7 @@ MISTAKES = {
 @pytest.mark.parametrize("dialect", ["modern", "legacy", "no-get"])
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_an_error_now(dialect, name):
-    """With the name of the server in it, and the next call is answered."""
+    """MCP trap 3: with the name of the server in it, and the next call is answered."""
     script, kind, text = MISTAKES[name]
     with FakeMCPServer(**DIALECTS[dialect][0]) as server:
         server.get_status = 405 if dialect == "no-get" else 200
@@ -145,7 +145,7 @@ def test_a_giant_body_is_refused(monkeypatch):
 
 
 def test_a_server_that_dies_ends_all_calls():
-    """Ten calls fail at once; after its return the same connection works."""
+    """MCP trap 1: ten calls fail at once; after its return the next one works."""
     for dialect in ("modern", "legacy", "stateless"):
         with FakeMCPServer(**DIALECTS[dialect][0]) as server:
             with connected(server) as connection:
@@ -184,7 +184,7 @@ def test_key_and_arguments_do_not_leave_in_clear():
 
 
 def test_json_and_events_change_from_call_to_call():
-    """The same method is answered in either form."""
+    """MCP trap 22: the same method is answered in either form."""
     with FakeMCPServer(era="legacy") as server, connected(server) as connection:
         for form in ("json", "sse", "json", "sse"):
             server.form = form

@@ -30,7 +30,7 @@ def server():
 
 @pytest.mark.parametrize("status", [404, 400])
 def test_a_lost_session_is_made_anew(server, status):
-    """The server restarted: the same call is answered, in a new session."""
+    """MCP trap 2: the server restarted: the same call is answered, in a new session."""
     server.lost_status = status
     owner = Owner()
     with connected(server, owner) as connection:
@@ -41,7 +41,7 @@ def test_a_lost_session_is_made_anew(server, status):
 
 
 def test_any_number_of_threads_make_one_handshake(server):
-    """Twenty threads find the session lost; one handshake follows."""
+    """MCP trap 2: twenty threads find the session lost; one handshake follows."""
     with connected(server) as connection:
         server.forget_sessions()
 
@@ -53,7 +53,7 @@ def test_any_number_of_threads_make_one_handshake(server):
 
 
 def test_a_late_404_does_not_end_the_new_session(server):
-    """The answer to a request of the old session comes after the new handshake."""
+    """MCP trap 2: it answers a request of the session before the handshake."""
     with connected(server) as connection:
         gate = Gate()
 
@@ -125,7 +125,7 @@ def test_an_error_about_other_things_is_no_lost_session(server, status, code):
 
 
 def test_a_broken_stream_is_resumed():
-    """The server closes after an event id; the response comes on a GET."""
+    """MCP trap 22: the server closes after an event id; the response comes on a GET."""
     with FakeMCPServer(era="legacy", event_ids=True) as server:
         server.tool(echo)
 
@@ -171,7 +171,7 @@ def test_a_stream_that_is_not_resumed_is_lost():
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.parametrize("end", ["end", "close"])
 def test_a_stream_without_a_response_is_lost_at_once(era, end):
-    """Without event ids there is nothing to resume, and nothing to wait for."""
+    """MCP trap 22: without event ids there is nothing to resume or to wait for."""
     with FakeMCPServer(era=era) as server, connected(server) as connection:
 
         def script(exchange):
@@ -195,7 +195,7 @@ def gets(server):
 
 @pytest.mark.parametrize("status", [405, 404, 400, 409])
 def test_calls_work_without_a_get_stream(server, status):
-    """A server without one is asked once; 409 may pass."""
+    """MCP trap 4: a server without one is asked once; 409 may pass."""
     server.get_status = status
     with connected(server, Owner(elicitation={})) as connection:
         assert text_of(calling(connection)) == "hi"
@@ -203,7 +203,7 @@ def test_calls_work_without_a_get_stream(server, status):
 
 
 def test_calls_work_with_a_get_stream_that_closes_at_once(server):
-    """It is opened again with a pause; calls do not notice."""
+    """MCP trap 4: it is opened again with a pause; calls do not notice."""
     server.closes_get = True
     with connected(server, Owner(elicitation={})) as connection:
         assert text_of(calling(connection)) == "hi"

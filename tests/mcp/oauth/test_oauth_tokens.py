@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pytest
+from support.interrupting import interrupted
 from support.threads import LONG, together
 
 from syncagent._redaction import redact
@@ -71,6 +72,28 @@ def test_a_wait_for_a_key_ends_with_its_token(tokens):
             pass
     with tokens.locked("a", CancelToken(timeout=LONG)):
         pass
+
+
+# A lock file that was opened in that moment is closed by its finalizer.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_handler_that_raises_leaves_the_key_free(tokens):
+    """Ctrl+C anywhere in a turn: the next thread has the next one."""
+
+    def hold():
+        with tokens.locked("a", CancelToken()):
+            pass
+
+    def next_one():
+        with tokens.locked("a", CancelToken(timeout=LONG)):
+            pass
+
+    for step in range(1, 5000):
+        was = interrupted(hold, step)
+        together(next_one)
+        if not was:
+            break
+    else:
+        raise AssertionError("a turn has more steps than that")
 
 
 def test_only_the_user_can_read_the_files(tmp_path):

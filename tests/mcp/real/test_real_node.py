@@ -28,6 +28,7 @@ class TestEverything:
         assert shared.era == "legacy"
         names = [tool.name for tool in shared.tools()]
         assert {"echo", "get-sum", "get-tiny-image"} <= set(names)
+        assert "simulate-research-query" not in names  # it works as a task only
         assert shared.resources()
         assert shared.prompts()
         assert text_of(shared.call("echo", {"message": "hello"})) == "Echo: hello"
@@ -71,6 +72,14 @@ class TestEverything:
     def test_an_elicitation(self, shared):
         """A form of every kind of field is answered."""
         assert "Ada" in text_of(shared.call("trigger-elicitation-request"))
+
+    @pytest.mark.parametrize("error_path", [False, True], ids=["asked", "error"])
+    def test_a_page_to_open(self, shared, error_path):
+        """By a question, and by the error -32042, after which the call is repeated."""
+        arguments = {"url": f"https://a.test/{error_path}", "errorPath": error_path}
+        result = shared.call("trigger-url-elicitation", arguments)
+        assert not result.is_error
+        assert "accept" in text_of(result).lower()
 
     def test_roots(self, shared):
         """The server has asked for the roots by itself."""
