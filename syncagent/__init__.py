@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .cancel import cancel_on_signals as cancel_on_signals
     from .cli.tui import tui as tui
     from .conversation.run_stream import RunStream as RunStream
+    from .display import show as show
     from .driver import Driver as Driver
     from .events import InterruptRaised as InterruptRaised
     from .events import RunFinished as RunFinished
@@ -109,6 +110,7 @@ _MODULE_OF = {
     "llm_function": "functions.llm_function",
     "logs": "logs",
     "run_many": "background.run_many",
+    "show": "display",
     "tool": "tools.tool",
     "tui": "cli.tui",
 }
