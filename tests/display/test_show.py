@@ -117,7 +117,7 @@ STOPPED = """
     show(stream)
 """
 AFTER = """
-    print(stopped.is_running, stopped.messages[-2])
+    print(stopped.is_running, stopped.messages[-1])
     print(stopped.run("Again.").text)
 """
 
