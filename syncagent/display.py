@@ -64,7 +64,7 @@ def show(run: RunStream[Any] | Handle[Any]) -> None:
         finally:
             screen.end()
     if isinstance(run, Handle) and run.error is not None:
-        run.result()  # raises it
+        run.result(0)  # raises it
 
 
 def _is_end(event: StreamEvent | Lagged) -> bool:

@@ -62,7 +62,6 @@ from typing import Any, Literal
 __all__ = [
     "AgentBusy",
     "AuthenticationFailed",
-    "BusyCause",
     "Cancelled",
     "ConfigurationError",
     "ConnectTimeout",
@@ -130,10 +129,6 @@ Origin = Literal[
 ]
 
 
-#: Why an agent is busy; see :class:`AgentBusy`.
-BusyCause = Literal["inside", "unread", "thread", "background"]
-
-
 class SyncAgentError(Exception):
     """Base class of all errors that this package raises on purpose."""
 
@@ -187,7 +182,7 @@ class AgentBusy(SyncAgentError, RuntimeError):
         self,
         message: str = "",
         *,
-        cause: BusyCause | Literal[""] = "",
+        cause: Literal["", "inside", "unread", "thread", "background"] = "",
         run_id: str = "",
         thread: str = "",
     ) -> None:
