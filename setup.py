@@ -10,8 +10,7 @@ VERSION = re.search(
     r'__version__ = "(.+)"', (HERE / "syncagent/__version__.py").read_text()
 ).group(1)
 
-#: Where the project lives; its other addresses follow from it.
-HOME = "https://github.com/syncagent/syncagent"
+URL = "https://github.com/syncagent/syncagent"
 
 # The floors are past the known security issues of these packages:
 # Django CVE-2025-64459 and CVE-2026-15307; Flask CVE-2025-47278 and CVE-2026-27205;
@@ -82,13 +81,13 @@ setup(
     long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
     long_description_content_type="text/x-rst",
     author="The syncagent developers",
-    url=HOME,
+    url=URL,
     project_urls={
-        "Documentation": f"{HOME}/tree/main/docs",
-        "Source": HOME,
-        "Issues": f"{HOME}/issues",
-        "Changelog": f"{HOME}/blob/main/CHANGELOG.rst",
-        "Security": f"{HOME}/security/policy",
+        "Documentation": f"{URL}/tree/main/docs",
+        "Source": URL,
+        "Issues": f"{URL}/issues",
+        "Changelog": f"{URL}/blob/main/CHANGELOG.rst",
+        "Security": f"{URL}/security/policy",
     },
     license_expression="MIT",
     license_files=["LICENSE"],
