@@ -10,12 +10,16 @@ VERSION = re.search(
     r'__version__ = "(.+)"', (HERE / "syncagent/__version__.py").read_text()
 ).group(1)
 
-# The floors of Django and Flask are past their known serious security issues:
-# CVE-2025-64459 and CVE-2026-15307, CVE-2025-47278 and CVE-2026-27205.
+URL = "https://github.com/syncagent/syncagent"
+
+# The floors are past the known security issues of these packages:
+# Django CVE-2025-64459 and CVE-2026-15307; Flask CVE-2025-47278 and CVE-2026-27205;
+# Werkzeug CVE-2026-21860 and CVE-2026-27199; Waitress CVE-2024-49769; gunicorn
+# CVE-2024-6827; requests CVE-2026-25645; urllib3 CVE-2026-44431 and CVE-2026-44432.
 EXTRAS = {
     "aws": ["botocore>=1.36"],
     "django": ["django>=5.2.17"],
-    "flask": ["flask>=3.1.3"],
+    "flask": ["flask>=3.1.3", "werkzeug>=3.1.6"],
     # Without libpq: add "psycopg[binary]", or the libpq of the system, which its
     # security updates reach.
     "postgres": ["psycopg>=3.2.1"],
@@ -39,8 +43,8 @@ EXTRAS = {
         "rich>=13",
         "trustme>=1.2",
         "uvicorn>=0.30",
-        "waitress>=3",
-        "werkzeug>=3",
+        "waitress>=3.0.1",
+        "werkzeug>=3.1.6",
     ],
     "cli": [
         "prompt-toolkit>=3.0.43",
@@ -84,6 +88,14 @@ setup(
     long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
     long_description_content_type="text/x-rst",
     author="The syncagent developers",
+    url=URL,
+    project_urls={
+        "Documentation": f"{URL}/tree/main/docs",
+        "Source": URL,
+        "Issues": f"{URL}/issues",
+        "Changelog": f"{URL}/blob/main/CHANGELOG.rst",
+        "Security": f"{URL}/security/policy",
+    },
     license_expression="MIT",
     license_files=["LICENSE"],
     packages=find_packages(include=["syncagent", "syncagent.*"]),
@@ -118,7 +130,7 @@ setup(
     entry_points={"console_scripts": ["syncagent = syncagent.cli.main:main"]},
     keywords="agent llm threads synchronous cancel",
     classifiers=[
-        "Development Status :: 2 - Pre-Alpha",
+        "Development Status :: 3 - Alpha",
         "Intended Audience :: Developers",
         "Operating System :: POSIX",
         "Programming Language :: Python :: 3",

@@ -1,8 +1,10 @@
 """Ask before a tool is called: with a handler, or by pausing the run.
 
 Run it: python examples/approvals.py
-With a real model: Agent("openai:gpt-6-luna", tools=[pay], approve=approve)
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import Agent, Approval, tool
 from syncagent.testing import ScriptedModel, call, say
@@ -15,7 +17,8 @@ def pay(amount: float, to: str) -> str:
 
 
 def script(amount):
-    return ScriptedModel([say(call("pay", {"amount": amount, "to": "Ada"})), "Done."])
+    pays = say(call("pay", {"amount": amount, "to": "Ada"}))
+    return os.environ.get("SYNCAGENT_MODEL") or ScriptedModel([pays, "Done."])
 
 
 def main():
@@ -24,19 +27,20 @@ def main():
         return Approval(True, arguments={**request.arguments, "amount": 99})
 
     agent = Agent(script(5000), tools=[pay], approve=approve)
-    agent.run("Pay Ada.")
-    print(agent.messages[-2].content[0].content[0].text)
+    result = agent.run("Pay Ada 5000.")
+    print(agent.messages[-2], result.text)
 
     # Without a handler the run ends, and goes on when there is an answer ...
     agent = Agent(script(5000), tools=[pay])
-    result = agent.run("Pay Ada.")
-    print(f"{result.stop_reason}: {result.interrupts[0].arguments}")
-    result = agent.resume({result.interrupts[0].id: False})
-    print(f"{result.tool_outcomes[0].outcome}; {result.text}")
+    result = agent.run("Pay Ada 5000.")
+    print(f"{result.stop_reason}: {[each.arguments for each in result.interrupts]}")
+    if agent.is_paused:
+        result = agent.resume({each.id: False for each in result.interrupts})
+    print([each.outcome for each in result.tool_outcomes], result.text)
 
     # ... or is let go, and the conversation goes on.
     agent = Agent(script(5000), tools=[pay])
-    agent.run("Pay Ada.")
+    agent.run("Pay Ada 5000.")
     agent.cancel("never mind")
     print(agent.run("And now?").text)
 

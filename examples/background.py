@@ -1,9 +1,10 @@
 """Run an agent in the background: follow it, steer it, interrupt it, go on with it.
 
 Run it: python examples/background.py
-With a real model: Agent("openai:gpt-6-luna", tools=[search]), without the gate.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import threading
 
 from syncagent import Agent, ToolContext, tool
@@ -30,11 +31,10 @@ def follow(subscription):
 
 
 def main():
-    hangs = Gate()
     model = ScriptedModel(
-        [say(call("search", {"what": "rain"})), "Perhaps snow.", hangs, "Yes."]
+        [say(call("search", {"what": "rain"})), "Perhaps snow.", Gate(), "Yes."]
     )
-    agent = Agent(model, tools=[search])
+    agent = Agent(os.environ.get("SYNCAGENT_MODEL") or model, tools=[search])
     handle = agent.start("Will it rain?", keep_alive=True)  # returns at once
     printer = threading.Thread(target=follow, args=(handle.subscribe(),))
     printer.start()
@@ -43,7 +43,7 @@ def main():
     handle.result()  # waits until there is nothing left to do
 
     handle.send_input("And tomorrow?")
-    hangs.wait_reached()  # the model says nothing
+    printer.join(0.5)  # the model says nothing
     handle.interrupt("never mind").wait()  # ends this run; the handle lives on
     handle.send_input("Are you there?")
     handle.result()

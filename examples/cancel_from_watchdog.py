@@ -1,9 +1,10 @@
 """Stop an agent from another thread, see what is left, and go on with it.
 
 Run it: python examples/cancel_from_watchdog.py
-With a real model: Agent("openai:gpt-6-luna"); give the watchdog a second or two.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import threading
 
 from syncagent import Agent
@@ -16,7 +17,8 @@ def main():
     # A server on this machine that says a few words and then nothing more.
     script = [say(story, acts=[Send(12), Stall()]), "Where was I?"]
     with FakeServer(script) as server:
-        agent = Agent(OpenAIChat("any", base_url=server.base_url, api_key="none"))
+        model = OpenAIChat("any", base_url=server.base_url, api_key="none")
+        agent = Agent(os.environ.get("SYNCAGENT_MODEL") or model)
 
         receipts = []
         watchdog = threading.Timer(
@@ -28,9 +30,9 @@ def main():
 
         (receipt,) = receipts
         print(f"receipt: {receipt!r}")
-        print(
-            f"stopped in phase {receipt.phase!r}, {receipt.latency * 1e3:.2f} ms later"
-        )
+        if receipt:  # false if the run was over already
+            took = receipt.latency * 1e3
+            print(f"stopped in phase {receipt.phase!r}, {took:.2f} ms later")
         print(f"kept: {result.text!r}")
         print(f"then: {agent.run('Go on.').text}")
 

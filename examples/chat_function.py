@@ -1,14 +1,16 @@
 """A chat as a function: break out of an answer, and go on with the conversation.
 
 Run it: python examples/chat_function.py
-With a real model: MODEL = "anthropic:claude-sonnet-5-5", with ANTHROPIC_API_KEY set.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import llm_chat
 from syncagent.events import TextDelta
 from syncagent.testing import ScriptedModel
 
-MODEL = ScriptedModel(
+MODEL = os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(
     [
         "A thread is a part of a program that runs beside the others.",
         "Once upon a time there was a thread, and nobody could stop it.",

@@ -1,8 +1,10 @@
 """Give a run a deadline, and see what there is when it has passed.
 
 Run it: python examples/deadline.py
-With a real model: Agent("openai:gpt-6-luna").run("Tell me a long story.", timeout=3)
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import Agent, Limits, RunCancelled
 from syncagent.models import OpenAIChat
@@ -14,13 +16,13 @@ def main():
     # A server on this machine that says a few words, and then nothing more.
     slow = say(story, acts=[Send(12), Stall()])
     with FakeServer([slow, slow, "Where was I?"]) as server:
-        model = OpenAIChat("any", base_url=server.base_url, api_key="none")
+        fake = OpenAIChat("any", base_url=server.base_url, api_key="none")
+        model = os.environ.get("SYNCAGENT_MODEL") or fake
 
         # For this run: it ends as a cancel does, and is a result, not an exception.
         agent = Agent(model)
         result = agent.run("Tell me a story.", timeout=0.4)
-        how = result.cancellation
-        print(f"{result.stop_reason} by {how.origin}, in phase {how.phase!r}")
+        print(result.summary)
         print(f"kept: {result.text!r}")
 
         # For every run of an agent; and for who wants an exception, here it is.

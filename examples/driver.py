@@ -1,8 +1,10 @@
 """Pull a run along, step by step: it waits for you, wherever it has to ask.
 
 Run it: python examples/driver.py
-With a real model: Agent("openai:gpt-6-luna", tools=[delete])
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import AfterToolResult, Agent, ApprovalRequest, AwaitingInput, tool
 from syncagent.driver import Finished
@@ -27,8 +29,9 @@ def main():
         call("delete", {"path": "/tmp/old"}, "a"),
         call("delete", {"path": "/etc/passwd"}, "b"),
     )
-    agent = Agent(ScriptedModel([two_calls, "One of two.", "Bye."]), tools=[delete])
-    prompts = ["Clean up.", "Thank you."]
+    script = ScriptedModel([two_calls, "One of two.", "Bye."])
+    agent = Agent(os.environ.get("SYNCAGENT_MODEL") or script, tools=[delete])
+    prompts = ["Delete /tmp/old and /etc/passwd.", "Thank you."]
     with agent.drive() as driver:  # leaving the block ends what is left
         while True:
             step = driver.next()  # on this thread, as far as it gets

@@ -1,9 +1,10 @@
 """An agent with a tool, on this thread: ask, and wait for the answer.
 
 Run it: python examples/hello.py
-With a real model: Agent("anthropic:claude-sonnet-5-5", tools=[weather]), with
-ANTHROPIC_API_KEY set; every "provider:name" that `syncagent models` lists works so.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import Agent, tool
 from syncagent.testing import ScriptedModel, call, say
@@ -20,7 +21,7 @@ def weather(city: str, unit: str = "celsius") -> dict:
 
 
 def main():
-    model = ScriptedModel(
+    model = os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(
         [
             say("Let me look.", call("weather", {"city": "Oslo"})),
             "It is 21 degrees in Oslo.",

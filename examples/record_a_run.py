@@ -2,9 +2,10 @@
 
 Run it: python examples/record_a_run.py [run.jsonl]
 Then: syncagent timeline run.jsonl -o run.html
-With a real model: Agent("openai:gpt-6-luna", ...) in place of the server's.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import sys
 import tempfile
 import threading
@@ -44,6 +45,7 @@ def main(path):
     ]
     with FakeServer(script) as server:
         model = OpenAIChat("any", base_url=server.base_url, api_key="none")
+        model = os.environ.get("SYNCAGENT_MODEL") or model
         agent = Agent(model, tools=[search, compute], parallel_tools=3)
         stop = threading.Timer(1.5, agent.cancel, ["the user pressed stop"])
         stop.start()

@@ -1,8 +1,10 @@
 """Answer once: an answer may go for the tool, or for these very arguments.
 
 Run it: python examples/remember_approvals.py
-With a real model: Agent("openai:gpt-6-luna", tools=[shell, read], ...)
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import Agent, Approval, Rule, tool
 from syncagent.testing import ScriptedModel, call, say
@@ -36,8 +38,9 @@ def main():
         call("shell", {"command": "reboot"}, "3"),
         call("shell", {"command": "rm -rf /"}, "4"),
     ]
+    script = ScriptedModel([say(*work), "Hm.", say(*work), "Hm again."])
     agent = Agent(
-        ScriptedModel([say(*work), "Hm.", say(*work), "Hm again."]),
+        os.environ.get("SYNCAGENT_MODEL") or script,
         tools=[shell, read],
         requires_approval=True,  # every tool, beside what the tools say themselves
         rules=[Rule("shell", False, {"command": "rm -rf /"}, "never")],  # from before

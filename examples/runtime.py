@@ -1,8 +1,10 @@
 """Many runs in the background: find them, cancel one, drain the rest at the end.
 
 Run it: python examples/runtime.py
-With a real model: return Agent("openai:gpt-6-luna", tools=[work]) in make_agent().
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import Agent, Runtime, ToolContext, tool
 from syncagent.testing import ScriptedModel, call, say
@@ -16,8 +18,8 @@ def work(seconds: float, ctx: ToolContext) -> str:
 
 
 def make_agent(seconds):
-    model = ScriptedModel([say(call("work", {"seconds": seconds})), "All done."])
-    return Agent(model, tools=[work])
+    script = ScriptedModel([say(call("work", {"seconds": seconds})), "All done."])
+    return Agent(os.environ.get("SYNCAGENT_MODEL") or script, tools=[work])
 
 
 def main():
@@ -25,9 +27,9 @@ def main():
     # come to their end. With drain_on_sigterm() that is so for SIGTERM, too:
     #     with runtime.drain_on_sigterm(): serve_for_ever()
     with Runtime(drain=10) as runtime:
-        quick = runtime.start(make_agent(0.2), "Go.")
-        slow = runtime.start(make_agent(3600), "Go.")
-        wrong = runtime.start(make_agent(3600), "Go.")
+        quick = runtime.start(make_agent(0.2), "Work 0.2 s.")
+        slow = runtime.start(make_agent(3600), "Work an hour.")
+        wrong = runtime.start(make_agent(3600), "Work an hour.")
         named = {quick.run_id: "quick", slow.run_id: "slow", wrong.run_id: "wrong"}
         print(f"{runtime!r}: {[named[each.run_id] for each in runtime.list()]}")
 

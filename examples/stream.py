@@ -1,8 +1,10 @@
 """Follow a run event by event, and leave in the middle.
 
 Run it: python examples/stream.py
-With a real model: Agent("openai:gpt-6-luna", tools=[look_up])
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import Agent, tool
 from syncagent.events import TextDelta, ToolFinished, ToolStarted
@@ -16,7 +18,7 @@ def look_up(word: str) -> str:
 
 
 def main():
-    model = ScriptedModel(
+    model = os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(
         [
             say("Let me see. ", call("look_up", {"word": "token"})),
             "A token is a thing that is cancelled. There is much more to say about it.",
@@ -33,9 +35,9 @@ def main():
                 print(f"\n[{event.name}({event.arguments}) ", end="")
             elif isinstance(event, ToolFinished):
                 print(f"{event.outcome}]")
-            if "cancelled." in said:
+            if len(said) > 50:
                 break  # enough
-    print(f"\n{stream.result.stop_reason}: {stream.result.cancellation.reason}")
+    print(f"\n{stream.result.summary}")
 
 
 if __name__ == "__main__":

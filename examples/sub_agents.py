@@ -1,9 +1,10 @@
 """An agent that asks another one; what is cancelled above ends below.
 
 Run it: python examples/sub_agents.py
-With a real model: Agent("openai:gpt-6-luna", tools=[researcher])
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import threading
 
 from syncagent import Agent
@@ -12,13 +13,11 @@ from syncagent.testing import Gate, ScriptedModel, call, say
 
 def team(answer):
     """Return an agent with a researcher, which answers from a script."""
-    researcher = Agent(
-        ScriptedModel(answer), name="researcher", system="You find things out."
-    )
-    model = ScriptedModel(
-        [say("I ask.", call("researcher", {"prompt": "How old is Rome?"})), "Very old."]
-    )
-    return Agent(model, tools=[researcher])
+    real = os.environ.get("SYNCAGENT_MODEL")
+    asks = say("I ask.", call("researcher", {"prompt": "How old is Rome?"}))
+    system = "You find things out."
+    researcher = Agent(real or ScriptedModel(answer), name="researcher", system=system)
+    return Agent(real or ScriptedModel([asks, "Very old."]), tools=[researcher])
 
 
 def main():
@@ -26,13 +25,11 @@ def main():
     result = boss.run("How old is Rome?")
     print(result.text, f"({result.usage.total_tokens} tokens, both together)")
 
-    stuck = Gate()  # the researcher's model never answers
-    boss = team([stuck, "never said"])
-    threading.Thread(
-        target=lambda: (stuck.wait_reached(), boss.cancel("enough"))
-    ).start()
-    result = boss.run("How old is Rome?")
-    print(f"{result.stop_reason}; researcher: {result.tool_outcomes[0].outcome}")
+    boss = team([Gate(), "never said"])  # the researcher's model does not respond
+    threading.Timer(0.3, boss.cancel, ["enough"]).start()
+    result = boss.run("How old is Rome? Ask the researcher.")
+    ends = [f"{each.name}: {each.outcome}" for each in result.tool_outcomes]
+    print(result.summary, ends)
 
 
 if __name__ == "__main__":

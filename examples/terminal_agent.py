@@ -2,8 +2,10 @@
 
 Run it: python examples/terminal_agent.py
 or: echo "delete /tmp/a" | python examples/terminal_agent.py
-With a real model: Agent("anthropic:claude-sonnet-5-5", tools=[delete, count])
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
+
+import os
 
 from syncagent import Agent, ToolContext, tool, tui
 from syncagent.messages import Text, UserMessage
@@ -42,7 +44,8 @@ def answer(messages):
 
 @tui(while_busy="steer")
 def talk() -> Agent:
-    return Agent(ScriptedModel(answer), tools=[delete, count], name="Adam")
+    model = os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(answer)
+    return Agent(model, tools=[delete, count], name="Adam")
 
 
 if __name__ == "__main__":

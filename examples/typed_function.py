@@ -1,9 +1,10 @@
 """A function that a model stands in for, and how to stop it.
 
 Run it: python examples/typed_function.py
-With a real model: @llm_function(model="openai:gpt-6-luna"), with OPENAI_API_KEY set.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import threading
 from dataclasses import dataclass
 from typing import Literal
@@ -11,8 +12,7 @@ from typing import Literal
 from syncagent import OutputInvalid, RunCancelled, llm_function
 from syncagent.testing import Gate, ScriptedModel
 
-# With a key, write "openai:gpt-6-luna" or "anthropic:claude-sonnet-5-5" in its place.
-MODEL = ScriptedModel(
+MODEL = os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(
     [
         '{"mood": "cross", "stars": 2}',
         '{"mood": "bad", "stars": 2}',
@@ -36,7 +36,8 @@ def judge(text: str, *, language: str = "English") -> Review:
 def main():
     review = judge("The soup was cold.")
     print(review, type(review).__name__)
-    print("the model was told:", MODEL.requests[1][-1].content[0].text)
+    if isinstance(MODEL, ScriptedModel):
+        print("the model was told:", MODEL.requests[1][-1].content[0].text)
 
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()

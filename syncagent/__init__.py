@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .compaction import ClearResults as ClearResults
     from .compaction import Summarize as Summarize
     from .conversation.run_stream import RunStream as RunStream
+    from .display import show as show
     from .driver import Driver as Driver
     from .events import InterruptRaised as InterruptRaised
     from .events import RunFinished as RunFinished
@@ -115,6 +116,7 @@ _MODULE_OF = {
     "llm_function": "functions.llm_function",
     "logs": "logs",
     "run_many": "background.run_many",
+    "show": "display",
     "tool": "tools.tool",
     "tui": "cli.tui",
 }

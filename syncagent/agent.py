@@ -8,6 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
 
 from ._deps import Deps
+from ._short import counted
 from .asking.answering import Answering, Approve, Ask, Authenticate, Handlers
 from .background.handle import Handle
 from .background.starting import move_to_background, run_releasable, start_handle
@@ -38,6 +39,7 @@ from .run.setup import Setup
 from .tools.agent_tool import agent_as_tool
 from .tools.settings import NeedsApproval, ToolDefaults
 from .tools.tool import AnyTool
+from .transcript.markdown import conversation_markdown
 from .transcript.transcript import Transcript
 from .usage import Usage
 
@@ -727,5 +729,10 @@ class Agent(CancelsCalls, Generic[Deps]):
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""
-        count = len(self._conversation.transcript)
-        return f"<Agent{name}: {self.model!r}, {count} messages>"
+        tools = counted(len(self.tools), "tool")
+        messages = counted(len(self._conversation.transcript), "message")
+        return f"<Agent{name}: {self.model!r}, {tools}, {messages}>"
+
+    def _repr_markdown_(self) -> str:
+        """Return the conversation, for notebooks."""
+        return conversation_markdown(self.messages) or f"`{self!r}`"

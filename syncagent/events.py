@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ._short import short_fields
 from .interrupts import Interrupt
 from .messages import AssistantMessage, Outcome, ToolCall, ToolResult
 from .result import RunResult
@@ -49,6 +50,9 @@ __all__ = [
 
 class _Event(msgspec.Struct, frozen=True, tag_field="type", gc=False):
     """The base of all events."""
+
+    def __repr__(self) -> str:
+        return short_fields(self)
 
 
 # -- a turn of the model -----------------------------------------------------------

@@ -63,7 +63,6 @@ from typing import Any, Literal
 __all__ = [
     "AgentBusy",
     "AuthenticationFailed",
-    "BusyCause",
     "Cancelled",
     "CompactionFailed",
     "ConfigurationError",
@@ -132,10 +131,6 @@ Origin = Literal[
 ]
 
 
-#: Why an agent is busy; see :class:`AgentBusy`.
-BusyCause = Literal["inside", "unread", "thread", "background"]
-
-
 class SyncAgentError(Exception):
     """Base class of all errors that this package raises on purpose."""
 
@@ -189,7 +184,7 @@ class AgentBusy(SyncAgentError, RuntimeError):
         self,
         message: str = "",
         *,
-        cause: BusyCause | Literal[""] = "",
+        cause: Literal["", "inside", "unread", "thread", "background"] = "",
         run_id: str = "",
         thread: str = "",
     ) -> None:

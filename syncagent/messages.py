@@ -6,10 +6,11 @@ All values are frozen, the same for every provider, and survive a trip through J
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from ._short import short_fields, shortened
 from .exceptions import ConfigurationError
 
 __all__ = [
@@ -40,11 +41,17 @@ __all__ = [
     "user_message",
 ]
 
+#: How many characters of a text the repr of a message has.
+_SHOWN: Final = 200
+
 # -- blocks ------------------------------------------------------------------------
 
 
 class _Block(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
     """The base of all blocks."""
+
+    def __repr__(self) -> str:
+        return short_fields(self)
 
 
 class Citation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -188,6 +195,12 @@ MessageStop = Literal[
 class _Message(msgspec.Struct, frozen=True, tag_field="role", omit_defaults=True):
     """The base of all messages."""
 
+    def __repr__(self) -> str:
+        content: tuple[Any, ...] = getattr(self, "content", ())
+        cut = ", cut off" if getattr(self, "is_cut", False) else ""
+        parts = ", ".join(_short_block(block) for block in content)
+        return f"<{type(self).__name__}: {parts or 'empty'}{cut}>"
+
 
 class UserMessage(_Message, frozen=True, tag="user"):
     """A message of the user."""
@@ -265,6 +278,18 @@ class ToolMessage(_Message, frozen=True, tag="tool"):
 
     def __post_init__(self) -> None:
         _check_content(self, (ToolResult,))
+
+
+def _short_block(block: Any) -> str:
+    """Return a block as a part of the repr of its message."""
+    if isinstance(block, Text):
+        return repr(shortened(block.text, _SHOWN))
+    if isinstance(block, ToolCall):
+        return f"{block.name}({shortened(block.arguments, _SHOWN)})"
+    if isinstance(block, ToolResult):
+        parts = ", ".join(_short_block(each) for each in block.content)
+        return f"{block.name or block.call_id} -> {parts or 'nothing'}"
+    return short_fields(block)
 
 
 Message = UserMessage | AssistantMessage | ToolMessage

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from ._short import counted, shortened
 from .exceptions import LimitReached, Origin, RunCancelled, StoppedByProvider
 from .interrupts import Interrupt
 from .messages import Message, ToolOutcome
 from .policies import LimitName
+from .transcript.markdown import fenced, safe_markdown
 from .usage import Usage
 
 if TYPE_CHECKING:
@@ -169,3 +171,28 @@ class RunResult(msgspec.Struct, Generic[Value], frozen=True, kw_only=True, dict=
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def summary(self) -> str:
+        """How it ended, and what it took: ``end_turn, 2 turns, 1 tool, 30 tokens``."""
+        end: str = self.stop_reason
+        if self.cancellation is not None:
+            end = f"{end} by {self.cancellation.origin} in {self.cancellation.phase}"
+        counts = {
+            "turn": self.turns,
+            "tool": len(self.tool_outcomes),
+            "token": self.usage.total_tokens,
+            "question": len(self.interrupts),
+        }
+        return ", ".join([end, *(counted(n, noun) for noun, n in counts.items() if n)])
+
+    def __repr__(self) -> str:
+        said = self.text if self.output is None else self.output
+        text = repr(shortened(said, 60)) if isinstance(said, str) else f"{said!r:.80}"
+        return f"<RunResult {self.summary}: {text}>"
+
+    def _repr_markdown_(self) -> str:
+        """Return the answer and the summary, for notebooks."""
+        is_text = self.output is None or isinstance(self.output, str)
+        answer = safe_markdown(self.text) if is_text else fenced(repr(self.output))
+        return f"{answer}\n\n*{self.summary}*"

@@ -7,7 +7,7 @@ import msgspec
 __all__ = ["Usage"]
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, repr_omit_defaults=True, omit_defaults=True):
     """Numbers of tokens; usages can be added."""
 
     #: Input tokens, cached ones included.

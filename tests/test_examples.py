@@ -1,11 +1,14 @@
-"""Every example runs, without a key and without a network."""
+"""Every example runs, without a key and without a network; many with a real model."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from syncagent.testing import FakeServer, Send, Stall, say
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -58,3 +61,75 @@ def test_example_runs(path):
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout
+
+
+#: The examples that can be pointed at a real model.
+REAL = [path for path in EXAMPLES if "SYNCAGENT_MODEL" in path.read_text("utf-8")]
+
+
+def respond(request):
+    """Respond as a model of today does: in its own words, without calling a tool."""
+    text = request.body.decode()
+    if "stars" in text:
+        return say('{"mood": "bad", "stars": 2}')
+    answer = "I cannot do more than say that it is a fine day, wherever you may be. "
+    if "story" in text.rpartition('"user"')[2]:
+        return say(answer * 5, acts=[Send(20), Stall()])
+    return say(answer)
+
+
+def environment(server):
+    """Return that of a user with a key and a model."""
+    return {
+        **os.environ,
+        "SYNCAGENT_MODEL": "openai:gpt-6-luna",
+        "OPENAI_BASE_URL": server.base_url,
+        "OPENAI_API_KEY": "key",
+    }
+
+
+def test_most_can_have_a_real_model():
+    """They say so in their first lines."""
+    assert len(REAL) >= 14
+    for path in REAL:
+        explained = path.read_text(encoding="utf-8").split('"""')[1]
+        assert "\nWith a real model: set SYNCAGENT_MODEL=" in explained, path.name
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+@pytest.mark.slow
+def test_example_runs_with_the_model_of_the_environment(path):
+    """Its requests go there, and it ends well whatever the model says."""
+    with FakeServer(respond) as server:
+        ended = subprocess.run(
+            [sys.executable, "-W", "error", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            input="hello\n",
+            env=environment(server),
+        )
+        models = {each.payload["model"] for each in server.requests}
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert models == {"gpt-6-luna"}
+
+
+@pytest.mark.parametrize("name", ["flask_app/app.py", "django_app/manage.py"])
+@pytest.mark.slow
+def test_sites_take_the_model_of_the_environment(name, tmp_path):
+    """And so do the agents of their runs."""
+    path = ROOT / "examples" / name
+    code = f"import {path.stem}; print({path.stem}.make_agent(None).model)"
+    with FakeServer([]) as server:
+        ended = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            env={**environment(server), "PYTHONPATH": str(path.parent)},
+        )
+    assert "openai:gpt-6-luna" in ended.stdout, ended.stderr

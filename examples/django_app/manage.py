@@ -3,7 +3,7 @@
 Install it: pip install ".[django]"
 Run it: python examples/django_app/manage.py runserver
 Then open http://127.0.0.1:8000/agent/ and say "help".
-With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 With several workers, from this folder: SECRET_KEY=... gunicorn -w 3 -k gthread
     --threads 20 -c python:syncagent.integrations.gunicorn manage
 """
@@ -26,7 +26,8 @@ from syncagent.integrations.django.owners import is_of_session, session_of
 
 def make_agent(run):
     """Return a new agent for a run; the store has its conversation."""
-    return Agent(demo_model(), tools=demo_tools(), name="demo")
+    model = os.environ.get("SYNCAGENT_MODEL") or demo_model()
+    return Agent(model, tools=demo_tools(), name="demo")
 
 
 settings.configure(

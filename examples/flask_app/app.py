@@ -3,11 +3,12 @@
 Install it: pip install ".[flask]"
 Run it: flask --app examples/flask_app/app.py run
 Then open http://127.0.0.1:5000/agent/ and say "help".
-With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 With several workers, from this folder: FLASK_SECRET_KEY=... gunicorn -w 3 -k gthread
     --threads 20 -c python:syncagent.integrations.gunicorn app:app
 """
 
+import os
 import secrets
 
 from flask import Flask, redirect, session
@@ -20,7 +21,8 @@ from syncagent.integrations.flask import SyncAgent
 
 def make_agent(run):
     """Return a new agent for a run; the store has its conversation."""
-    return Agent(demo_model(), tools=demo_tools(), name="demo")
+    model = os.environ.get("SYNCAGENT_MODEL") or demo_model()
+    return Agent(model, tools=demo_tools(), name="demo")
 
 
 def visitor(request):

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from .._context import run_id
 from ..cancel import CancelToken, RunClaim, RunSlot
 from ..cancel.claim import LOOK_AGAIN
-from ..exceptions import AgentBusy, BusyCause, ConfigurationError
+from ..exceptions import AgentBusy, ConfigurationError
 
 __all__ = [
     "HANDLE_THREADS",
@@ -113,7 +113,7 @@ def busy_error(live: RunClaim) -> AgentBusy:
     """Return the error that says which run keeps the agent busy, and what to do."""
     threads = {thread.ident: thread.name for thread in threading.enumerate()}
     thread = threads.get(live.thread, "")
-    cause: BusyCause = "thread"
+    cause: Literal["inside", "unread", "thread", "background"] = "thread"
     if is_part_of(live):
         cause = "inside"
         text = (

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import overload
 
+from .._short import counted
 from ..exceptions import ConfigurationError
 from ..messages import AssistantMessage, Message, ToolMessage, UserMessage
+from .markdown import conversation_markdown
 from .repair import repaired
 from .turns import AssistantTurn, Turn, turns
 
@@ -227,7 +229,11 @@ class Transcript(Sequence[Message]):
         return len(self._messages)
 
     def __repr__(self) -> str:
-        return f"<Transcript of {len(self)} messages>"
+        return f"<Transcript of {counted(len(self), 'message')}>"
+
+    def _repr_markdown_(self) -> str:
+        """Return the conversation, for notebooks."""
+        return conversation_markdown(self)
 
 
 class TranscriptView(Sequence[Message]):

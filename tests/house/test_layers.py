@@ -11,7 +11,7 @@ from source import MODULES, ROOT, package_imports, parse, text_of
 FLOORS = [
     {
         *("exceptions", "usage", "_context", "_closeable", "_forks", "__version__"),
-        *("_deps", "_arguments"),
+        *("_deps", "_arguments", "_short"),
     },
     {"_checks"},
     {"cancel", "messages", "options", "policies", "schemas", "sse", "_redaction"},
@@ -27,7 +27,7 @@ FLOORS = [
     {"driver", "background"},
     {"agent"},
     {"mcp", "stores"},
-    {"functions", "testing"},
+    {"display", "functions", "testing"},
     {"cli"},
     {"integrations"},
     {"__main__"},

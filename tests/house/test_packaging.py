@@ -3,9 +3,11 @@
 import ast
 import configparser
 import re
+import subprocess
 from collections import Counter
 from importlib.metadata import distribution
 
+import pytest
 from source import DOCS, PACKAGE, ROOT, parse, text_of
 
 import syncagent
@@ -78,6 +80,43 @@ def test_metadata_is_true():
     assert dist.metadata["License-Expression"] == "MIT"
     scripts = {point.name: point.value for point in dist.entry_points}
     assert scripts == {"syncagent": "syncagent.cli.main:main"}
+    urls = dict(line.split(", ") for line in dist.metadata.get_all("Project-URL"))
+    assert {"Documentation", "Source", "Issues", "Changelog", "Security"} <= urls.keys()
+    [home] = {"/".join(url.split("/")[:5]) for url in urls.values()}
+    assert home == f"https://github.com/{dist.name}/{dist.name}"
+    for place in urls.values():  # those of files are right
+        path = re.sub(r".*/(tree|blob)/main/", "", place)
+        assert path == place or (ROOT / path).exists()
+
+
+def test_the_changelog_has_the_version():
+    """Its newest section is that of the version, with a date, or of unreleased work."""
+    heading = re.search(r"^(\S+) \((.+)\)\n-+$", text_of(ROOT / "CHANGELOG.rst"), re.M)
+    released = re.fullmatch(r"\d+\.\d+\.\d+", syncagent.__version__)
+    if released:
+        assert heading[1] == syncagent.__version__
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", heading[2])
+
+
+def test_the_source_distribution_is_the_whole_project():
+    """MANIFEST.in takes every file of the repository."""
+    try:
+        listing = subprocess.run(
+            ["git", "ls-files"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this is no checkout")
+    taken = set()
+    for line in text_of(ROOT / "MANIFEST.in").splitlines():
+        command, *names = line.split()
+        taken.update(names if command in ("include", "graft") else ())
+    files = set(listing.stdout.split()) - {"MANIFEST.in"}
+    assert [name for name in files if name.split("/")[0] not in taken] == []
 
 
 def test_the_package_is_typed():
