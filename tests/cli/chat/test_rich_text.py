@@ -123,7 +123,7 @@ def test_a_command_does_not_cut_a_line_of_code(start, server):
     console.wait_for_prompt()
     sent = uncoloured(console.raw)
     assert sent.index("no tokens used yet\r") < sent.index(f"{code}\r")
-    assert attributes(console, "compute(1").fg == "default"
+    assert attributes(console, "= compute").fg == "default"
     assert attributes(console, "python").fg != "default"
 
 
