@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from console import chat
 
 from syncagent.testing import Gate, Send, Stall, call, say
 
@@ -264,3 +265,24 @@ def test_without_colours_no_bar_is_reversed(start, server):
     assert {int(n or 0) for style in styles for n in style.split(b";")} <= {0, 1, 3, 4}
     assert attributes(console, "what matters").bold
     assert "`some code`" in console.text
+
+
+def test_a_stop_before_the_first_word_keeps_nothing_and_says_so(start, server):
+    server.add(say("Never.", acts=[Stall()]))
+    console = start()
+    console.enter("go")
+    console.wait_for("waiting for the model")
+    console.press("escape")
+    console.wait_for("(stopped;")
+    console.wait_for_prompt()
+    assert "text so far" not in console.text
+
+
+def test_the_chat_introduces_its_model():
+    """A script says that it is one, and a key is mentioned."""
+    with chat("--model", "demo") as console:
+        console.wait_for("A script, not a model, with tools to try")
+    with chat(OPENAI_API_KEY="sk-not-used") as console:
+        console.wait_for("OPENAI_API_KEY is set: --model openai:gpt-6-luna uses it.")
+        console.wait_for_prompt()
+        assert "sk-not-used" not in console.text
