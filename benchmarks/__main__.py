@@ -17,29 +17,55 @@ from pathlib import Path
 
 from benchmarks.measure import Row
 
-#: Each is a module with a function ``rows()``, imported when it is measured.
+#: Each is a module here with a function ``rows``.
 AREAS = (
-    *("token", "sse", "transport", "latency", "models", "agent", "agent_loop"),
-    *("agent_crowd", "many", "paced", "agent_cancel", "fixed", "handles", "functions"),
-    *("recording", "stores", "engines", "mcp", "web", "peers"),
+    *("token", "sse", "transport", "latency", "models"),
+    *("agent", "agent_loop", "agent_crowd", "many", "paced", "agent_cancel"),
+    *("fixed", "handles", "functions", "recording"),
+    *("stores", "engines", "mcp", "web", "peers"),
 )
+#: The extra with the packages that an area needs.
+EXTRAS = {"engines": "test,engines"}
 
 
 def main() -> int:
     options = arguments()
-    rows = []
+    rows, skipped = [], []
     print(f"Python {platform.python_version()}, {platform.machine()}\n")
     print(f"{'':48} {'value':>10} {'floor':>10} {'ratio':>7} {'limit':>9}")
     for area in options.only or AREAS:
-        try:
-            for row in import_module(f"benchmarks.{area}").rows():
-                print(line(row), flush=True)
-                rows.append((area, row))
-        except ModuleNotFoundError as error:
-            print(f'{area}: skipped, needs {error.name}: pip install ".[test]"')
+        missing = missing_package(area)
+        if missing:
+            skipped.append(area)
+            extra = EXTRAS.get(area, "test")
+            advice = f'{sys.executable} -m pip install ".[{extra}]"'
+            print(f"{area}: not measured, it needs {missing}: {advice}", flush=True)
+            continue
+        for row in import_module(f"benchmarks.{area}").rows():
+            print(line(row), flush=True)
+            rows.append((area, row))
+    if skipped:
+        print(f"\nnot measured: {', '.join(skipped)}")
+    if not rows:
+        return 1
     options.json.write_text(json.dumps(report(rows), indent=2) + "\n")
     print(f"\nalso written to {options.json}")
     return int(any(row.verdict == "ABOVE" for _, row in rows))
+
+
+def missing_package(area: str) -> str:
+    """Return the package that is not installed and that *area* needs, if there is one.
+
+    :raises ModuleNotFoundError: a part of this repository is missing.
+    """
+    try:
+        import_module(f"benchmarks.{area}")
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "benchmarks", "syncagent"):
+            raise
+        return name
+    return ""
 
 
 def arguments() -> argparse.Namespace:

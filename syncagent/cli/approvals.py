@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 from ..interrupts import ApprovalRequest
 from .formatting import call_text
 
-__all__ = ["DENIED", "ApprovalChoice", "approval_question", "choices", "parse_choice"]
+__all__ = ["ApprovalChoice", "DENIED", "approval_question", "choices", "parse_choice"]
 
 ApprovalChoice = Literal["yes", "no", "always", "edit"]
 #: The reason that the model gets for a call which the user denied.

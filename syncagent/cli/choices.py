@@ -111,7 +111,7 @@ def choose_model(
     if name in ("demo", "local") and settings:
         raise UsageError(
             "--base-url and --allow-insecure need --model PROVIDER:NAME, such as "
-            "vllm:qwen3"
+            "ollama:qwen3"
         )
     if name == "demo":
         lines = [_NO_MODEL, *_keys(), _SMALL] if is_unset else [_DEMO]

@@ -134,11 +134,10 @@ def end_text(result: RunResult) -> str:
             return f"a policy stopped the run{': ' if reason else ''}{reason}"
         is_timeout = result.cancellation.origin == "deadline"
         how = "timed out" if is_timeout else "stopped"
-        has_text = any(
-            isinstance(block, Text)
+        has_text = any(  # a message that was cut off has a note about it, too
+            sum(isinstance(block, Text) for block in message.content) > message.is_cut
             for message in result.new_messages
             if isinstance(message, AssistantMessage)
-            for block in message.content
         )
         return f"{how}; the text so far is kept" if has_text else how
     if result.limit is not None:

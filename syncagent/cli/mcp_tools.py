@@ -9,7 +9,7 @@ from typing import Any
 
 from ..cancel import CancelToken
 from .arguments import add_trust
-from .notes import Notes
+from .notes import Notes, warnings_as_notes
 
 __all__ = ["add_mcp_choices", "opened_mcp_tools"]
 
@@ -52,7 +52,7 @@ def opened_mcp_tools(
         yield []
         return
     # Imported late: most chats and runs start without it.
-    from .mcp.opening import ServerAccess, enabled, find_named, warnings_as_notes
+    from .mcp.opening import ServerAccess, enabled, find_named
     from .mcp.trust import exact_text
 
     with warnings_as_notes(notes):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..cancel import CancelToken
+from .plain_text import on_one_line
 from .streams import OutputStream
 
-__all__ = ["Notes"]
+__all__ = ["Notes", "warnings_as_notes"]
 
 
 class Notes:
@@ -69,3 +73,36 @@ class Notes:
             self._stream.write(text, style, part)
         except OSError:  # a full disk for notes is no reason to lose the response
             pass
+
+
+@contextmanager
+def warnings_as_notes(notes: Notes | None, name: str = "syncagent") -> Iterator[None]:
+    """Show warnings of the log as notes: their text could take over a terminal.
+
+    :param notes: None to show none.
+    :param name: of the logger.
+    """
+    handler = logging.NullHandler() if notes is None else _NotesHandler(notes)
+    logger = logging.getLogger(name)
+    if any(isinstance(each, _NotesHandler) for each in logger.handlers):
+        yield  # a block around this one shows them
+        return
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _NotesHandler(logging.Handler):
+    def __init__(self, notes: Notes) -> None:
+        super().__init__(logging.WARNING)
+        self._notes = notes
+        self._stderr = sys.stderr
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = on_one_line(f"warning: {record.getMessage()}")
+        if sys.stderr is self._stderr:
+            self._notes.warn(line)
+        else:  # the screen of a chat has it
+            print(line, file=sys.stderr)

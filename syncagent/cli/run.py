@@ -32,7 +32,7 @@ from .exit_codes import EXIT_FAILED, exit_code_of
 from .formatting import end_text, run_text
 from .handlers import ApprovalMode, TerminalHandlers, has_terminal
 from .mcp_tools import add_mcp_choices, opened_mcp_tools
-from .notes import Notes
+from .notes import Notes, warnings_as_notes
 from .plain_text import on_one_line
 from .streams import OutputStream, read_all, reserve_stdout
 
@@ -100,7 +100,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
             JsonDisplay(output) if options.json else TextDisplay(output, notes)
         )
         handlers = TerminalHandlers(_approval_mode(options, notes), notes)
-        with _failures_shown(display):
+        with warnings_as_notes(notes), _failures_shown(display):
             model, notice = choose_model(
                 options.model,
                 base_url=options.base_url,

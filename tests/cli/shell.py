@@ -1,6 +1,7 @@
 """Commands on a terminal, and in a shell; read what comes from them."""
 
 import os
+import re
 import select
 import subprocess
 import sys
@@ -37,6 +38,11 @@ def read_until(stream, wanted):
         assert piece, f"{wanted!r} did not come, only {found!r}"
         found += piece
     return found.decode()
+
+
+def without_colours(text):
+    """Return *text* without the sequences that set colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 class Terminal:

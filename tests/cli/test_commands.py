@@ -8,7 +8,7 @@ from shell import in_shell, read_until
 from support.commands import start
 
 from syncagent import __version__
-from syncagent.cli.main import main
+from syncagent.cli.main import COMMANDS, main
 from syncagent.models.known import known_date
 
 
@@ -33,14 +33,22 @@ def test_a_signal_ends_the_demo(signum):
 
 
 def test_version(capsys):
-    """--version says which."""
+    """--version says of what, and which."""
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
-    assert capsys.readouterr().out.strip() == __version__
+    assert capsys.readouterr().out.strip() == f"syncagent {__version__}"
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"]])
+def test_the_bare_command_shows_all_commands(capsys):
+    """With a line about each, on standard output."""
+    assert main([]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert [name for name in COMMANDS if not re.search(rf"\n    {name}\s", out)] == []
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"]])
 def test_wrong_usage(arguments, capsys):
     """A wrong command is answered with the right ones, and exit code 2."""
     with pytest.raises(SystemExit) as ended:
@@ -62,7 +70,8 @@ def test_models_are_listed_without_their_keys(capsys, monkeypatch):
     assert re.search(r"anthropic:\S+ +set \(ANTHROPIC_API_KEY or", said)
     assert re.search(r"openai:\S+ +missing, set OPENAI_API_KEY", said)
     assert re.search(r"ollama:\S+ +not needed", said)
-    assert "local" in said
+    assert re.search(r"^local +not needed", said, re.MULTILINE)
+    assert re.search(r"^demo +not needed", said, re.MULTILINE)
     assert said.endswith(f"context windows are those of {known_date()}.\n")
 
 

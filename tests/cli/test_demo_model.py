@@ -89,11 +89,30 @@ def test_tools_of_the_user():
 
 
 def test_without_a_model_there_is_the_scripted_one(monkeypatch):
-    """It is said in a line, with a command that installs a real one."""
+    """It says so, with a command that installs a real one."""
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
     model, notice = choose_model("demo")
-    assert (repr(model), notice) == ("<DemoModel>", "")
+    assert repr(model) == "<DemoModel>"
+    assert "A script, not a model" in notice
     names = {each.name for each in choose_tools([], model=model)}
     assert names == {each.name for each in demo_tools()}
     assert choose_tools([]) == []
     model, notice = choose_model(None)
-    assert repr(model) != "<DemoModel>" or INSTALL in notice
+    if repr(model) == "<DemoModel>":
+        assert INSTALL in notice
+    else:
+        assert "SmolLM2 135M on this machine: a toy" in notice
+        assert "Try: " in notice
+    assert "is set" not in notice
+
+
+def test_a_key_is_mentioned_and_never_used_unasked(monkeypatch):
+    """The line says how to use it; a model that was named needs none."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    model, notice = choose_model(None)
+    assert model.endpoint.name != "openai"
+    assert "OPENAI_API_KEY is set: --model openai:gpt-6-luna uses it." in notice
+    assert "sk-secret" not in notice
+    assert "OPENAI_API_KEY" not in choose_model("demo")[1]
+    assert choose_model("openai:gpt-6-luna")[1] == ""

@@ -4,10 +4,11 @@ import signal
 import sys
 
 import pytest
-from shell import read_until
+from shell import in_shell, read_until
 from support.commands import KEY, finish, start
 
 from syncagent.cli.main import main
+from syncagent.cli.wording import error_line
 from syncagent.events import RunFinished, TextDelta, ToolFinished, decode_event
 from syncagent.testing import FakeServer, Send, Stall, Status, call, say
 
@@ -137,6 +138,12 @@ def test_nothing_to_say():
     ("arguments", "complaint"),
     [
         (["--model", "opnai:gpt"], "did you mean openai"),
+        (["--model", "nope"], "no provider is called 'nope'; 'syncagent models'"),
+        (["--model", "dmeo"], "did you mean demo?"),
+        (["--model", "openai"], "write for example openai:"),
+        (["--base-url", "http://127.0.0.1:9"], "need --model PROVIDER:NAME"),
+        (["--tools", "bad"], "takes MODULE:NAME"),
+        (["--tools", "missing:f"], "No module named 'missing'"),
         (["--model", "anthropic:x"], "set ANTHROPIC_API_KEY"),
         (["--tools", "broken:x"], "nonsense_that_is_not_there"),
         (["--tools", "leaving:x"], "SystemExit: bye"),
@@ -146,12 +153,16 @@ def test_nothing_to_say():
     ],
 )
 def test_an_expected_error_is_one_line(arguments, complaint, shop, capsys, monkeypatch):
-    """It says what is wrong, before the prompt is read, without a traceback; code 1."""
+    """It says what is wrong, before the prompt is read, without a traceback; code 2.
+
+    A key that is missing is no wrong usage.
+    """
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("SYNCAGENT_MODEL", "demo")
     monkeypatch.chdir(shop)
     monkeypatch.syspath_prepend(shop)
-    assert main(["run", "-q", "-", *arguments]) == 1
+    code = 1 if "ANTHROPIC" in complaint else 2
+    assert main(["run", "-q", "-", *arguments]) == code
     out, err = capsys.readouterr()
     assert complaint in err
     assert (out, len(err.splitlines())) == ("", 1)
@@ -263,10 +274,70 @@ def test_events_as_lines():
     with FakeServer(["Hello\u2028you."]) as server:
         code, out, _ = finish("run", "Hello", "--json", server=server)
     events = [decode_event(line) for line in out.strip("\n").split("\n")]
+    assert [each for each in events if isinstance(each, RunFinished)] == events[-1:]
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert code == 0
     assert isinstance(events[-1], RunFinished)
     assert text == events[-1].result.text == "Hello\u2028you."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ["--model", "vllm:x", "--base-url", "http://127.0.0.1:9"],
+            "could not connect",
+        ),
+        (["--model", "anthropic:x"], "set ANTHROPIC_API_KEY"),
+        (["--model", "nope"], "no provider"),
+        (["--timeout", "0.001", "-"], "timeout"),
+    ],
+)
+def test_an_error_is_an_event_too(arguments, complaint):
+    """--json: the last line says why there is no result."""
+    line = ("run", "--json", "-q", *arguments)
+    if "-" not in arguments:
+        line = (*line, "--", "Hello")
+    with start(*line, has_input="-" in arguments) as process:
+        out, err = process.communicate(timeout=30)
+    event = decode_event(out.splitlines()[-1])
+    assert process.returncode in (1, 2, 124)
+    assert (event.state, out.count("\n")) == ("failed", 1)
+    assert complaint in err
+    assert complaint in event.message or "deadline" in event.message
+
+
+def test_another_address():
+    """--base-url says where the provider is, for this command."""
+    with FakeServer(["Hello you."]) as server:
+        line = ("run", "-q", "Hello", "--model", "vllm:x", "--base-url")
+        env = {"VLLM_API_KEY": "any"}
+        code, out, err = finish(*line, server.base_url, env=env)
+    assert (code, out, err) == (0, "Hello you.\n", "")
+
+
+def test_errors_are_in_the_words_of_the_command_line():
+    """They name options and not parameters, and say how to start a local server."""
+    assert error_line("a key: set X_KEY in the environment, or pass api_key=") == (
+        "a key: set X_KEY in the environment"
+    )
+    assert error_line("needs an address: set X, or pass base_url=") == (
+        "needs an address: set X, or pass --base-url"
+    )
+    refused = "http://127.0.0.1:{}/v1: could not connect: [Errno 111] refused"
+    assert error_line(refused.format(11434)).endswith("start it with: ollama serve")
+    assert error_line(refused.format(5)).endswith("or name another with --base-url")
+    assert error_line("http://10.0.0.1/: refused") == "http://10.0.0.1/: refused"
+
+
+def test_nothing_is_glued_to_the_response(shop):
+    """Where both streams go to one pipe, what a tool prints begins on its own line."""
+    replies = [say("Let me see.", call("look", {"city": "Oslo"})), "It rains."]
+    with FakeServer(replies) as server:
+        line = 'cd "$SHOP" && $SYNCAGENT run -q "?" --tools shop:look </dev/null 2>&1'
+        code, out, _ = in_shell(line, server, SHOP=str(shop))
+    assert code == 0
+    assert out == b"Let me see.\na tool prints\nits program prints\nIt rains.\n"
 
 
 def test_events_of_a_cancelled_run():

@@ -12,7 +12,7 @@ __all__ = ["CodeBlock"]
 
 #: Characters of earlier lines that are read again with every new line: what is a string
 #: or a comment depends on them.
-_CONTEXT: Final = 4_000
+_CONTEXT: Final = 2_000
 _THEME: Final = "ansi_dark"
 #: A line that hardly is within a string or a comment.
 _BEGINNING: Final = re.compile(r"(?<=\n\n)(?=[\w@#<{])")

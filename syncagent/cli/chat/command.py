@@ -22,7 +22,7 @@ from ..choices import (
 )
 from ..demo.model import DemoModel
 from ..mcp_tools import add_mcp_choices, opened_mcp_tools
-from ..notes import Notes
+from ..notes import Notes, warnings_as_notes
 from ..streams import OutputStream
 from .choose_screen import choose_screen
 from .conversations import AgentConversation
@@ -83,7 +83,10 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     notes = Notes(token, OutputStream(sys.stdout, token))
     name = options.model or ("demo" if isinstance(model, DemoModel) else "local")
     greeting = GREETING.format(name=name)
-    with opened_mcp_tools(options, token, notes) as theirs:
+    with (
+        warnings_as_notes(notes),
+        opened_mcp_tools(options, token, notes) as theirs,
+    ):
 
         def make_agent(agent: Agent, model: Model | None, state: str | None) -> Agent:
             model = model or agent.model

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-__all__ = ["IDEOGRAPHS", "MAX_WORD", "Inline", "Piece", "parse_inline"]
+__all__ = ["IDEOGRAPHS", "Inline", "MAX_WORD", "Piece", "parse_inline"]
 
 #: Letters of scripts without spaces between words, as a part of a pattern.
 IDEOGRAPHS: Final = "\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60"
@@ -60,9 +60,8 @@ _LINK: Final = re.compile(
 _AUTOLINK: Final = re.compile(r"<((?:https?|mailto):[^<>\s]+)>")
 _URL: Final = re.compile(r"https?://[^\s<>\"`]*[^\s<>\"`.,:;!?'*_)\]}]")
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
-_MARKS: Final = frozenset("\\`*_~[<!")
-#: Text that no mark and no address can begin in.
-_PLAIN: Final = re.compile(r"[^\\`*_~\[<!h\s]+|\s+|h")
+#: Text in which no span begins, and a run of marks, which is literal as a whole.
+_TEXT: Final = re.compile(r"[^\\`*_~\[<!h\s]+|\s+|h|([\\`*_~\[<!])\1*")
 _WORDS: Final = re.compile(rf".*[\s{IDEOGRAPHS}]", re.DOTALL)
 _LINK_STYLE: Final = "underline"
 
@@ -83,40 +82,26 @@ def parse_inline(
     :param has_marks: keep the marks of code, where it has no colour.
     """
     pieces: list[Piece] = []
-    stable = len(source) if is_complete else _stable_length(source)
+    stable = len(source)
+    if not is_complete and stable <= MAX_WORD:
+        words = _WORDS.match(source)
+        stable = 0 if words is None else words.end()
     index = 0
     while index < stable:
         found = _span(source, index, before, style, has_marks)
-        if found is None and not is_complete and _may_close(source, index, before):
-            break
+        if found is None and not is_complete and len(source) - index <= MAX_SPAN:
+            may_close = _WAITS.get(source[index])
+            if may_close is not None and may_close(source[index:], before):
+                break  # its end may still come
         if found is None:
-            text = _plain_text(source, index)
-            found = [Piece(text, style)], index + len(text)
+            match = _TEXT.match(source, index)
+            assert match is not None
+            found = [Piece(match[0], style)], match.end()
         new, end = found
         pieces += new
         before = source[end - 1]
         index = end
     return Inline(pieces, source[index:], before)
-
-
-def _stable_length(source: str) -> int:
-    """Return the length of *source* without the last word, which may go on."""
-    if len(source) > MAX_WORD:
-        return len(source)
-    match = _WORDS.match(source)
-    return 0 if match is None else match.end()
-
-
-def _plain_text(source: str, index: int) -> str:
-    character = source[index]
-    if character in _MARKS:  # a run of marks is literal as a whole
-        end = index
-        while end < len(source) and source[end] == character:
-            end += 1
-        return source[index:end]
-    match = _PLAIN.match(source, index)
-    assert match is not None
-    return match[0]
 
 
 def _span(
@@ -139,7 +124,13 @@ def _span(
     if character == "<" and (match := _AUTOLINK.match(source, index)):
         return [_address(match[1], style)], match.end()
     if character in "![" and (match := _LINK.match(source, index)):
-        return _link(match, style, has_marks), match.end()
+        label, url = match[1].strip(), match[2]
+        address = _address(url, style)
+        if label in ("", url):
+            return [address], match.end()
+        inner = parse_inline(label, style=style, has_marks=has_marks)
+        parts = [Piece(" (", style), address, Piece(")", style)]
+        return [*inner.pieces, *parts], match.end()
     if character not in "*_~" or _is_letter(before):
         return None  # 2*3*4, snake_case
     for mark, name, pattern in _EMPHASIS:
@@ -155,29 +146,12 @@ def _address(url: str, style: str) -> Piece:
     return Piece(url, _add(style, _LINK_STYLE), is_atomic=True)
 
 
-def _link(match: re.Match[str], style: str, has_marks: bool) -> list[Piece]:
-    label, url = match[1].strip(), match[2]
-    if label in ("", url):
-        return [_address(url, style)]
-    inner = parse_inline(label, style=style, has_marks=has_marks)
-    return [*inner.pieces, Piece(" (", style), _address(url, style), Piece(")", style)]
-
-
 def _add(style: str, name: str) -> str:
     return f"{style} {name}" if style else name
 
 
 def _is_letter(character: str) -> bool:
     return character.isascii() and character.isalnum()
-
-
-def _may_close(source: str, index: int, before: str) -> bool:
-    """Return whether a span begins at *index* whose end may still come."""
-    if len(source) - index > MAX_SPAN:
-        return False
-    rest = source[index:]
-    waits = _WAITS.get(rest[0])
-    return waits is not None and waits(rest, before)
 
 
 def _link_may_close(rest: str, before: str) -> bool:

@@ -131,28 +131,22 @@ class Markdown:
             )
             if is_part or (not is_complete and not line.strip()):
                 if is_complete:
-                    self._add_to_table(line)
+                    self._table.append(line)
                 return rows
             rows = self._end_table(width)
-        if not is_complete and not self._is_known(line):
+        is_known = _PARAGRAPH.match(line) or len(line.strip()) >= _ENOUGH
+        if not is_complete and (_WHOLE.match(line) or not is_known):
             return rows
         if is_complete and (whole := self._whole_line(line)) is not None:
             return [*rows, *whole]
         return [*rows, *self._begin_line(line, width, is_complete)]
-
-    @staticmethod
-    def _is_known(line: str) -> bool:
-        """Return whether the beginning of a line tells what it is."""
-        if _WHOLE.match(line):
-            return False
-        return bool(_PARAGRAPH.match(line)) or len(line.strip()) >= _ENOUGH
 
     def _whole_line(self, line: str) -> list[Text] | None:
         """Return the rows of a line that is one of these only as a whole, else None."""
         if not line.strip():
             return [Text()]
         if is_table_line(line):
-            self._add_to_table(line)
+            self._table.append(line)
             return []
         if fence := _FENCE.fullmatch(line):
             self._code = CodeBlock(fence[2], len(fence[1]), fence[3])
@@ -203,11 +197,8 @@ class Markdown:
 
     # -- tables --------------------------------------------------------------------
 
-    def _add_to_table(self, line: str) -> None:
-        self._table.append(line)
-
     def _end_table(self, width: int) -> list[Text]:
-        """Return the rows of the table, or its lines if it is none."""
+        """Return the rows of the table, or its lines if it has no rule."""
         lines, self._table = self._table, []
         if len(lines) > 1 and is_table_rule(lines[1]):
             return draw_table(lines, width, self._parse_cell)

@@ -15,6 +15,8 @@ __all__ = ["draw_table", "is_table_line", "is_table_rule"]
 
 _RULE: Final = re.compile(r"\s*\|?(\s*:?-+:?\s*\|)*\s*:?-+:?\s*\|?\s*")
 _CELL: Final = re.compile(r"(?:`+[^`]*`+|\\.|[^|\\`]|`)*")
+#: By whether there is a colon at the beginning and at the end of the rule.
+_SIDES: Final = {(True, True): "center", (False, True): "right"}
 _FRAME: Final = "bright_black"
 _BREAK: Final = re.compile(r"\s*<br\s*/?>\s*", re.IGNORECASE)
 
@@ -48,10 +50,16 @@ def draw_table(lines: list[str], width: int, parse: Parse) -> list[Text]:
         ]
         for number, row in enumerate([head, *rows])
     ]
-    sides = [_side(cell) for cell in rule] + ["left"] * count
+    colons = [(cell.startswith(":"), cell.endswith(":")) for cell in rule]
+    sides = [_SIDES.get(each, "left") for each in colons] + ["left"] * count
     columns = list(zip(*table, strict=True))
-    least = [max(map(_longest_word, column)) for column in columns]
-    most = [max(map(_length, column)) for column in columns]
+    least, most = (
+        [
+            max(row.cell_len for cell in column for row in _wrapped(cell, room))
+            for column in columns
+        ]
+        for room in (1, 1_000_000)  # every word a row, every cell a row
+    )
     room = width - 3 * (count - 1)
     if sum(least) > room:
         return _as_list(table, width)
@@ -79,22 +87,9 @@ def _cells(line: str) -> list[str]:
     return cells
 
 
-def _side(rule: str) -> str:
-    sides = {(True, True): "center", (False, True): "right"}
-    return sides.get((rule.startswith(":"), rule.endswith(":")), "left")
-
-
 def _wrapped(cell: list[Piece], width: int) -> list[Text]:
     wrapper = WordWrap()
     return [*wrapper.add(cell, width), *wrapper.end(width)] or [Text()]
-
-
-def _length(cell: list[Piece]) -> int:
-    return sum(row.cell_len for row in _wrapped(cell, 1_000_000))
-
-
-def _longest_word(cell: list[Piece]) -> int:
-    return max(row.cell_len for row in _wrapped(cell, 1))
 
 
 def _drawn(

@@ -8,7 +8,6 @@ row yet, such as a line of code that is not complete.
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import sys
@@ -23,32 +22,17 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
-    BufferControl,
-    ConditionalContainer,
-    Dimension,
-    FormattedTextControl,
-    HSplit,
     Layout,
-    Window,
-)
-from prompt_toolkit.layout.processors import (
-    ConditionalProcessor,
-    Processor,
-    Transformation,
-    TransformationInput,
 )
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.styles import Style
 from rich.text import Text
 
-from ..approvals import parse_choice
 from ..plain_text import harmless
-from ..rows import clip
+from .bottom import PLAIN_STYLE, STYLE, Bottom
 from .inline_markdown import Piece
 from .markdown import Markdown
 from .pastes import Pastes
@@ -65,25 +49,8 @@ __all__ = ["RichScreen"]
 _TICK: Final = 0.1
 #: Seconds in which the rest of a key's sequence follows its ESC.
 _ESCAPE_SECONDS: Final = 0.05
-#: Rows of the input.
-_MAX_INPUT_ROWS: Final = 10
 #: Rows of the response that have not scrolled away.
 _MAX_LIVE_ROWS: Final = 8
-_STYLE: Final = Style.from_dict(
-    {
-        "status": "ansibrightblack",
-        "tool": "ansicyan",
-        "question": "bold ansiyellow",
-        "chosen": "reverse bold ansiyellow",
-        "paste": "ansicyan",
-        "bar": "reverse",
-        "bar.stopping": "ansired reverse",
-        "bar.asking": "ansiyellow reverse",
-    }
-)
-_PLAIN_STYLE: Final = Style.from_dict({"question": "bold", "chosen": "underline"})
-_TOOL: Final = re.compile(r"( +)([\w.-]+)(\(.*)")
-_CHOICE: Final = re.compile(r"(\[\w\]\w+)")
 _KEYS: Final = """\
 Ctrl+C or ESC      stop the response, and keep it; in a question: no, and stop
 Ctrl+C             clears the line; on an empty line, twice, leaves
@@ -91,13 +58,6 @@ Ctrl+B             continue the run in the background
 Ctrl+D             leave
 Ctrl+J, Tab        a new line; complete a command
 arrow keys         earlier lines; in an approval: choose, then Enter"""
-
-
-class _Hidden(Processor):
-    """Shows nothing of the input, not even its length."""
-
-    def apply_transformation(self, source: TransformationInput) -> Transformation:
-        return Transformation([], lambda _: 0, lambda _: 0)
 
 
 class RichScreen:
@@ -123,12 +83,19 @@ class RichScreen:
         self._posted: deque[Callable[[], object]] = deque()
         self._buffer = Buffer(multiline=True, on_text_changed=self._on_text_changed)
         self._controller: Controller
+        self._bottom = Bottom(
+            self._buffer,
+            self._pastes,
+            controller=lambda: self._controller,
+            width=lambda: self._width,
+            response=self._render_rest,
+        )
         self._is_ticking = False
         self._is_suspended = False
         self._app: Application[None] = Application(
-            layout=Layout(self._container()),
+            layout=Layout(self._bottom.container()),
             key_bindings=self._bindings(),
-            style=_STYLE if self._has_colour else _PLAIN_STYLE,
+            style=STYLE if self._has_colour else PLAIN_STYLE,
             color_depth=None if self._has_colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             terminal_size_polling_interval=None,
@@ -194,6 +161,12 @@ class RichScreen:
             rows = wrapper.add([Piece(line)], self._width) + wrapper.end(self._width)
             for row in rows or [Text()]:
                 self._rows.append(self._colours.line(row.plain, kind))
+
+    def _render_rest(self) -> str:
+        """Return the part of the response that has no row yet."""
+        count = max(1, min(_MAX_LIVE_ROWS, self._size().rows - 6))
+        rows = self._response.rest(self._width, count)
+        return "\n".join(map(self._colours.render, rows))
 
     @property
     def _width(self) -> int:
@@ -330,30 +303,17 @@ class RichScreen:
         on("tab", lambda: self.set_text(complete(self.text)))
         on("up", lambda: None, is_asking)
         on("down", lambda: None, is_asking)
-        can_choose = Condition(self._can_choose)
+        can_choose = Condition(lambda: self._bottom.can_choose)
         for key, step in (("up", -1), ("left", -1), ("down", 1), ("right", 1)):
-            on(key, partial(self._choose, step), can_choose)
-        bindings.add(Keys.BracketedPaste, eager=True)(self._paste)
+            on(key, partial(self._bottom.choose, step), can_choose)
+
+        def paste(event: KeyPressEvent) -> None:
+            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            is_answer = self._controller.is_asking
+            self._buffer.insert_text(text if is_answer else self._pastes.add(text))
+
+        bindings.add(Keys.BracketedPaste, eager=True)(paste)
         return bindings
-
-    def _can_choose(self) -> bool:
-        """Return whether the arrow keys choose an answer: nothing else is typed."""
-        choices = self._controller.choices
-        return bool(choices) and self._buffer.text in ("", *choices)
-
-    def _choose(self, step: int) -> None:
-        """Put the next answer into the input; Enter sends it."""
-        choices = self._controller.choices
-        if self._buffer.text in choices:
-            place = choices.index(self._buffer.text) + step
-        else:
-            place = 0 if step > 0 else -1
-        self.set_text(choices[place % len(choices)])
-
-    def _paste(self, event: KeyPressEvent) -> None:
-        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
-        is_answer = self._controller.is_asking
-        self._buffer.insert_text(text if is_answer else self._pastes.add(text))
 
     def _on_text_changed(self, buffer: Buffer) -> None:
         if not buffer.text and self._loop is not None:
@@ -372,80 +332,6 @@ class RichScreen:
         self._app.renderer.reset()
 
     # -- drawing -------------------------------------------------------------------
-
-    def _container(self) -> HSplit:
-        Fragments = Callable[[], StyleAndTextTuples]
-
-        def rows(fragments: Fragments) -> Window:
-            # If there is no room, an empty window instead of an error message.
-            return Window(
-                FormattedTextControl(fragments),
-                Dimension(min=0),
-                dont_extend_height=True,
-            )
-
-        def optional(fragments: Fragments) -> ConditionalContainer:
-            return ConditionalContainer(
-                rows(fragments), Condition(lambda: bool(fragments()))
-            )
-
-        is_secret = Condition(lambda: self._controller.is_secret)
-        typed = Window(
-            BufferControl(
-                self._buffer,
-                input_processors=[
-                    self._pastes,
-                    ConditionalProcessor(_Hidden(), is_secret),
-                ],
-            ),
-            height=Dimension(min=1, max=_MAX_INPUT_ROWS),
-            wrap_lines=True,
-            dont_extend_height=True,
-            get_line_prefix=self._line_prefix,
-        )
-        return HSplit(
-            [optional(self._live), optional(self._status), typed, rows(self._bar)]
-        )
-
-    def _live(self) -> StyleAndTextTuples:
-        """Return the part of the response that has no row yet."""
-        size = self._size()
-        count = max(1, min(_MAX_LIVE_ROWS, size.rows - 6))
-        rows = self._response.rest(self._width, count)
-        shown = "\n".join(map(self._colours.render, rows))
-        return to_formatted_text(ANSI(shown)) if rows else []
-
-    def _status(self) -> StyleAndTextTuples:
-        fragments: StyleAndTextTuples = []
-        for line in self._controller.status():
-            text = clip(harmless(line), self._width)
-            fragments.append(("", "\n" if fragments else ""))
-            if match := _TOOL.match(text):
-                fragments += [("", match[1]), ("class:tool", match[2])]
-                text = match[3]
-            fragments.append(("class:status", text))
-        return fragments
-
-    def _bar(self) -> StyleAndTextTuples:
-        summary = harmless(self._controller.summary())
-        text = clip(f" {summary} ", self._width).ljust(self._width)
-        kind = ".asking" if self._controller.is_asking else ""
-        kind = ".stopping" if self._controller.is_stopping else kind
-        return [(f"class:bar{kind}", text)]
-
-    def _line_prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
-        if wrapped:
-            return []
-        prompt = self._controller.prompt
-        if line or not self._controller.is_asking:
-            return [("", "  " if line else prompt)]
-        style = "class:question"
-        chosen = parse_choice(self._buffer.text) if self._controller.choices else None
-        parts = [part for part in _CHOICE.split(prompt) if part]
-        return [
-            ("class:chosen" if chosen and part[1:2] == chosen[0] else style, part)
-            for part in parts
-        ]
 
     def _before_render(self, app: Application[None]) -> None:
         """Print new rows above the input before that is drawn again."""

@@ -45,12 +45,27 @@ supper. It took less than a millisecond.
 On Sunday it was asked whether it could go on. "Of course," it said. "Where
 were we?" And if no one has cancelled them, they are talking still.
 """
+#: Markdown, with a line of code that is longer than most terminals are wide.
+_CODE: Final = """\
+A **watchdog** in *one line*, which you can copy as one:
+
+```python
+threading.Timer(5, agent.cancel, ["nobody has waited for this long enough"]).start()
+```
+
+| what it waits for | how it ends       |
+|-------------------|-------------------|
+| a silent stream   | at once           |
+| `ctx.sleep(60)`   | at once           |
+| `time.sleep(60)`  | left or waited for |
+"""
 _HELP: Final = """\
 Here is what you can try. Say:
 
   tell me a story    long enough for Ctrl+C
   go on              it knows where you cut in
   what did I say?    the conversation is kept
+  show me code       Markdown: code, a table, a line that is copied whole
   work 20 seconds    a tool that reports progress, and stops with you
   count for ever     a tool that ignores you; its process is killed
   delete /tmp/old    a tool that needs an approval; it only pretends
@@ -174,6 +189,8 @@ def _respond(
         return called
     if says(r"\b(story|tale|long)\b"):
         return say(STORY)
+    if says(r"\b(code|markdown)\b"):
+        return say(_CODE)
     cut = responses[-1] if responses and responses[-1].is_cut else None
     if says(r"^\s*(go on|continue|and then)\b"):
         return say(_continue(cut))

@@ -17,7 +17,7 @@ from ...mcp.connection import ProgressReport
 from ...mcp.content import CallResult
 from ...messages import File, Image, Json, Text
 from ..exit_codes import EXIT_FAILED
-from ..notes import Notes
+from ..notes import Notes, warnings_as_notes
 from ..plain_text import on_one_line
 from ..streams import OutputStream
 from ..tables import print_json
@@ -26,7 +26,6 @@ from .opening import (
     enabled,
     find_configs,
     make_notes,
-    warnings_as_notes,
 )
 
 __all__ = ["SUMMARY", "add_arguments", "parse_arguments", "run"]

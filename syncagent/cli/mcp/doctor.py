@@ -25,8 +25,9 @@ from ..colours import Paint
 from ..exit_codes import EXIT_FAILED
 from ..findings import Finding, show_finding
 from ..formatting import address_text, seconds_text
+from ..notes import warnings_as_notes
 from ..plain_text import on_one_line
-from .opening import ServerAccess, find_configs, make_notes, warnings_as_notes
+from .opening import ServerAccess, find_configs, make_notes
 from .trust import exact_text
 
 if TYPE_CHECKING:

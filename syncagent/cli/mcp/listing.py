@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ...cancel import CancelToken
 from ..exit_codes import EXIT_NO_SERVER
+from ..notes import warnings_as_notes
 from ..plain_text import on_one_line
 from ..tables import print_json, print_table
 from .opening import (
@@ -16,7 +17,6 @@ from .opening import (
     enabled,
     find_configs,
     make_notes,
-    warnings_as_notes,
 )
 
 __all__ = ["SUMMARY", "add_arguments", "definition_text", "run"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +33,6 @@ __all__ = [
     "find_configs",
     "find_named",
     "make_notes",
-    "warnings_as_notes",
 ]
 
 #: Where programs keep the servers of a project.
@@ -282,32 +280,3 @@ class ServerAccess:
             yield servers
         finally:
             servers.close()
-
-
-@contextmanager
-def warnings_as_notes(notes: Notes | None) -> Iterator[None]:
-    """Show warnings about servers as notes: their text could take over a terminal.
-
-    :param notes: None to show none.
-    """
-    handler = logging.NullHandler() if notes is None else _NotesHandler(notes)
-    logger = logging.getLogger("syncagent.mcp")
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-
-
-class _NotesHandler(logging.Handler):
-    def __init__(self, notes: Notes) -> None:
-        super().__init__(logging.WARNING)
-        self._notes = notes
-        self._stderr = sys.stderr
-
-    def emit(self, record: logging.LogRecord) -> None:
-        line = on_one_line(f"warning: {record.getMessage()}")
-        if sys.stderr is self._stderr:
-            self._notes.warn(line)
-        else:  # the screen of a chat has it
-            print(line, file=sys.stderr)

@@ -30,6 +30,8 @@ KEYS = {
     "escape": "\x1b",
     "up": "\x1b[A",
     "left": "\x1b[D",
+    "right": "\x1b[C",
+    "down": "\x1b[B",
     "delete": "\x1b[3~",
     "f5": "\x1b[15~",
 }

@@ -75,6 +75,14 @@ def test_runs_are_listed_shown_and_stopped(moved, server, gate):
     moved.wait_for("run 1: stopped, ")
 
 
+def test_a_run_that_has_ended_cannot_be_stopped(moved, server, gate):
+    """The chat says so, and says when it stops one."""
+    gate.open()
+    moved.wait_for("run 1 in the background is done")
+    moved.enter("/runs 1 stop")
+    moved.wait_for("error: run 1 has already ended")
+
+
 def test_a_question_in_the_background_waits(start, server):
     """Nothing is approved by that, and it is asked when somebody wants it to be."""
     server.add(say("May I?", call("delete", {"path": "/a"})), "Gone.")

@@ -57,6 +57,13 @@ def test_odd_names_of_files(console, tmp_path):
         console.wait_for_prompt()
 
 
+def test_a_file_that_is_not_there(console):
+    """The error is a sentence, without the number of the system's error."""
+    console.enter("/load missing.json")
+    console.wait_for("error: missing.json: No such file or directory")
+    assert "Errno" not in console.text
+
+
 def test_tab_completes(console):
     """As far as it is clear."""
     console.type("/he\t")
