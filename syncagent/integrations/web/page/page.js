@@ -136,7 +136,7 @@ function putBack(text) {
 
 // The run has ended: send the next message, unless the user should decide first.
 function goOn(isExpected) {
-  if (!isExpected) { if (takeBackAll()) announce("The queued messages are in the box again and were not sent."); return; }
+  if (!isExpected) { if (takeBackAll()) announce("Not sent: the queued messages are back in the box."); return; }
   const next = takeNext();
   if (next) start(next);
 }
