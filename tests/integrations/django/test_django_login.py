@@ -39,7 +39,8 @@ if form.status_code == 200:
     stream = client.get(f"/agent/runs/{id}/events")
     said["text"] = b"Hello." in b"".join(stream.streaming_content)
     said["kept"] = len(client.get("/agent/conversations/c").json()["messages"])
-    said["stranger"] = Client(SERVER_NAME="localhost").get(f"/agent/runs/{id}").status_code
+    stranger = Client(SERVER_NAME="localhost")
+    said["stranger"] = stranger.get(f"/agent/runs/{id}").status_code
     from syncagent.integrations.django.conf import get_runs
     get_runs().close()
 print(json.dumps(said))
