@@ -114,8 +114,8 @@ setup(
         "syncagent.models": ["known.json"],
         "syncagent.integrations.web.page": [
             *("page.css", "page.html", "page.js", "asks.js", "conversations.js"),
-            "forms.js",
-            *("inbox.js", "queue.js", "server.js", "text.js", "turns.js"),
+            *("forms.js", "inbox.js", "markdown.js", "queue.js", "server.js"),
+            *("text.js", "turns.js"),
         ],
     },
     python_requires=">=3.10",

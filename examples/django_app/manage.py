@@ -4,12 +4,12 @@ Install it: pip install ".[django]"
 Run it: python examples/django_app/manage.py runserver
 Then open http://127.0.0.1:8000/agent/ and say "help".
 With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
+Stop the server in the middle of a story and start it again: the story goes on.
 With several workers, from this folder: SECRET_KEY=... gunicorn -w 3 -k gthread
     --threads 20 -c python:syncagent.integrations.gunicorn manage
 """
 
 import os
-import secrets
 import sys
 
 from django.conf import settings
@@ -32,7 +32,7 @@ def make_agent(run):
 
 settings.configure(
     DEBUG=True,  # never in production
-    SECRET_KEY=os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe()),
+    SECRET_KEY=os.environ.get("SECRET_KEY", "not secret: an example"),
     ROOT_URLCONF=__name__,
     INSTALLED_APPS=["syncagent.integrations.django"],
     MIDDLEWARE=[

@@ -4,8 +4,10 @@ Install it: pip install ".[flask]"
 Run it: flask --app examples/flask_app/app.py run
 Then open http://127.0.0.1:5000/agent/ and say "help".
 With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
-With several workers, from this folder: FLASK_SECRET_KEY=... gunicorn -w 3 -k gthread
-    --threads 20 -c python:syncagent.integrations.gunicorn app:app
+Stop the server in the middle of a story and start it again: the story and the chats go
+on. FLASK_SECRET_KEY is for a real secret.
+With several workers, from this folder: gunicorn -w 3 -k gthread --threads 20
+    -c python:syncagent.integrations.gunicorn app:app
 """
 
 import os
@@ -32,7 +34,7 @@ def visitor(request):
 
 app = Flask(__name__)
 app.config.from_mapping(
-    SECRET_KEY=secrets.token_bytes(32),  # a fixed secret in an application
+    SECRET_KEY="not secret: an example",
     SESSION_COOKIE_SAMESITE="Lax",
     SYNCAGENT_STORE="sqlite:///runs.db",  # any worker can stop, follow and answer runs
     SYNCAGENT_TITLE="syncagent demo",

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from django import conf
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import router
-from django.urls import get_resolver
+from django.shortcuts import resolve_url
+from django.urls import (
+    NoReverseMatch,
+    get_resolver,
+    get_script_prefix,
+    is_valid_path,
+)
+from django.utils.translation import get_language
 
 from ...exceptions import ConfigurationError
 from ..web.deployment import SEVERAL_PROCESSES, count_configured_workers
@@ -22,6 +30,7 @@ _URLS: Final = "syncagent.integrations.django.urls"
 _OWNERS: Final = "syncagent.integrations.django.owners"
 _CSRF: Final = "django.middleware.csrf.CsrfViewMiddleware"
 _SESSIONS: Final = "django.contrib.sessions.middleware.SessionMiddleware"
+_LOCALES: Final = "django.middleware.locale.LocaleMiddleware"
 _USERS: Final = "django.contrib.auth.middleware.AuthenticationMiddleware"
 #: Errors for missing settings: id, message, hint.
 _MISSING: Final = {
@@ -125,6 +134,40 @@ def _check_site(
         )
     if not missing:
         yield from _check_views()
+        yield from _check_login(functions["OWNER_OF"])
+
+
+def _check_login(owner_of: Any) -> Iterator[CheckMessage]:
+    """Check that the page, which sends visitors to LOGIN_URL, sends them somewhere."""
+    uses_sessions = _is_ours(owner_of) and "session" in owner_of.__name__
+    if uses_sessions or not _has_middleware(_USERS):
+        return
+    given = conf.settings.LOGIN_URL
+    try:
+        address = urlsplit(str(resolve_url(given)))
+        is_found = bool(address.netloc) or _leads_to_a_view(address.path)
+    except NoReverseMatch:
+        is_found = False
+    if not is_found:
+        yield Warning(
+            f"SYNCAGENT: the page sends visitors to LOGIN_URL, {str(given)!r}, and no "
+            "URL pattern of the site matches it.",
+            hint="Set LOGIN_URL: 'admin:login' is the login of the admin, if its URLs "
+            "are included, and 'login' that of django.contrib.auth.urls.",
+            id="syncagent.W005",
+        )
+
+
+def _leads_to_a_view(path: str) -> bool:
+    """True if a request for *path* reaches a view, perhaps after a redirect."""
+    root = get_script_prefix().rstrip("/")
+    path = path.removeprefix(root)
+    found = [path]
+    if conf.settings.APPEND_SLASH:
+        found.append(f"{path}/")
+    if _has_middleware(_LOCALES):
+        found += [f"/{get_language()}{each}" for each in found]
+    return any(map(is_valid_path, found))
 
 
 def _check_views() -> Iterator[CheckMessage]:
@@ -157,12 +200,16 @@ def _has_middleware(name: str) -> bool:
     return any(str(each).endswith(ending) for each in conf.settings.MIDDLEWARE)
 
 
+def _is_ours(function: Any) -> bool:
+    return getattr(function, "__module__", "") == _OWNERS
+
+
 def _check_owner_functions(functions: dict[str, Any]) -> Iterator[CheckMessage]:
     """Check that requests have the attributes that the functions of ``owners`` read."""
     used = {
         getattr(function, "__name__", "")
         for function in functions.values()
-        if getattr(function, "__module__", "") == _OWNERS
+        if _is_ours(function)
     }
     needs = {"user": _USERS, "session": _SESSIONS}
     for word, middleware in needs.items():

@@ -20,7 +20,7 @@ _log = logging.getLogger("syncagent.web")
 #: Returns True if the client that sent a request may see, answer and cancel a run.
 Authorize = Callable[[Any, Any], bool]
 #: Returns the owner of the run this request starts, or None to refuse it.
-OwnerOf = Callable[[Any], "str | int | UUID | None"]
+OwnerOf = Callable[[Any], str | int | UUID | None]
 
 _LOCKED_OUT: Final = (
     "authorize() refuses the client that has just started a run, so Stop, answers and "

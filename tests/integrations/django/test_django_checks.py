@@ -3,11 +3,12 @@
 import pytest
 import site_of_tests
 from django.conf import settings
+from django.conf.urls.i18n import i18n_patterns
 from django.test import override_settings
-from django.urls import path
+from django.urls import include, path
 
 from syncagent.integrations.django.checks import check_settings
-from syncagent.integrations.django.owners import is_of_session, user_of
+from syncagent.integrations.django.owners import is_of_session, session_of, user_of
 
 GOOD = site_of_tests.SYNCAGENT
 
@@ -99,6 +100,72 @@ def test_owners_need_their_middleware():
     assert found(**changes) == ["syncagent.E007"]
     changes["AUTHORIZE"] = is_of_session
     assert "syncagent.E008" in found(**changes)
+
+
+class Logins:
+    urlpatterns = [  # noqa: RUF012
+        path("", include("syncagent.integrations.django.urls")),
+        path("in/", site_of_tests.state, name="in"),
+    ]
+
+
+class LoginsInLanguages:
+    urlpatterns = [  # noqa: RUF012
+        path("", include("syncagent.integrations.django.urls")),
+        *i18n_patterns(path("in/", site_of_tests.state)),
+    ]
+
+
+SESSIONS = "django.contrib.sessions.middleware.SessionMiddleware"
+USERS = "django.contrib.auth.middleware.AuthenticationMiddleware"
+LOCALES = "django.middleware.locale.LocaleMiddleware"
+
+
+@pytest.mark.parametrize(
+    ("login_url", "is_found"),
+    [
+        *(("/in/", True), ("/in", True), ("in", True), ("/in/?a=b", True)),
+        ("https://sso.example.com/in", True),
+        *(("/accounts/login/", False), ("admin:login", False), ("out", False)),
+    ],
+)
+def test_a_login_that_leads_nowhere(login_url, is_found):
+    """A17: a visitor who would be sent to a 404 is found before."""
+    with override_settings(
+        ROOT_URLCONF=Logins,
+        LOGIN_URL=login_url,
+        MIDDLEWARE=[*settings.MIDDLEWARE, SESSIONS, USERS],
+        SYNCAGENT=GOOD,
+    ):
+        messages = check_settings(None)
+    assert [each.id for each in messages] == ([] if is_found else ["syncagent.W005"])
+    for each in messages:
+        assert repr(login_url) in each.msg
+
+
+def test_a_login_in_several_languages():
+    """A17: a path that the middleware completes with a language leads somewhere."""
+    middleware = [*settings.MIDDLEWARE, SESSIONS, USERS]
+    with override_settings(
+        ROOT_URLCONF=LoginsInLanguages,
+        LOGIN_URL="/in/",
+        MIDDLEWARE=middleware,
+        SYNCAGENT=GOOD,
+    ):
+        assert [each.id for each in check_settings(None)] == ["syncagent.W005"]
+        with override_settings(MIDDLEWARE=[*middleware, LOCALES]):
+            assert check_settings(None) == []
+
+
+def test_sites_without_logins():
+    """A17: where sessions are owners, or no one logs in, LOGIN_URL is not needed."""
+    owners = {"OWNER_OF": session_of, "AUTHORIZE": is_of_session}
+    with override_settings(
+        MIDDLEWARE=[*settings.MIDDLEWARE, SESSIONS, USERS], LOGIN_URL="nowhere"
+    ):
+        assert found(**owners) == []
+    with override_settings(LOGIN_URL="nowhere"):
+        assert found() == []
 
 
 class NoUrls:

@@ -1,6 +1,7 @@
 """The endpoints as views of Django: who may do what, and how it is refused."""
 
 import json
+from uuid import UUID
 
 import pytest
 import site_of_tests
@@ -232,6 +233,14 @@ def test_the_page_and_its_files(browser):
         assert "default-src 'none'" in response["Content-Security-Policy"]
 
 
+@pytest.mark.parametrize("path", ["/", "/page.js"])
+def test_a_head_of_the_page(browser, path):
+    """A17: a health check gets 200 and no body."""
+    response = browser.head(path)
+    assert (response.status_code, response.content) == (200, b"")
+    assert browser.post(path, headers={"X-CSRFToken": SECRET}).status_code == 405
+
+
 def test_the_page_is_not_for_everybody(browser):
     """A user who may not start a run does not see the page."""
     assert browser.get("/", headers={"X-User": ""}).status_code == 403
@@ -244,8 +253,50 @@ def test_the_page_asks_to_log_in(browser):
     response = page(request)
     assert response.status_code == 302
     assert response["Location"] == "/accounts/login/?next=%2Fagent%2F"
+    with override_settings(LOGIN_URL="/in?app=5"):
+        assert page(request)["Location"] == "/in?app=5&next=%2Fagent%2F"
     request.user = _User(1)  # who has logged in already
     assert page(request).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("login_url", "shown"), [("/in", "/in"), ("admin:nowhere", "")]
+)
+def test_the_page_knows_the_login(login_url, shown):
+    """A8: a login that ends while the page is open can be renewed from there."""
+    request = RequestFactory().get("/agent/", headers={"X-User": "anna"})
+    request.user = _User(1)
+    with override_settings(LOGIN_URL=login_url):
+        text = page(request).content.decode()
+    assert f'<meta name="login-url" content="{shown}">' in text
+
+
+@pytest.mark.parametrize("owner", [5, 0, UUID(int=5)])
+def test_owners_that_are_keys(browser, owner):
+    """A8: numbers and UUIDs are owners as well as strings are."""
+    changes = {
+        "OWNER_OF": lambda request: owner,
+        "AUTHORIZE": lambda request, run: run.owner == str(owner),
+    }
+    with override_settings(SYNCAGENT={**site_of_tests.SYNCAGENT, **changes}):
+        assert browser.get("/").status_code == 200
+        id = start(browser, "hello")
+        assert any(not browser.get(f"/runs/{id}").json()["is_live"] for _ in moments())
+
+
+def test_only_true_permits_access_and_that_is_logged(browser, caplog):
+    """A8: a truthy value is refused, and the log says so once."""
+    changes = {"AUTHORIZE": lambda request, run: "yes"}
+    with override_settings(SYNCAGENT={**site_of_tests.SYNCAGENT, **changes}):
+        id = start(browser, "hello")
+        assert browser.get(f"/runs/{id}").status_code == 404
+        assert browser.get(f"/runs/{id}").status_code == 404
+        assert any(not any(run.is_live for run in every_run()) for _ in moments())
+    messages = [
+        each.getMessage() for each in caplog.records if each.levelname == "ERROR"
+    ]
+    assert len([each for each in messages if "must return True" in each]) == 1
+    assert len([each for each in messages if "get 404" in each]) == 1
 
 
 # -- whose -------------------------------------------------------------------------

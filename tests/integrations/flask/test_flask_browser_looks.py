@@ -23,6 +23,7 @@ BELOW = (
     "(e => e.getBoundingClientRect().bottom "
     "- document.getElementById('scroll').getBoundingClientRect().bottom)"
 )
+LOGIN = "location.pathname == '/login' && document.querySelector('form button')"
 #: The page, with its scripts.
 READY = "document.readyState == 'complete' && document.getElementById('prompt')"
 PHONE = {"width": 390, "height": 700}
@@ -46,7 +47,7 @@ def log_in(visit, accounts, **look):
     page = visit(accounts)
     if look:
         page.open(f"{accounts.url}/agent/", **look)
-    page.wait_for("document.querySelector('form button')")
+    page.wait_for(LOGIN)
     page.click("form button")
     page.wait_for(READY)
     page.events.clear()  # the login has no icon
@@ -179,7 +180,7 @@ def test_logged_out_in_between(visit, accounts):
     page.wait_for(f"{TURN}?.querySelector('.error')")
     assert "You may not start a run." in page.evaluate(f"{TURN}.innerText")
     page.evaluate(f"{TURN}.querySelector('a').click()")
-    page.wait_for("document.querySelector('form button')")
+    page.wait_for(LOGIN)
     page.click("form button")
     page.wait_for(f"{READY} && {TURN}?.querySelector('.error button')")
     page.evaluate(f"{TURN}.querySelector('.error button').click()")

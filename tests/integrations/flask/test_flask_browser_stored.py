@@ -193,6 +193,34 @@ def test_the_example(visit, tmp_path):
         assert "You stopped this" in stop(page)
 
 
+def test_the_example_after_a_restart(visit, tmp_path):
+    """A9: whoever restarts the example finds the chats, and the story goes on."""
+    example = Served("gunicorn -w 3", EXAMPLE, store=f"sqlite:///{tmp_path}/runs.db")
+    del example._settings["FLASK_SECRET_KEY"]  # as its first lines say it is run
+    with example:
+        page = visit(example)
+        ask(page, "hello")
+        page.wait_for(IS_IDLE)
+        page.click("#new")
+        page.wait_for("document.querySelectorAll('.turn').length == 0")
+        begin_story(page)
+    with example:
+        page.wait_for(IS_IDLE)
+        check_story(page)
+        page.reload()
+        chats = "[...document.querySelectorAll('#chat-list .title')]"
+        page.wait_for(f"{chats}.length == 2")
+        assert page.evaluate(f"{chats}.map(e => e.innerText)") == [
+            "tell me a story",
+            "hello",
+        ]
+        page.evaluate(f"{chats}[1].click()")
+        page.wait_for(f"{TURN}?.innerText.includes('hello')")
+        ask(page, "what did I say?")
+        page.wait_for(f"document.querySelectorAll('.turn').length == 2 && {IS_IDLE}")
+        assert "hello" in page.evaluate(TEXT)
+
+
 def check_story(page):
     """See that the page shows the whole story, once."""
     said = page.evaluate(TEXT)

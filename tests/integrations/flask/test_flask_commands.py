@@ -7,6 +7,7 @@ from flask import Flask
 from flask_site import Visitor, make_site
 from werkzeug.serving import make_server
 
+from syncagent import Agent
 from syncagent.integrations.flask import SyncAgent
 from syncagent.testing import Gate, ScriptedModel
 
@@ -229,7 +230,11 @@ def test_a_token_says_nothing_of_others():
     model = ScriptedModel(["Hello."])
     site = make_site(model, operator_token=TOKEN, functions={"authorize": None})
     anna = Visitor(site)
-    id = anna.start()
+    response = anna.post("runs", {"prompt": "Go."})
+    assert (response.status_code, response.json["error"]["code"]) == (403, "not_set_up")
+    with site.app_context():  # in a view of its own
+        run = site.extensions["syncagent"].runs.start(Agent(model), "Go.", owner="anna")
+    id = run.id
     for path in ("runs", f"runs/{id}", "runs/unknown", f"runs/{id}/events"):
         response = anna.get(path)
         assert response.status_code == 403

@@ -121,7 +121,8 @@ def test_too_many_streams(fake):
                 assert b"too_many_followers" in third.response.read()
             with server.stream("stall", fake) as third:
                 assert third.response.status == 429
-            assert len(fake.requests) == 2
+            # They may arrive later than the runs that make them start.
+            assert any(len(fake.requests) == 2 for _ in moments())
             assert server.state()["live"] == 2
 
 

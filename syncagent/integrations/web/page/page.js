@@ -82,7 +82,8 @@ function refresh() {
   $("stop").hidden = !turn;
   $("send").hidden = Boolean(turn && !prompt.value.trim());
   $("send").textContent = turn ? "Queue" : "Send";
-  prompt.placeholder = turn ? "Type the next message" : "Ask something";
+  prompt.placeholder = turn ? "Next message" : "Ask something";
+  fit(); // it may be wider or narrower now
   $("stop").disabled = Boolean(turn && turn.data.stopping);
   document.title = (turn ? (isWaiting(turn.data.state) ? "? " : "● ") : "") + document.querySelector("h1").textContent;
 }
@@ -130,13 +131,12 @@ async function leaveSent(turn, response) {
 function giveBack(turn) { putBack(turn.data.prompt); }
 function putBack(text) {
   prompt.value = [text, prompt.value].filter(Boolean).join("\n");
-  fit();
   refresh();
 }
 
 // The run has ended: send the next message, unless the user should decide first.
 function goOn(isExpected) {
-  if (!isExpected) { if (takeBackAll()) announce("The queued messages are in the box again and were not sent."); return; }
+  if (!isExpected) { if (takeBackAll()) announce("Not sent: the queued messages are back in the box."); return; }
   const next = takeNext();
   if (next) start(next);
 }
@@ -373,11 +373,10 @@ function askPrompt() {
   const text = prompt.value;
   if (!text.trim()) return;
   prompt.value = "";
-  fit();
   submit(text);
   refresh();
 }
-prompt.addEventListener("input", () => { fit(); refresh(); });
+prompt.addEventListener("input", refresh);
 prompt.addEventListener("keydown", (event) => {
   if (event.key === "ArrowUp" && !prompt.value && takeBackLast()) event.preventDefault();
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); askPrompt(); }
@@ -489,7 +488,6 @@ async function resume(turn) {
 async function begin() {
   restore();
   refresh();
-  fit();
   const kept = turns.filter((turn) => turn.data.live);
   if (hasStore) {
     for (const id of ["chats", "inbox-button"]) $(id).hidden = false;

@@ -26,7 +26,7 @@ ASSETS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("page.js", "asks.js", "conversations.js", "forms.js", "inbox.js"),
-            *("queue.js", "server.js", "text.js", "turns.js"),
+            *("markdown.js", "queue.js", "server.js", "text.js", "turns.js"),
         ),
         "text/javascript; charset=utf-8",
     ),

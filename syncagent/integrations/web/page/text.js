@@ -1,7 +1,5 @@
 // Text, labels and elements. Text of models, tools and servers is never inserted as markup.
 
-const COPIED_TIME = 2000; // milliseconds
-
 export const $ = (id) => document.getElementById(id);
 
 // -- text that shows what it is ----------------------------------------------------
@@ -84,58 +82,3 @@ export function showArguments(root, text) {
 }
 export const brief = (text) => text.slice(0, 300).replace(/\s*\n\s*/g, " ").replace(/^\{ ?| ?\}$/g, "");
 export const textOf = (blocks) => (blocks || []).map((b) => b.text ?? (b.type === "json" ? pretty(b.value) : `[${b.type}]`)).join("\n");
-
-// -- streamed text -----------------------------------------------------------------
-
-// Return where the last block of `text` starts, which may still change; never inside a fence.
-export function settledAt(text, from) {
-  let at = from, settled = from, fenced = false;
-  for (;;) {
-    const end = text.indexOf("\n", at);
-    if (end < 0) return settled;
-    const line = text.slice(at, end);
-    if (line.startsWith("```")) { fenced = !fenced; if (!fenced) settled = end + 1; }
-    else if (!fenced && line.trim() === "") settled = end + 1;
-    at = end + 1;
-  }
-}
-
-// Render `code` and **strong**; everything else stays plain text.
-function inline(text) {
-  return text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).filter(Boolean).map((part) => {
-    if (part.length > 2 && part.startsWith("`") && part.endsWith("`")) return element("code", "", part.slice(1, -1));
-    if (part.length > 4 && part.startsWith("**") && part.endsWith("**")) return element("strong", "", part.slice(2, -2));
-    return part;
-  });
-}
-
-// A fence: its language and its code, with a button to copy it.
-function codeBlock(part, canCopy) {
-  const [first] = part.split("\n", 1);
-  const pre = element("pre", "", part.slice(first.length + 1).replace(/\n$/, ""));
-  const bar = element("div", "bar", element("span", "", first.trim().split(/\s/)[0]));
-  if (canCopy) bar.append(button("Copy", "quiet small copy", (event) => copy(event.currentTarget, pre)));
-  return element("div", "code", bar, pre);
-}
-
-async function copy(button, pre) {
-  try { await navigator.clipboard.writeText(pre.textContent); } catch { // without https, or without permission
-    getSelection().selectAllChildren(pre);
-    const isCopied = document.execCommand("copy");
-    if (!isCopied) return; // it is selected, at least
-    getSelection().removeAllRanges();
-  }
-  button.textContent = "Copied";
-  $("status").textContent = "Copied.";
-  setTimeout(() => { button.textContent = "Copy"; }, COPIED_TIME);
-}
-
-// Text as blocks. While it is written they are made again and again, without buttons.
-export function blocks(text, canCopy = true) {
-  const made = [];
-  for (const [index, part] of text.split(/^```/m).entries()) {
-    if (index % 2) made.push(codeBlock(part, canCopy));
-    else for (const each of part.split(/\n\s*\n/)) if (each.trim()) made.push(element("p", "", ...inline(each.replace(/^\n+|\s+$/g, ""))));
-  }
-  return made;
-}

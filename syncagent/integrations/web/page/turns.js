@@ -2,8 +2,9 @@
 
 import { AskView } from "./asks.js";
 import { announce, changed, learnApprovers, showTimeline, stick, submit } from "./page.js";
+import { blocks, settledAt } from "./markdown.js";
 import { errorOf, pathOf, send, untilFound } from "./server.js";
-import { $, MARK, ORIGINS, OUTCOMES, PHASES, STOPS, ago, blocks, brief, button, element, exact, isWaiting, link, pretty, settledAt, showArguments, stateText, textOf, tokensText, visible } from "./text.js";
+import { $, MARK, ORIGINS, OUTCOMES, PHASES, STOPS, ago, brief, button, element, exact, isWaiting, link, pretty, showArguments, stateText, textOf, tokensText, visible } from "./text.js";
 
 // The data of a turn is plain JSON, so that a reload can resume it.
 export class Turn {
