@@ -10,6 +10,16 @@ VERSION = re.search(
     r'__version__ = "(.+)"', (HERE / "syncagent/__version__.py").read_text()
 ).group(1)
 
+URL = "https://github.com/syncagent/syncagent"
+
+
+def readme():
+    """Return the README with links that a package index can follow, too."""
+    text = (HERE / "README.rst").read_text(encoding="utf-8")
+    text = re.sub(r"image:: (?=docs/)", f"image:: {URL}/raw/main/", text)
+    return re.sub(r"<((?:docs/|[A-Z]+\.rst)[^>]*>`_)", rf"<{URL}/blob/main/\1", text)
+
+
 # The floors of Django and Flask are past their known serious security issues:
 # CVE-2025-64459 and CVE-2026-15307, CVE-2025-47278 and CVE-2026-27205.
 EXTRAS = {
@@ -73,7 +83,7 @@ setup(
     name="syncagent",
     version=VERSION,
     description="A synchronous, thread-based agent SDK whose runs stop at once.",
-    long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
+    long_description=readme(),
     long_description_content_type="text/x-rst",
     author="The syncagent developers",
     license_expression="MIT",

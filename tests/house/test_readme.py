@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import runpy
 import shlex
 import subprocess
 
@@ -122,9 +123,23 @@ def test_links_lead_somewhere():
         assert (ROOT / path).is_file(), path
 
 
+def test_links_work_on_a_package_index(monkeypatch):
+    """The description of the distribution has addresses in place of paths."""
+    setuptools = pytest.importorskip("setuptools")
+    given = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **settings: given.update(settings))
+    runpy.run_path(str(ROOT / "setup.py"))
+    described = given["long_description"]
+    assert "blob/main/docs/stopping.rst>`_" in described
+    assert "raw/main/docs/_static/terminal.png" in described
+    links = re.findall(r"<([^>]+)>`_|image:: (\S+)", described)
+    paths = [link or image for link, image in links]
+    assert [path for path in paths if not path.startswith("https://")] == []
+
+
 def test_it_renders():
     """docutils, which package indexes use, finds nothing wrong with it."""
     docutils = pytest.importorskip("docutils.core")
-    settings = {"report_level": 1, "halt_level": 5, "warning_stream": io.StringIO()}
+    settings = {"report_level": 2, "halt_level": 5, "warning_stream": io.StringIO()}
     docutils.publish_doctree(README, settings_overrides=settings)
     assert settings["warning_stream"].getvalue() == ""
