@@ -10,14 +10,15 @@ VERSION = re.search(
     r'__version__ = "(.+)"', (HERE / "syncagent/__version__.py").read_text()
 ).group(1)
 
-URL = "https://github.com/syncagent/syncagent"
+#: Where the project lives; its other addresses follow from it.
+HOME = "https://github.com/syncagent/syncagent"
 
 
 def readme():
     """Return the README with links that a package index can follow, too."""
     text = (HERE / "README.rst").read_text(encoding="utf-8")
-    text = re.sub(r"image:: (?=docs/)", f"image:: {URL}/raw/main/", text)
-    return re.sub(r"<((?:docs/|[A-Z]+\.rst)[^>]*>`_)", rf"<{URL}/blob/main/\1", text)
+    text = re.sub(r"image:: (?=docs/)", f"image:: {HOME}/raw/main/", text)
+    return re.sub(r"<((?:docs/|[A-Z]+\.rst)[^>]*>`_)", rf"<{HOME}/blob/main/\1", text)
 
 
 # The floors of Django and Flask are past their known serious security issues:
