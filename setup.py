@@ -10,7 +10,16 @@ VERSION = re.search(
     r'__version__ = "(.+)"', (HERE / "syncagent/__version__.py").read_text()
 ).group(1)
 
+#: Where the project lives; its other addresses follow from it.
 URL = "https://github.com/syncagent/syncagent"
+
+
+def readme():
+    """Return the README with links that a package index can follow, too."""
+    text = (HERE / "README.rst").read_text(encoding="utf-8")
+    text = re.sub(r"image:: (?=docs/)", f"image:: {URL}/raw/main/", text)
+    return re.sub(r"<((?:docs/|[A-Z]+\.rst)[^>]*>`_)", rf"<{URL}/blob/main/\1", text)
+
 
 # The floors are past the known security issues of these packages:
 # Django CVE-2025-64459 and CVE-2026-15307; Flask CVE-2025-47278 and CVE-2026-27205;
@@ -85,7 +94,7 @@ setup(
     name="syncagent",
     version=VERSION,
     description="A synchronous, thread-based agent SDK whose runs stop at once.",
-    long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
+    long_description=readme(),
     long_description_content_type="text/x-rst",
     author="The syncagent developers",
     url=URL,

@@ -20,7 +20,9 @@ import threading
 import time
 from pathlib import Path
 
-TURNS = 30
+#: Other programs of the machine slow down a block, but rarely all of them.
+BLOCKS = 6
+TURNS = 20
 CANCELS = 5
 #: Not part of an SDK's weight.
 TOOLS = {"pip", "setuptools", "wheel"}
@@ -50,7 +52,7 @@ class OpenAIAgents:
     imports = "from agents import Agent, Runner"
 
     def __init__(self, url):
-        import asyncio
+        import asyncio  # noqa: TID251
 
         import agents
         from openai import AsyncOpenAI
@@ -103,7 +105,7 @@ class LangChain:
     )
 
     def __init__(self, url):
-        import asyncio
+        import asyncio  # noqa: TID251
 
         from langchain.agents import create_agent
         from langchain_openai import ChatOpenAI
@@ -201,15 +203,16 @@ PEERS = {
 
 
 def turn(peer):
-    """Return the median seconds of a question and its answer."""
-    for _ in range(3):
-        peer.ask("say three words")
-    times = []
-    for _ in range(TURNS):
-        begin = time.perf_counter()
-        peer.ask("say three words")
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+    """Return the seconds of a question and its answer: the best median of a block."""
+    medians = []
+    for _ in range(BLOCKS):
+        times = []
+        for _ in range(TURNS):
+            begin = time.perf_counter()
+            peer.ask("say three words")
+            times.append(time.perf_counter() - begin)
+        medians.append(statistics.median(times))
+    return min(medians)
 
 
 def cancel(peer):
@@ -229,9 +232,9 @@ def cancel(peer):
         try:
             peer.ask("HANG NOW")
         except BaseException as error:  # a cancel is an exception in some
-            if "ancel" not in type(error).__name__ and "ancel" not in str(error):
-                if "nterrupt" not in str(error):
-                    raise
+            words = f"{type(error).__name__} {error}".lower()
+            if "cancel" not in words and "interrupt" not in words:
+                raise
         times.append(time.perf_counter() - stopped[0])
         timer.join()
         if times[0] > 2:

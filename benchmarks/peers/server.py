@@ -5,8 +5,8 @@
     python benchmarks/peers/server.py
 
 It prints its port, and ends when its standard input does. A prompt that contains
-"HANG NOW" gets one word and then silence; every other one gets three words. A request that
-offers the tool ``final_answer`` is answered by a call of it.
+"HANG NOW" gets one word and then silence; every other one gets three words. A request
+that offers the tool ``final_answer`` is answered by a call of it.
 """
 
 import json

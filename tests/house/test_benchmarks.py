@@ -1,0 +1,48 @@
+"""The benchmarks run in any environment, and skip what is not installed."""
+
+import subprocess
+import sys
+
+from source import ROOT
+
+PEERS = """
+import sys, threading, time
+from benchmarks import peers
+from benchmarks.peers.program import PEERS
+with peers.server() as url:
+    ours = PEERS["syncagent"](url)
+    ours.ask("say three words")
+    print(ours.agent.messages[-1].text)
+    timer = threading.Timer(0.3, ours.stop)
+    timer.start()
+    ours.ask("HANG NOW")
+    print(ours.agent.messages[-1].is_cut)
+    print(peers.measured(sys.executable, "strands", url))
+"""
+
+
+def run(*arguments):
+    found = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return found.stdout
+
+
+def test_areas_without_their_packages_are_skipped(tmp_path):
+    """The table says which package is missing, and the command succeeds."""
+    code = (
+        "import runpy, sys; sys.modules['trustme'] = None; "
+        f"sys.argv[1:] = ['--only', 'paced', '--json', {str(tmp_path / 'r.json')!r}]; "
+        "runpy.run_module('benchmarks', run_name='__main__')"
+    )
+    assert "paced: skipped, needs trustme: pip install" in run("-c", code)
+
+
+def test_other_sdks_are_measured_against_a_server_that_falls_silent():
+    """Ours gets its words, and is stopped in the silence; a missing SDK is skipped."""
+    assert run("-c", PEERS).splitlines() == ["one two three", "True", "None"]
