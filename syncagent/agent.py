@@ -26,11 +26,13 @@ from .events import State, StreamEvent
 from .exceptions import AgentBusy, ConfigurationError, Origin
 from .interrupts import Interrupt, Rule, RuleBook
 from .messages import Message, Prompt
+from .models.limiter import Limiter
 from .models.model import Model
 from .models.names import find_model
 from .policies import CancelPolicy, Limits
 from .recording import Record
 from .result import RunResult
+from .run.budget import Budget
 from .run.given import Given, RunOptions
 from .run.setup import Setup
 from .tools.agent_tool import agent_as_tool
@@ -75,6 +77,9 @@ class Agent(CancelsCalls, Generic[Deps]):
     :param on_busy: what a second run does while one is live.
     :param deps: data of yours for the tools of runs that are given none. The class is
         generic: ``Agent[Tenant]`` takes a ``Tenant``.
+    :param limiter: has requests wait until the provider will accept them, in place of
+        the model's own.
+    :param budget: how much all runs that share it may use.
     :param sub_agent_events: show the events of sub-agents, too, in
         :class:`~syncagent.events.SubAgentEvent`.
     :raises ConfigurationError: a setting cannot work; the message says which.
@@ -102,6 +107,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         on_busy: OnBusy = "raise",
         deps: Deps | None = None,
         sub_agent_events: bool = False,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._setup = Setup(
             find_model(model) if isinstance(model, str) else model,
@@ -115,6 +122,8 @@ class Agent(CancelsCalls, Generic[Deps]):
             requires_approval=requires_approval,
             deps=deps,
             sub_agent_events=sub_agent_events,
+            limiter=limiter,
+            budget=budget,
         )
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
         if name is not None and not isinstance(name, str):
@@ -144,6 +153,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
         run_id: str | None = None,
     ) -> RunResult:
         """Run until the model is done, and return the result.
@@ -166,6 +177,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         :param tools: more tools for this run.
         :param metadata: JSON values about the run, kept with it in results, states and
             recordings.
+        :param limiter: in place of the agent's or the model's.
+        :param budget: in place of the agent's.
         :param run_id: the id of the run, with which idempotency keys begin; by default
             a random one.
         :raises AgentBusy: a run is live.
@@ -174,7 +187,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         """
         request = RunRequest.new(
             *(prompt, timeout, cancel, output, record, run_id, on_busy),
-            self._given(deps, options, tools, metadata),
+            self._given(deps, options, tools, metadata, None, limiter, budget),
         )
         if backgroundable:
             return run_releasable(self._conversation, request)
@@ -193,6 +206,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
         run_id: str | None = None,
     ) -> RunStream:
         """Run, and return the events as they happen.
@@ -204,7 +219,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         """
         request = RunRequest.new(
             *(prompt, timeout, cancel, output, record, run_id, on_busy),
-            self._given(deps, options, tools, metadata),
+            self._given(deps, options, tools, metadata, None, limiter, budget),
         )
         return self._conversation.begin(request)
 
@@ -232,9 +247,13 @@ class Agent(CancelsCalls, Generic[Deps]):
         tools: Iterable[Any],
         metadata: Mapping[str, Any] | None,
         resumed: Resumable | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> Given | None:
         before = None if resumed is None else resumed.progress.given
-        return Given.of(self._setup, deps, options, tools, metadata, before)
+        return Given.of(
+            *(self._setup, deps, options, tools, metadata, before, limiter, budget)
+        )
 
     def resume(
         self,
@@ -338,6 +357,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
         run_id: str | None = None,
     ) -> Handle:
         """Start a run in the background, on a daemon thread of its own.
@@ -356,7 +377,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         pause = self._conversation.pause if prompt is None else None
         request = RunRequest.first(
             *(pause, prompt, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, pause),
+            self._given(deps, options, tools, metadata, pause, limiter, budget),
             run_id,
         )
         return start_handle(

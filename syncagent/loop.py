@@ -114,7 +114,8 @@ def resume_point(run: Run) -> Steps[AssistantMessage | None]:
 def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     """Send the transcript to the model, and pass on the response as it comes.
 
-    :return: the message, or ``None`` if a hook discarded it and wants another.
+    :return: the message, or ``None`` if a hook discarded it and wants another, or no
+        budget allows one.
     """
     run.warn_near_limit()
     turn = run.meter.turns + 1
@@ -126,6 +127,8 @@ def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     finished: MessageFinished | None = None
     try:
         with run.send_request() as response:
+            if not run.reserve():
+                return None  # a budget is used up; so says the meter
             for event in response:
                 # Thousands of events: a look at the class is faster than isinstance().
                 if event.__class__ is MessageFinished:

@@ -77,7 +77,7 @@ class Line:
         raise NotImplementedError
 
     def admit(self, place: Place) -> None:
-        """Note that *place* goes now, before its thread learns of it. Safe to repeat."""
+        """Note that *place* goes, before its thread learns of it. Safe to repeat."""
 
     def withdraw(self, place: Place) -> None:
         """Take back what :meth:`admit` has noted: *place* was given up before."""

@@ -197,8 +197,12 @@ class Conversation:
             self._drop_pause()
             self.unfinished, self.no_resume = None, ""
             self.transcript.repair()
+            given = request.given
+            setup = self.setup if given is None else given.setup or self.setup
             meter = Meter(
-                self.setup.limits, self.setup.model, needs_price=request.needs_price
+                *(setup.limits, setup.model),
+                needs_price=request.needs_price,
+                budgets=(*request.budgets, setup.budget),
             )
             progress = RunProgress.after(self.transcript, claim.run_id, meter, output)
         else:

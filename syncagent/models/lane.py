@@ -19,6 +19,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Mapping
+from threading import get_ident
 from typing import Final
 
 import msgspec
@@ -26,13 +27,16 @@ import msgspec
 from ..cancel import clock
 from ..cancel.line import NOW, Line, Place
 from ..exceptions import RateLimited
+from ..usage import Usage
 from .quotas import Quota, read_quotas
 
 __all__ = ["FixedLimits", "Lane", "Refusal", "Ticket"]
 
-#: Requests that may be unanswered at first, and how many more for each accepted one.
+#: Requests that may be unanswered at first, and how many more for each accepted one:
+#: before there is a pace, and then.
 _WINDOW: Final = 2.0
 _GROWTH: Final = 0.2
+_PACED_GROWTH: Final = 0.05
 #: A request that was not refused for so many seconds counts as accepted.
 _NEWS: Final = 1.0
 #: The length of the window of fixed limits, in seconds.
@@ -42,7 +46,7 @@ _CAUTION: Final = 0.9
 #: How much shorter the interval gets with each request: after the first, how much more
 #: for each, and at most. Carefully around a rate that was measured well, else faster.
 _CAREFUL: Final = (0.001, 5e-5, 0.02)
-_BOLD: Final = (0.005, 1e-3, 0.1)
+_BOLD: Final = (0.005, 1e-3, 0.06)
 #: A rate is measured well if so many requests were accepted, and the wait after the
 #: refusal was less than this part of the time.
 _ENOUGH: Final = 10
@@ -89,12 +93,13 @@ class Ticket(Place):
     :param max_tokens: the most that the response may have, if that is known.
     """
 
-    __slots__ = ("error", "input_tokens", "max_tokens", "tokens")
+    __slots__ = ("error", "input_tokens", "max_tokens", "thread", "tokens")
 
     def __init__(self, input_tokens: int, max_tokens: int | None) -> None:
         super().__init__()
         self.input_tokens: Final = input_tokens
         self.max_tokens: Final = max_tokens
+        self.thread: Final = get_ident()
         #: How much it counts in a limit on tokens.
         self.tokens = 0
         #: Why it is turned away.
@@ -157,7 +162,7 @@ class Lane(Line):
     def begun(self, key: object, headers: Mapping[str, str]) -> None:
         """Note that a request was accepted."""
         if self.pending.pop(key, None) is not None:
-            self.window += _GROWTH
+            self.window += _PACED_GROWTH if self._interval else _GROWTH
         self._trusted.pop(key, None)
         self.bad_since = math.inf
         self._accepted.append(clock.now())
@@ -184,11 +189,11 @@ class Lane(Line):
         if self.places:
             self.look()
 
-    def used(self, ticket: Ticket | None, input_tokens: int, output_tokens: int) -> None:
+    def used(self, ticket: Ticket | None, usage: Usage) -> None:
         """Note how many tokens a request has used."""
-        self._usual_output += (output_tokens - self._usual_output) / 8
+        self._usual_output += (usage.output_tokens - self._usual_output) / 8
         if ticket is not None:
-            ticket.tokens = input_tokens + output_tokens or ticket.tokens
+            ticket.tokens = usage.total_tokens or ticket.tokens
 
     def _read(self, headers: Mapping[str, str]) -> None:
         found = read_quotas(headers, clock.now()) if headers else {}
@@ -213,7 +218,7 @@ class Lane(Line):
             if self.pending.pop(key, None) is None:
                 self._trusted.pop(key, None)  # its response came at this moment
             else:
-                self.window += _GROWTH
+                self.window += _PACED_GROWTH if self._interval else _GROWTH
         while self._minute and self._minute[0][0] <= now - _MINUTE:
             self._minute.popleft()
 
@@ -228,9 +233,11 @@ class Lane(Line):
         if len(self.pending) >= int(self.window):
             oldest = next(iter(list(self.pending.values())), now)
             when = max(when, oldest + _NEWS)
-        fixed = self.fixed
-        if fixed.concurrent is not None and len(self._active) >= fixed.concurrent:
-            return math.inf
+        fixed, active = self.fixed, list(self._active)
+        if fixed.concurrent is not None and len(active) >= fixed.concurrent:
+            # Its own thread would wait for itself, as inside of a stream.
+            if any(each.thread != place.thread for each in active):
+                return math.inf
         full = fixed.requests_per_minute
         if full is not None and len(self._minute) >= full:
             when = max(when, self._minute[0][0] + _MINUTE)
@@ -375,7 +382,5 @@ class Lane(Line):
 
     def _reset_in(self, at: float) -> float | None:
         """Return the seconds until used up quotas are reset, if there are any."""
-        resets = [
-            each.reset_at for each in self._quotas.values() if each.remaining < 1
-        ]
+        resets = [each.reset_at for each in self._quotas.values() if each.remaining < 1]
         return max(0.0, max(resets) - at) if resets else None

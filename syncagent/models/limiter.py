@@ -194,7 +194,7 @@ class Passage:
 
     def used(self, usage: Usage) -> None:
         """Note the usage of the request, when it is over."""
-        self._lane.used(self._ticket, usage.input_tokens, usage.output_tokens)
+        self._lane.used(self._ticket, usage)
 
     __del__ = leave
 

@@ -45,8 +45,14 @@ _KINDS: Final[Mapping[str, Kind]] = {
 #: Seconds of the periods that a name may end with.
 _PERIODS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
 _UNITS: Final = {
-    **{"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0},
-    **{"h": 3600.0, "d": 86400.0},
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
 }
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d))+", re.ASCII)
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d)", re.ASCII)
@@ -105,9 +111,9 @@ def read_quotas(
         if match is None or len(value) > _MAX_TEXT:
             continue
         words = match[1].split("-")
-        fields = _FIELDS.intersection(words)
+        fields = [word for word in words if word in _FIELDS]
         if len(fields) == 1:
-            field = fields.pop()
+            (field,) = fields
             words.remove(field)
             found.setdefault("-".join(words), {})[field] = value.strip()
     quotas = {}
