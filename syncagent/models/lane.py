@@ -51,6 +51,8 @@ _BOLD: Final = (0.005, 1e-3, 0.06)
 #: refusal was less than this part of the time.
 _ENOUGH: Final = 10
 _SHORT: Final = 0.3
+#: How much faster requests go on where it could not be measured.
+_HOPE: Final = 4.0
 #: An interval below this, in seconds, is no limit; none is longer than the second.
 _NO_INTERVAL: Final = 0.0005
 _MAX_INTERVAL: Final = 60.0
@@ -151,7 +153,7 @@ class Lane(Line):
         self._since_cut = 0
         self._rise = _BOLD
         #: Measured again when the lane opens: from when on, and over how many seconds.
-        self._measured: tuple[float, float] | None = None
+        self._measured: tuple[float, float, bool] | None = None
         #: Tokens of a usual response.
         self._usual_output = 0.0
         #: The requests of the last minute.
@@ -234,10 +236,10 @@ class Lane(Line):
             oldest = next(iter(list(self.pending.values())), now)
             when = max(when, oldest + _NEWS)
         fixed, active = self.fixed, list(self._active)
-        if fixed.concurrent is not None and len(active) >= fixed.concurrent:
-            # Its own thread would wait for itself, as inside of a stream.
-            if any(each.thread != place.thread for each in active):
-                return math.inf
+        is_full = fixed.concurrent is not None and len(active) >= fixed.concurrent
+        # Its own thread would wait for itself, as inside of a stream.
+        if is_full and any(each.thread != place.thread for each in active):
+            return math.inf
         full = fixed.requests_per_minute
         if full is not None and len(self._minute) >= full:
             when = max(when, self._minute[0][0] + _MINUTE)
@@ -349,7 +351,8 @@ class Lane(Line):
         # Between two refusals, what was accepted is what was refilled.
         since, seconds = self._cut_at, at - self._cut_at
         self._rise = _CAREFUL if self._closed_for < _SHORT * seconds else _BOLD
-        if seconds > _MINUTE:
+        is_guess = seconds > _MINUTE
+        if is_guess:
             # Before this refusal a full bucket was emptied: the wait counts, too.
             since, self._rise = at - max(wait, 1.0), _BOLD
             first = next((time for time in list(self._accepted) if time > since), at)
@@ -359,19 +362,24 @@ class Lane(Line):
         self._failures += 1
         self._since_cut = 0
         # Some that were sent before may still be accepted: see _set_pace().
-        self._measured = (since, max(seconds, 0.001))
+        self._measured = (since, max(seconds, 0.001), is_guess)
         self._cut_at, self._closed_for = at, wait
         # Not all processes that share the key come back at the same moment.
         wait *= 1 + random.random() / 10
         self._closed_until = self._next_at = max(self._closed_until, at + wait)
 
-    def _set_pace(self, since: float, seconds: float) -> None:
-        """Go on at the rate at which the provider has accepted requests."""
+    def _set_pace(self, since: float, seconds: float, is_guess: bool) -> None:
+        """Go on at the rate at which the provider has accepted requests.
+
+        :param is_guess: there was no refusal to measure it from.
+        """
         self._measured = None
         accepted = sum(time > since for time in list(self._accepted))
         if accepted:
             self._failures = 0
             self._interval = seconds / accepted / _CAUTION
+            if is_guess and accepted < _ENOUGH:  # they say little about the rate
+                self._interval /= _HOPE
         else:
             wait = min(1.0, self._closed_for)
             self._interval = max(self._interval * 1.5, wait / 4)
