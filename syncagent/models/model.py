@@ -151,10 +151,10 @@ class Model:
             raise ConfigurationError(f"a model needs a name; got {name!r}")
         self._headers, functions = split_headers(headers)
         key = find_key(api_key, auth, self.endpoint)
-        if key is None and auth is None and self.endpoint.is_aws:
-            auth = sign_for(self.base_url)
         #: Tells keys apart, without holding one. Limits are those of a key.
         self.key_id = hash(key) if isinstance(key, str) else id(key or auth)
+        if key is None and auth is None and self.endpoint.is_aws:
+            auth = sign_for(self.base_url)
         self._auth = make_credentials(
             key, self._place_key, auth=auth, headers=functions
         )

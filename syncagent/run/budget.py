@@ -54,14 +54,14 @@ class Amounts(msgspec.Struct, frozen=True):
 
 
 class _Charge:
-    """What one request has used; told from others by identity."""
+    """The usage of one request; told from others by identity."""
 
     __slots__ = ("calls", "cost", "model", "tokens")
 
-    def __init__(self, model: str, cost: float | None, tokens: int, calls: int) -> None:
+    def __init__(self, model: str, usage: Usage, cost: float | None, calls: int):
         self.model = model
         self.cost = cost or 0.0
-        self.tokens = tokens
+        self.tokens = usage.total_tokens
         self.calls = calls
 
 
@@ -94,7 +94,9 @@ class Reservation(Place):
     :param bound: the most that it may use; None if that is not known.
     """
 
-    __slots__ = ("bound", "cost", "ledger", "model", "refusal", "thread", "tokens")
+    __slots__ = (
+        *("bound", "cost", "ledger", "model", "refusal", "thread", "tokens", "used"),
+    )
 
     def __init__(self, ledger: Ledger, model: RunModel, bound: Usage | None) -> None:
         super().__init__()
@@ -106,6 +108,8 @@ class Reservation(Place):
         if bound is not None:
             self.tokens = bound.total_tokens
             self.cost = model.cost(bound) or 0.0
+        #: What was used, once it is settled.
+        self.used: _Charge | None = None
         #: The limit that was reached.
         self.refusal: LimitName | None = None
 
@@ -121,19 +125,19 @@ class Reservation(Place):
         """
         self.ledger.wait(self, token, on_wait)
 
-    def settle(self, usage: Usage, cost: float | None, calls: int = 1) -> None:
+    def settle(self, usage: Usage, cost: float | None) -> None:
         """End it with what the request has used. Safe to repeat: the first counts."""
-        ledger = self.ledger
-        if self in ledger.reserved:
-            ledger.charge(self.model, usage, cost, calls)
-            self.release()
+        self.used = self.used or _Charge(self.model, usage, cost, 1)
+        self.ledger.settle(self)
 
     def release(self) -> None:
-        """End it: nothing more will be used. Safe to repeat."""
+        """End it: nothing more will be used. Safe to repeat, also after settle()."""
         ledger = self.ledger
-        if not self.is_admitted:
+        if self.used is not None:
+            ledger.settle(self)
+        elif not self.is_admitted:
             ledger.give_up(self)
-        if self in ledger.reserved:
+        elif self in ledger.reserved:
             ledger.reserved.pop(self, None)
             ledger.look()
 
@@ -149,14 +153,19 @@ class Ledger(Line):
         self._limits: Final = limits
         #: Requests in flight.
         self.reserved: Final[dict[Reservation, None]] = {}
-        self._charges: Final[deque[_Charge]] = deque()
+        self._charges: Final[deque[_Charge | Reservation]] = deque()
         self._spent = spent
         #: The most that one request of a model has used: tokens and cost.
         self._largest: Final[dict[str, tuple[int, float]]] = {}
 
-    def charge(self, model: str, usage: Usage, cost: float | None, calls: int) -> None:
-        """Charge what a request has used."""
-        self._charges.append(_Charge(model, cost, usage.total_tokens, calls))
+    def charge(self, charge: _Charge) -> None:
+        """Charge a request that was not reserved."""
+        self._charges.append(charge)
+        self.look(always=True)
+
+    def settle(self, reservation: Reservation) -> None:
+        """Charge a request in place of its reservation. Safe to repeat."""
+        self._charges.append(reservation)
         self.look(always=True)
 
     @property
@@ -181,15 +190,20 @@ class Ledger(Line):
     def prepare(self) -> None:
         """Add up new charges. Safe to repeat at any step: none counts twice."""
         while self._charges:
-            charge = self._charges[0]
-            if self._spent.last is not charge:
-                tokens, cost = self._largest.get(charge.model, (0, 0.0))
-                self._largest[charge.model] = (
-                    max(tokens, charge.tokens),
-                    max(cost, charge.cost),
-                )
-                self._spent = self._spent.plus(charge)
+            item = self._charges[0]
+            if not isinstance(item, Reservation):
+                self._add(item)
+            elif item in self.reserved and item.used is not None:
+                self._add(item.used)
+                self.reserved.pop(item, None)
             self._charges.popleft()
+
+    def _add(self, charge: _Charge) -> None:
+        if self._spent.last is not charge:
+            tokens, cost = self._largest.get(charge.model, (0, 0.0))
+            largest = (max(tokens, charge.tokens), max(cost, charge.cost))
+            self._largest[charge.model] = largest
+            self._spent = self._spent.plus(charge)
 
     def decide(self, place: Place) -> float:
         """Return at once whether the first request in line may start, or be refused."""
@@ -320,7 +334,7 @@ class Budget:
         :param model: its name, for the size of later ones.
         :param cost: in US dollars, if known.
         """
-        self._ledger.charge(model, usage, cost, calls)
+        self._ledger.charge(_Charge(model, usage, cost, calls))
 
     def reservation(self, model: RunModel, bound: Usage | None) -> Reservation:
         """Return a reservation for a request; it counts once it has waited.
@@ -330,11 +344,7 @@ class Budget:
         return Reservation(self._ledger, model, bound)
 
     def _start_over(self) -> None:
-        spent = self._ledger._spent
-        for charge in list(self._ledger._charges):
-            if charge is not spent.last:
-                spent = spent.plus(charge)
-        self._ledger = Ledger(self.limits, spent)
+        self._ledger = Ledger(self.limits, self._ledger._spent)
 
     def __repr__(self) -> str:
         fields = self.limits.__struct_fields__
