@@ -61,9 +61,11 @@ _SLACK: Final = 0.1
 #: Seconds to wait after a refusal that does not say how long: at first, and at most.
 _FIRST_WAIT: Final = 0.5
 _MAX_WAIT: Final = 30.0
-#: The first responses are searched for quotas, and then every sixteenth.
+#: The first responses are searched for quotas, and then one of so many.
 _FIRST_RESPONSES: Final = 8
-_SAMPLE: Final = 16
+_SAMPLE: Final = 64
+#: The same for a provider that has sent some.
+_SAMPLE_QUOTAS: Final = 16
 #: How many times of accepted requests are kept.
 _MOST_TIMES: Final = 1000
 
@@ -137,6 +139,7 @@ class Lane(Line):
         self._accepted: Final[deque[float]] = deque(maxlen=_MOST_TIMES)
         self._responses: Final = itertools.count()
         self._refusals: Final[deque[Refusal]] = deque()
+        self._sample = _SAMPLE
         #: By the provider's name. Replaced as a whole.
         self._quotas: dict[str, Quota] = {}
         self._closed_until = NOW
@@ -169,7 +172,7 @@ class Lane(Line):
         self.bad_since = math.inf
         self._accepted.append(clock.now())
         number = next(self._responses)
-        if self._quotas or number < _FIRST_RESPONSES or not number % _SAMPLE:
+        if self._quotas or number < _FIRST_RESPONSES or not number % self._sample:
             self._read(headers)
         if self.places:
             self.look()
@@ -199,7 +202,12 @@ class Lane(Line):
 
     def _read(self, headers: Mapping[str, str]) -> None:
         found = read_quotas(headers, clock.now()) if headers else {}
-        if found:
+        if not found:
+            return
+        self._sample = _SAMPLE_QUOTAS
+        if all(quota.is_ample for quota in found.values()):
+            self._quotas = {}  # looked at again before they can be used up
+        else:
             self._quotas = {**self._quotas, **found}
             self.is_easy = False
 

@@ -91,10 +91,12 @@ class Limiter:
 
         :param sent: the size of its payload in bytes.
         """
-        key = (model.base_url, model.name, model.key_id)
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes.setdefault(key, Lane(model.full_name, self._fixed))
+        lanes = self._lanes
+        known, lane = model.lane
+        if known is not lanes:
+            key = (model.base_url, model.name, model.key_id)
+            lane = lanes.setdefault(key, Lane(model.full_name, self._fixed))
+            model.lane = (lanes, lane)
         return Passage(lane, sent, options.max_tokens)
 
     def _start_over(self) -> None:

@@ -146,6 +146,8 @@ class Model:
         self._context_window = context_window
         check_limiter(limiter)
         self._limiter = limiter
+        #: The newest lane in a limiter, and the lanes that it belongs to.
+        self.lane: tuple[object, Any] = (None, None)
         self.options = read_options(options)
         if not name.strip():
             raise ConfigurationError(f"a model needs a name; got {name!r}")

@@ -12,7 +12,7 @@ from requests.structures import CaseInsensitiveDict
 from syncagent import Agent, Limiter
 from syncagent.models import OpenAIChat
 from syncagent.models.quotas import read_quotas
-from syncagent.testing import FakeServer, Status, say
+from syncagent.testing import FakeServer, ScriptedModel, Status, say
 from syncagent.transport import close_idle
 
 NOW, WALL = 1000.0, 1_790_000_000.0
@@ -198,3 +198,24 @@ def test_used_up_quotas_are_not_tried_out():
         assert (result.cancelled, result.cancellation.phase) == (True, "limiter")
     assert not refusals
     close_idle()
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "remaining", "is_ample"),
+    [
+        ("requests", "10000", "9000", True),
+        ("requests", "10000", "4000", False),
+        ("requests", "300", "199", False),
+        ("tokens", "10000000", "9000000", True),
+        ("tokens", "500000", "500000", False),
+    ],
+)
+def test_ample_quotas_cost_nothing(name, limit, remaining, is_ample):
+    """They are only looked at again from time to time; others are counted."""
+    limiter = Limiter()
+    model = ScriptedModel(lambda messages: "ok", limiter=limiter)
+    model.respond("hi")
+    (lane,) = limiter._lanes.values()
+    lane.begun(None, openai(name, limit, remaining, "60s"))
+    assert lane.is_easy is is_ample
+    model.respond("hi")
