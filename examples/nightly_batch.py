@@ -1,12 +1,12 @@
-"""Make two hundred runs at once, with a watchdog that ends them all.
+"""Make two hundred runs at once, with a budget, and a watchdog that ends them all.
 
 Run it: python examples/nightly_batch.py
-With a real model: write Agent("openai:gpt-6-luna"), and a smaller width.
+With a real model: write Agent("openai:gpt-6-luna"); the limiter finds its rate.
 """
 
 import threading
 
-from syncagent import Agent, ProviderError, run_many
+from syncagent import Agent, Budget, Limiter, ProviderError, run_many
 from syncagent.models import OpenAIChat
 from syncagent.testing import FakeServer, ScriptedModel, Stall, say
 
@@ -20,11 +20,12 @@ def summarize(messages):
 documents = [f"document {number}" for number in range(1000)]
 agent = Agent(ScriptedModel(summarize), system="Summarize.")
 failed = []
-batch = run_many(agent, documents, width=200)
+limiter, budget = Limiter(), Budget(calls=900)  # or cost=5.0, in US dollars
+batch = run_many(agent, documents, width=200, limiter=limiter, budget=budget)
 for outcome in batch:  # in order; batch.as_completed() for the fastest first
-    if outcome.exception() is not None:
+    if outcome.exception() is not None or outcome.result().limit == "budget_calls":
         failed.append(outcome.prompt)
-print(f"{batch.counts}; again tomorrow: {', '.join(failed)}")
+print(f"{batch.counts}; {budget.spent}; {len(failed)} again tomorrow")
 
 # The next night the provider hangs. A watchdog looks after the batch.
 with FakeServer(lambda request: say("...", acts=[Stall()])) as server:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .policies import CancelPolicy as CancelPolicy
     from .policies import Limits as Limits
     from .result import RunResult as RunResult
+    from .run.budget import Budget as Budget
     from .tools.abandoned import abandoned as abandoned
     from .tools.context import ToolContext as ToolContext
     from .tools.settings import ToolDefaults as ToolDefaults
@@ -73,6 +74,7 @@ _MODULE_OF = {
     "AuthRequest": "interrupts",
     "AuthenticationFailed": "exceptions",
     "AwaitingInput": "interrupts",
+    "Budget": "run.budget",
     "CancelPolicy": "policies",
     "CancelToken": "cancel",
     "Cancelled": "exceptions",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .options import Effort, OutputFormat
     from .policies import CancelPolicy, Limits
     from .recording import Record
+    from .run.budget import Budget
     from .run.given import RunOptions
     from .tools.settings import Isolation, NeedsApproval, OnCancel, ToolDefaults
     from .transport import Retries, Timeouts, Transport
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
         options: RunOptions | None
         tools: Iterable[Any]
         metadata: Mapping[str, Any] | None
+        limiter: Limiter | None
+        budget: Budget | None
 
     class DriveArguments(ResumeArguments[Deps], Generic[Deps], total=False):
         """Of :meth:`syncagent.Agent.drive`."""
@@ -82,6 +85,8 @@ if TYPE_CHECKING:
         options: RunOptions | None
         tools: Iterable[Any]
         metadata: Mapping[str, Any] | None
+        limiter: Limiter | None
+        budget: Budget | None
 
     class SubAgentArguments(TypedDict, total=False):
         """Of :meth:`syncagent.ToolContext.agent`."""
@@ -92,6 +97,8 @@ if TYPE_CHECKING:
         options: RunOptions | None
         tools: Iterable[Any]
         metadata: Mapping[str, Any] | None
+        limiter: Limiter | None
+        budget: Budget | None
         run_id: str
 
     class AgentArguments(TypedDict, Generic[Deps], total=False):
@@ -114,6 +121,8 @@ if TYPE_CHECKING:
         on_busy: OnBusy
         deps: Deps | None
         sub_agent_events: bool
+        limiter: Limiter | None
+        budget: Budget | None
         compaction: Compaction | Compactor | Sequence[Compactor] | None
 
     class ChatArguments(AgentArguments, total=False):

@@ -29,11 +29,13 @@ from .events import State, StreamEvent
 from .exceptions import ConfigurationError, Origin
 from .interrupts import Interrupt, Rule, RuleBook
 from .messages import Message, Prompt
+from .models.limiter import Limiter
 from .models.model import Model
 from .models.names import explain_settings, find_model
 from .policies import CancelPolicy, Limits
 from .recording import Record
 from .result import RunResult
+from .run.budget import Budget
 from .run.given import Given, RunOptions
 from .run.setup import Setup
 from .tools.agent_tool import agent_as_tool
@@ -115,6 +117,9 @@ class Agent(CancelsCalls, Generic[Deps]):
     :param on_busy: what a second run does while one is live.
     :param deps: data of yours for the tools of runs that are given none. The class is
         generic: ``Agent[Tenant]`` takes a ``Tenant``.
+    :param limiter: has requests wait until the provider will accept them, in place of
+        the model's own.
+    :param budget: how much all runs that share it may use.
     :param sub_agent_events: show the events of sub-agents, too, in
         :class:`~syncagent.events.SubAgentEvent`.
     :param compaction: a step, or a list of steps, that shorten a conversation before it
@@ -147,6 +152,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         deps: Deps | None = None,
         sub_agent_events: bool = False,
         compaction: Compaction | Compactor | Sequence[Compactor] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._setup = Setup(
             find_model(model) if isinstance(model, str) else model,
@@ -161,6 +168,8 @@ class Agent(CancelsCalls, Generic[Deps]):
             deps=deps,
             sub_agent_events=sub_agent_events,
             compaction=compaction,
+            limiter=limiter,
+            budget=budget,
         )
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
         if name is not None and not isinstance(name, str):
@@ -213,6 +222,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
         run_id: str | None = None,
     ) -> RunResult[Any]:
         """Run until the model is done, and return the result.
@@ -235,6 +246,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         :param tools: more tools for this run.
         :param metadata: JSON values about the run, kept with it in results, states and
             recordings.
+        :param limiter: in place of the agent's or the model's.
+        :param budget: in place of the agent's.
         :param run_id: the id of the run, with which idempotency keys begin; by default
             a random one.
         :raises AgentBusy: a run is live.
@@ -243,7 +256,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         """
         request = RunRequest.new(
             *(prompt, timeout, cancel, output, record, run_id, on_busy),
-            self._given(deps, options, tools, metadata),
+            self._given(deps, options, tools, metadata, None, limiter, budget),
         )
         if backgroundable:
             return run_releasable(self._conversation, request)
@@ -289,6 +302,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
         run_id: str | None = None,
     ) -> RunStream[Any]:
         """Run, and return the events as they happen.
@@ -300,7 +315,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         """
         request = RunRequest.new(
             *(prompt, timeout, cancel, output, record, run_id, on_busy),
-            self._given(deps, options, tools, metadata),
+            self._given(deps, options, tools, metadata, None, limiter, budget),
         )
         return self._conversation.begin(request)
 
@@ -328,9 +343,13 @@ class Agent(CancelsCalls, Generic[Deps]):
         tools: Iterable[Any],
         metadata: Mapping[str, Any] | None,
         resumed: Resumable | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> Given | None:
         before = None if resumed is None else resumed.progress.given
-        return Given.of(self._setup, deps, options, tools, metadata, before)
+        return Given.of(
+            *(self._setup, deps, options, tools, metadata, before, limiter, budget)
+        )
 
     @overload
     def resume(
@@ -362,6 +381,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> RunResult[Any]:
         """Resume a run that waits for answers, or that was cut short.
 
@@ -372,14 +393,14 @@ class Agent(CancelsCalls, Generic[Deps]):
         :param output: the type of the final answer, if the agent was loaded and the run
             was started with one.
         :param record: as for :meth:`run`; an existing file is appended to.
-        :param deps: as for :meth:`run`, like *options*, *tools* and *metadata*. Each
-            replaces what the run had; a loaded run has only its metadata.
+        :param deps: as for :meth:`run`, like the others after it. Each replaces what
+            the run had; a loaded run has only its metadata.
         :raises ConfigurationError: there is no such run, or an answer is missing.
         """
         found = self._conversation.find_resumable()
         request = RunRequest.resuming(
             *(found, answers, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, found),
+            self._given(deps, options, tools, metadata, found, limiter, budget),
         )
         return run_to_end(self._conversation, request)
 
@@ -413,6 +434,8 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> RunStream[Any]:
         """Resume a run as :meth:`resume` does, and return its events.
 
@@ -421,7 +444,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         found = self._conversation.find_resumable()
         request = RunRequest.resuming(
             *(found, answers, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, found),
+            self._given(deps, options, tools, metadata, found, limiter, budget),
         )
         return self._conversation.begin(request)
 
@@ -456,12 +479,14 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> Driver[Any]:
         """Drive runs step by step: ``next()`` runs until a person has to answer.
 
         Without a prompt it resumes the paused run, or else begins by asking for input.
-        *timeout*, *cancel* and *output* are for the first run, *deps*, *options*,
-        *tools* and *metadata* for all of them.
+        *timeout*, *cancel* and *output* are for the first run, *deps* and all after it
+        for all of them.
 
         :param on_event: called with every event of the runs.
         :param record: where all of them are recorded, as for :meth:`run`.
@@ -469,7 +494,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         pause = self._conversation.pause if prompt is None else None
         request = RunRequest.first(
             *(pause, prompt, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, pause),
+            self._given(deps, options, tools, metadata, pause, limiter, budget),
         )
         return Driver(self._conversation, request, on_event)
 
@@ -506,13 +531,15 @@ class Agent(CancelsCalls, Generic[Deps]):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
         run_id: str | None = None,
     ) -> Handle[Any]:
         """Start a run in the background, on a daemon thread of its own.
 
         Without a prompt it resumes the paused run, or else waits for
         :meth:`Handle.send_input`. *timeout*, *cancel* and *output* are for the first
-        run, *deps*, *options*, *tools* and *metadata* for all of them.
+        run, *deps*, *options*, *tools*, *metadata*, *limiter* and *budget* for all.
 
         :param keep_alive: wait for more input when there is nothing to do, until
             :meth:`Handle.shutdown`; always true without a first run.
@@ -524,7 +551,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         pause = self._conversation.pause if prompt is None else None
         request = RunRequest.first(
             *(pause, prompt, timeout, cancel, output, record),
-            self._given(deps, options, tools, metadata, pause),
+            self._given(deps, options, tools, metadata, pause, limiter, budget),
             run_id,
         )
         return start_handle(

@@ -137,8 +137,8 @@ def make_room(run: Run) -> Steps[None]:
 def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     """Send the transcript to the model, and pass on the response as it comes.
 
-    :return: the message; ``None`` to take the turn again, because a hook discarded it,
-        or the conversation is too long and can be made shorter.
+    :return: the message; ``None`` if a hook discarded it and wants another, if the
+        conversation is too long and can be made shorter, or if no budget allows one.
     """
     run.warn_near_limit()
     turn, view = run.meter.turns + 1, TranscriptView(run.transcript)
@@ -150,6 +150,8 @@ def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     run.find_tools()  # <- I/O: only with a source of tools
     try:
         finished = yield from receive_message(run)
+        if finished is None:
+            return None  # a budget is used up; so says the meter
     except ContextTooLong as error:
         compacting, response = run.compacting, run.response
         has_begun = response is not None and response.partial() is not None
@@ -170,11 +172,16 @@ def take_turn(run: Run) -> Steps[AssistantMessage | None]:
     return finished.message
 
 
-def receive_message(run: Run) -> Steps[MessageFinished]:
-    """Send the request, pass on the events of the response, and commit its message."""
+def receive_message(run: Run) -> Steps[MessageFinished | None]:
+    """Send the request, pass on the events of the response, and commit its message.
+
+    :return: ``None`` if no budget allows the request.
+    """
     finished: MessageFinished | None = None
     try:
         with run.send_request() as response:
+            if not run.reserve():
+                return None
             for event in response:
                 # Thousands of events: a look at the class is faster than isinstance().
                 if event.__class__ is MessageFinished:

@@ -17,7 +17,15 @@ __all__ = [
 ]
 
 #: The limits that end a run with ``stop_reason="limit"``.
-LimitName = Literal["turns", "tool_calls", "tokens", "cost"]
+LimitName = Literal[
+    "turns",
+    "tool_calls",
+    "tokens",
+    "cost",
+    "budget_cost",
+    "budget_tokens",
+    "budget_calls",
+]
 
 _COUNTS: Final = ("turns", "tool_calls", "tokens")
 

@@ -154,8 +154,11 @@ class RunResult(msgspec.Struct, Generic[Value], frozen=True, kw_only=True, dict=
                 result=self,
             )
         if self.limit is not None and self.stop_reason == "limit":
+            name = self.limit.replace("_", " ")
+            if name.startswith("budget"):
+                name = f"{name.partition(' ')[2]} of the budget"
             raise LimitReached(
-                f"the limit on {self.limit.replace('_', ' ')} ended the run; the "
+                f"the limit on {name} ended the run; the "
                 "conversation is intact: agent.resume() goes on with this run, and "
                 "another run() continues the conversation",
                 result=self,

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from .._arguments import BatchArguments
     from .._deps import Deps
     from ..agent import Agent
+    from ..models.limiter import Limiter
+    from ..run.budget import Budget
 
     _Agents: TypeAlias = (
         Agent[Deps] | Callable[[], Agent[Deps]] | Iterable[tuple[Agent[Deps], Prompt]]
@@ -101,6 +103,8 @@ def run_many(
     options: RunOptions | None = None,
     tools: Iterable[Any] = (),
     metadata: Mapping[str, Any] | None = None,
+    limiter: Limiter | None = None,
+    budget: Budget | None = None,
 ) -> Batch[Any]:
     """Run an agent for each of many prompts, *width* of them at a time.
 
@@ -121,8 +125,8 @@ def run_many(
         a function of the index that returns a path or a file.
     :param progress: True for a bar on the standard error; or a function, called with
         :class:`~syncagent.background.batch_progress.BatchCounts`.
-    :param timeout: seconds that each run has. It and *output*, *on_busy*, *deps*,
-        *options*, *tools* and *metadata* are as for :meth:`syncagent.Agent.run`.
+    :param timeout: seconds that each run has. It and those after it are as for
+        :meth:`syncagent.Agent.run`; *limiter* and *budget* are shared by all runs.
     :raises ConfigurationError: an argument cannot work.
     """
     check_number("width", width, minimum=1, is_integer=True)
@@ -134,6 +138,8 @@ def run_many(
         "options": options,
         "tools": tools,
         "metadata": metadata,
+        "limiter": limiter,
+        "budget": budget,
     }
     items: Iterable[Any]
     if prompts is None:

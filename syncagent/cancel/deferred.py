@@ -76,6 +76,11 @@ class DeferredCancel:
             child.cancel()
         return child
 
+    @property
+    def operation(self) -> CancelToken | None:
+        """The token of the operation in progress, if there is one."""
+        return self._operation
+
     def operation_ended(self) -> None:
         """Forget the operation in progress."""
         self._operation = None

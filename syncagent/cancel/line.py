@@ -61,6 +61,8 @@ class Line:
         self.places: Final[dict[Place, None]] = {}
         #: The one who decides at the moment.
         self._decider: Final[Once[object]] = Once()
+        #: The one that is being admitted.
+        self._going: Place | None = None
         #: True if something has changed since the deciding thread has looked.
         self._is_due = False
 
@@ -77,7 +79,7 @@ class Line:
         raise NotImplementedError
 
     def admit(self, place: Place) -> None:
-        """Note that *place* goes now, before its thread learns of it. Safe to repeat."""
+        """Note that *place* goes, before its thread learns of it. Safe to repeat."""
 
     def withdraw(self, place: Place) -> None:
         """Take back what :meth:`admit` has noted: *place* was given up before."""
@@ -153,18 +155,23 @@ class Line:
 
     def _admit_some(self) -> None:
         while (place := self._first()) is not None:
-            when = NOW if place.fate else self.decide(place)
+            # One that was being admitted when a signal handler raised takes part in the
+            # decision already: it would wait for itself.
+            is_decided = place.fate or place is self._going
+            when = NOW if is_decided else self.decide(place)
             if when > clock.now():
                 if when != place.until:
                     place.until = when  # publish first, then ring
                     place.bell.ring()
                 return
             if not place.fate:
+                self._going = place
                 self.admit(place)
                 if place.fate.claim(_ADMITTED) is not _ADMITTED:
                     self.withdraw(place)
-            self.places.pop(place, None)
             place.bell.ring()
+            self.places.pop(place, None)
+            self._going = None
 
     def _first(self) -> Place | None:
         while True:

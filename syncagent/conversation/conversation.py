@@ -197,8 +197,12 @@ class Conversation:
             self._drop_pause()
             self.unfinished, self.no_resume = None, ""
             self.transcript.repair()
+            given = request.given
+            setup = self.setup if given is None else given.setup or self.setup
             meter = Meter(
-                self.setup.limits, self.setup.model, needs_price=request.needs_price
+                *(setup.limits, setup.model),
+                needs_price=request.needs_price,
+                budgets=(*request.budgets, setup.budget),
             )
             progress = RunProgress.after(self.transcript, claim.run_id, meter, output)
         else:
@@ -210,6 +214,10 @@ class Conversation:
             pause.restore_output(output)
             pause.reopen(self.transcript)
             progress = pause.progress
+            given = request.given
+            if given is not None and (given.limiter or given.budget) is not None:
+                assert given.setup is not None
+                progress.meter.use(given.setup.model, (given.setup.budget,))
         progress.given = given = request.given or progress.given
         run = Run(
             *(given.setup or self.setup, self.transcript, claim, answering),

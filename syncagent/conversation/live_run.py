@@ -285,6 +285,7 @@ class LiveRun:
         run = self.run
         if self._registration is not None:
             self._registration.close()
+        run.meter.release()
         run.services.end_round()  # it has ended, unless that was interrupted
         if run.response is not None:
             run.response.close()

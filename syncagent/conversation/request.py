@@ -16,6 +16,7 @@ from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import Prompt, UserMessage, user_message
 from ..recording import Record, Recorder, SubAgentRecorder
+from ..run.budget import Budget
 from ..run.given import Given, RunOptions
 from ..run.output import Output
 from ..run.run import RunKeeper
@@ -68,6 +69,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     outer: Answering | None = None
     #: True if a limit of that run counts the cost of this one.
     needs_price: bool = False
+    #: The budgets of that run, which this one is charged to as well.
+    budgets: tuple[Budget, ...] = ()
     #: True if that run shows the events of its sub-agents.
     shows_agents: bool = False
 

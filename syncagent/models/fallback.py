@@ -111,6 +111,7 @@ class Fallback(Model):
         self.name, self.endpoint = first.name, first.endpoint
         self.base_url, self.stream = first.base_url, first.stream
         self.dialect, self.price, self._limiter = first.dialect, None, None
+        self.lane = (None, None)
 
     def ask(
         self,

@@ -19,6 +19,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Mapping
+from threading import get_ident
 from typing import Final
 
 import msgspec
@@ -26,13 +27,16 @@ import msgspec
 from ..cancel import clock
 from ..cancel.line import NOW, Line, Place
 from ..exceptions import RateLimited
+from ..usage import Usage
 from .quotas import Quota, read_quotas
 
 __all__ = ["FixedLimits", "Lane", "Refusal", "Ticket"]
 
-#: Requests that may be unanswered at first, and how many more for each accepted one.
+#: Requests that may be unanswered at first, and how many more for each accepted one:
+#: before there is a pace, and then.
 _WINDOW: Final = 2.0
 _GROWTH: Final = 0.2
+_PACED_GROWTH: Final = 0.05
 #: A request that was not refused for so many seconds counts as accepted.
 _NEWS: Final = 1.0
 #: The length of the window of fixed limits, in seconds.
@@ -42,11 +46,13 @@ _CAUTION: Final = 0.9
 #: How much shorter the interval gets with each request: after the first, how much more
 #: for each, and at most. Carefully around a rate that was measured well, else faster.
 _CAREFUL: Final = (0.001, 5e-5, 0.02)
-_BOLD: Final = (0.005, 1e-3, 0.1)
+_BOLD: Final = (0.005, 1e-3, 0.06)
 #: A rate is measured well if so many requests were accepted, and the wait after the
 #: refusal was less than this part of the time.
 _ENOUGH: Final = 10
 _SHORT: Final = 0.3
+#: How much faster requests go on where it could not be measured.
+_HOPE: Final = 4.0
 #: An interval below this, in seconds, is no limit; none is longer than the second.
 _NO_INTERVAL: Final = 0.0005
 _MAX_INTERVAL: Final = 60.0
@@ -55,9 +61,11 @@ _SLACK: Final = 0.1
 #: Seconds to wait after a refusal that does not say how long: at first, and at most.
 _FIRST_WAIT: Final = 0.5
 _MAX_WAIT: Final = 30.0
-#: The first responses are searched for quotas, and then every sixteenth.
+#: The first responses are searched for quotas, and then one of so many.
 _FIRST_RESPONSES: Final = 8
-_SAMPLE: Final = 16
+_SAMPLE: Final = 64
+#: The same for a provider that has sent some.
+_SAMPLE_QUOTAS: Final = 16
 #: How many times of accepted requests are kept.
 _MOST_TIMES: Final = 1000
 
@@ -89,12 +97,13 @@ class Ticket(Place):
     :param max_tokens: the most that the response may have, if that is known.
     """
 
-    __slots__ = ("error", "input_tokens", "max_tokens", "tokens")
+    __slots__ = ("error", "input_tokens", "max_tokens", "thread", "tokens")
 
     def __init__(self, input_tokens: int, max_tokens: int | None) -> None:
         super().__init__()
         self.input_tokens: Final = input_tokens
         self.max_tokens: Final = max_tokens
+        self.thread: Final = get_ident()
         #: How much it counts in a limit on tokens.
         self.tokens = 0
         #: Why it is turned away.
@@ -130,6 +139,7 @@ class Lane(Line):
         self._accepted: Final[deque[float]] = deque(maxlen=_MOST_TIMES)
         self._responses: Final = itertools.count()
         self._refusals: Final[deque[Refusal]] = deque()
+        self._sample = _SAMPLE
         #: By the provider's name. Replaced as a whole.
         self._quotas: dict[str, Quota] = {}
         self._closed_until = NOW
@@ -146,7 +156,7 @@ class Lane(Line):
         self._since_cut = 0
         self._rise = _BOLD
         #: Measured again when the lane opens: from when on, and over how many seconds.
-        self._measured: tuple[float, float] | None = None
+        self._measured: tuple[float, float, bool] | None = None
         #: Tokens of a usual response.
         self._usual_output = 0.0
         #: The requests of the last minute.
@@ -157,12 +167,12 @@ class Lane(Line):
     def begun(self, key: object, headers: Mapping[str, str]) -> None:
         """Note that a request was accepted."""
         if self.pending.pop(key, None) is not None:
-            self.window += _GROWTH
+            self.window += _PACED_GROWTH if self._interval else _GROWTH
         self._trusted.pop(key, None)
         self.bad_since = math.inf
         self._accepted.append(clock.now())
         number = next(self._responses)
-        if self._quotas or number < _FIRST_RESPONSES or not number % _SAMPLE:
+        if self._quotas or number < _FIRST_RESPONSES or not number % self._sample:
             self._read(headers)
         if self.places:
             self.look()
@@ -184,17 +194,20 @@ class Lane(Line):
         if self.places:
             self.look()
 
-    def used(
-        self, ticket: Ticket | None, input_tokens: int, output_tokens: int
-    ) -> None:
+    def used(self, ticket: Ticket | None, usage: Usage) -> None:
         """Note how many tokens a request has used."""
-        self._usual_output += (output_tokens - self._usual_output) / 8
+        self._usual_output += (usage.output_tokens - self._usual_output) / 8
         if ticket is not None:
-            ticket.tokens = input_tokens + output_tokens or ticket.tokens
+            ticket.tokens = usage.total_tokens or ticket.tokens
 
     def _read(self, headers: Mapping[str, str]) -> None:
         found = read_quotas(headers, clock.now()) if headers else {}
-        if found:
+        if not found:
+            return
+        self._sample = _SAMPLE_QUOTAS
+        if all(quota.is_ample for quota in found.values()):
+            self._quotas = {}  # looked at again before they can be used up
+        else:
             self._quotas = {**self._quotas, **found}
             self.is_easy = False
 
@@ -215,7 +228,7 @@ class Lane(Line):
             if self.pending.pop(key, None) is None:
                 self._trusted.pop(key, None)  # its response came at this moment
             else:
-                self.window += _GROWTH
+                self.window += _PACED_GROWTH if self._interval else _GROWTH
         while self._minute and self._minute[0][0] <= now - _MINUTE:
             self._minute.popleft()
 
@@ -230,8 +243,10 @@ class Lane(Line):
         if len(self.pending) >= int(self.window):
             oldest = next(iter(list(self.pending.values())), now)
             when = max(when, oldest + _NEWS)
-        fixed = self.fixed
-        if fixed.concurrent is not None and len(self._active) >= fixed.concurrent:
+        fixed, active = self.fixed, list(self._active)
+        is_full = fixed.concurrent is not None and len(active) >= fixed.concurrent
+        # Its own thread would wait for itself, as inside of a stream.
+        if is_full and any(each.thread != place.thread for each in active):
             return math.inf
         full = fixed.requests_per_minute
         if full is not None and len(self._minute) >= full:
@@ -344,7 +359,8 @@ class Lane(Line):
         # Between two refusals, what was accepted is what was refilled.
         since, seconds = self._cut_at, at - self._cut_at
         self._rise = _CAREFUL if self._closed_for < _SHORT * seconds else _BOLD
-        if seconds > _MINUTE:
+        is_guess = seconds > _MINUTE
+        if is_guess:
             # Before this refusal a full bucket was emptied: the wait counts, too.
             since, self._rise = at - max(wait, 1.0), _BOLD
             first = next((time for time in list(self._accepted) if time > since), at)
@@ -354,19 +370,24 @@ class Lane(Line):
         self._failures += 1
         self._since_cut = 0
         # Some that were sent before may still be accepted: see _set_pace().
-        self._measured = (since, max(seconds, 0.001))
+        self._measured = (since, max(seconds, 0.001), is_guess)
         self._cut_at, self._closed_for = at, wait
         # Not all processes that share the key come back at the same moment.
         wait *= 1 + random.random() / 10
         self._closed_until = self._next_at = max(self._closed_until, at + wait)
 
-    def _set_pace(self, since: float, seconds: float) -> None:
-        """Go on at the rate at which the provider has accepted requests."""
+    def _set_pace(self, since: float, seconds: float, is_guess: bool) -> None:
+        """Go on at the rate at which the provider has accepted requests.
+
+        :param is_guess: there was no refusal to measure it from.
+        """
         self._measured = None
         accepted = sum(time > since for time in list(self._accepted))
         if accepted:
             self._failures = 0
             self._interval = seconds / accepted / _CAUTION
+            if is_guess and accepted < _ENOUGH:  # they say little about the rate
+                self._interval /= _HOPE
         else:
             wait = min(1.0, self._closed_for)
             self._interval = max(self._interval * 1.5, wait / 4)

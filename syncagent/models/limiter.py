@@ -33,8 +33,8 @@ class Limiter:
     itself, and a request that was refused waits for its turn again, whatever the
     model's retries are. Requests start in the order in which they came.
 
-    Each model at each address has limits of its own, as providers count them; give the
-    models of another key another limiter. Waits are in phase ``limiter``, end with a
+    Each model at each address has limits of its own for each key, as providers count
+    them. Waits are in phase ``limiter``, end with a
     cancel and count in the deadline of a run; they do not in the timeouts of a request.
 
     Fixed limits are for each model. They hold in any 60 seconds: never more requests
@@ -78,7 +78,7 @@ class Limiter:
         self._fixed: Final = FixedLimits(
             concurrent, requests_per_minute, tokens_per_minute, patience
         )
-        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._lanes: dict[tuple[str, str, int], Lane] = {}
         _limiters[weakref.ref(self, _limiters.__delitem__)] = None
 
     @property
@@ -91,10 +91,12 @@ class Limiter:
 
         :param sent: the size of its payload in bytes.
         """
-        key = (model.base_url, model.name)
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes.setdefault(key, Lane(model.full_name, self._fixed))
+        lanes = self._lanes
+        known, lane = model.lane
+        if known is not lanes:
+            key = (model.base_url, model.name, model.key_id)
+            lane = lanes.setdefault(key, Lane(model.full_name, self._fixed))
+            model.lane = (lanes, lane)
         return Passage(lane, sent, options.max_tokens)
 
     def _start_over(self) -> None:
@@ -194,7 +196,7 @@ class Passage:
 
     def used(self, usage: Usage) -> None:
         """Note the usage of the request, when it is over."""
-        self._lane.used(self._ticket, usage.input_tokens, usage.output_tokens)
+        self._lane.used(self._ticket, usage)
 
     __del__ = leave
 

@@ -151,11 +151,15 @@ class Model:
         self._context_window = context_window
         check_limiter(limiter)
         self._limiter = limiter
+        #: The newest lane in a limiter, and the lanes that it belongs to.
+        self.lane: tuple[object, Any] = (None, None)
         self.options = read_options(options)
         if not name.strip():
             raise ConfigurationError(f"a model needs a name; got {name!r}")
         self._headers, functions = split_headers(headers)
         key = find_key(api_key, auth, self.endpoint)
+        #: Tells keys apart, without holding one. Limits are those of a key.
+        self.key_id = hash(key) if isinstance(key, str) else id(key or auth)
         if key is None and auth is None and self.endpoint.is_aws:
             auth = sign_for(self.base_url)
         self._auth = make_credentials(

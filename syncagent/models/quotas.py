@@ -64,6 +64,9 @@ _EPOCH: Final = 1e8
 _EPOCH_MS: Final = 1e11
 #: A larger number of requests or tokens is not believed.
 _MOST: Final = 1e12
+#: So much is not used up by a few requests.
+_AMPLE_REQUESTS: Final = 200.0
+_AMPLE_TOKENS: Final = 2e6
 #: No header is longer, nor has a provider more of them.
 _MAX_TEXT: Final = 64
 
@@ -79,6 +82,12 @@ class Quota(msgspec.Struct, frozen=True):
     reset_at: float
     #: How much that is; None if it is not known.
     limit: float | None = None
+
+    @property
+    def is_ample(self) -> bool:
+        """True if a few requests cannot use it up, whatever they are."""
+        ample = _AMPLE_REQUESTS if self.kind == "requests" else _AMPLE_TOKENS
+        return self.remaining >= max(ample, (self.limit or 0.0) / 2)
 
     def when(self, need: float, others: float) -> float:
         """Return the monotonic time at which *need* is available.
@@ -107,13 +116,16 @@ def read_quotas(
     """
     found: dict[str, dict[str, str]] = {}
     for header, value in headers.items():
-        match = _HEADER.fullmatch(header.lower())
+        header = header.lower()
+        if "ratelimit" not in header:  # most of them
+            continue
+        match = _HEADER.fullmatch(header)
         if match is None or len(value) > _MAX_TEXT:
             continue
         words = match[1].split("-")
-        fields = _FIELDS.intersection(words)
+        fields = [word for word in words if word in _FIELDS]
         if len(fields) == 1:
-            field = fields.pop()
+            (field,) = fields
             words.remove(field)
             found.setdefault("-".join(words), {})[field] = value.strip()
     quotas = {}

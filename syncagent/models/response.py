@@ -61,7 +61,8 @@ class ModelResponse(Closeable, Iterator[Event]):
     def __init__(self, sent: int = 0, prefill: str = "") -> None:
         #: The content so far.
         self.draft = Draft("")
-        self._sent = sent
+        #: The size of the request in bytes; 0 if it is not known.
+        self.sent: Final = sent
         self._prefill = prefill
         self._received = 0
         #: As the provider reported it.
@@ -101,7 +102,7 @@ class ModelResponse(Closeable, Iterator[Event]):
         """The usage so far, estimated where the provider has not reported it."""
         if self._is_refused:
             return self._usage
-        guess = Usage.estimate(self._sent, self._received)
+        guess = Usage.estimate(self.sent, self._received)
         reported = self._usage
         return msgspec.structs.replace(
             reported,

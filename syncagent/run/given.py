@@ -8,7 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from ..exceptions import ConfigurationError
+from ..models.limiter import Limiter
 from ..options import Options
+from .budget import Budget
 from .setup import Setup
 from .toolbox import sort_tools
 
@@ -27,8 +29,11 @@ class Given(msgspec.Struct, frozen=True, eq=False):
     metadata: dict[str, Any] = {}
     options: RunOptions | None = None
     tools: tuple[Any, ...] = ()
-    #: The agent's setup with these options and tools; ``None`` for no change.
+    #: The agent's setup with these options, tools and policies; ``None`` for no change.
     setup: Setup | None = None
+    #: In place of the model's and the agent's.
+    limiter: Limiter | None = None
+    budget: Budget | None = None
 
     @classmethod
     def of(
@@ -39,6 +44,8 @@ class Given(msgspec.Struct, frozen=True, eq=False):
         tools: Iterable[Any],
         metadata: Mapping[str, Any] | None,
         before: Given | None = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> Given | None:
         """Return what the arguments of a method give to a run.
 
@@ -48,7 +55,8 @@ class Given(msgspec.Struct, frozen=True, eq=False):
         """
         # By type: data of the caller's own may have any truth value.
         is_empty = isinstance(tools, (tuple, list)) and not tools
-        if deps is None and options is None and metadata is None and is_empty:
+        others = (deps, options, metadata, limiter, budget)
+        if is_empty and all(each is None for each in others):
             return None
         before = before or NOTHING
         more = before.tools
@@ -56,13 +64,15 @@ class Given(msgspec.Struct, frozen=True, eq=False):
             own, sources = sort_tools(tools)
             more = (*own.values(), *sources)
         options = before.options if options is None else options
+        limiter = before.limiter if limiter is None else limiter
+        budget = before.budget if budget is None else budget
         setup = None
-        if options is not None or more:
-            setup = agent_setup.for_run(options, more)
+        if more or any(each is not None for each in (options, limiter, budget)):
+            setup = agent_setup.for_run(options, more, limiter, budget)
         return cls(
             before.deps if deps is None else deps,
             before.metadata if metadata is None else check_metadata(metadata),
-            *(options, more, setup),
+            *(options, more, setup, limiter, budget),
         )
 
     def __repr__(self) -> str:

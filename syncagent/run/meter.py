@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from ..cancel import CancelToken
 from ..models.model import Model
 from ..policies import LimitName, Limits
 from ..usage import Usage
+from .budget import Budget, Reservation
 
 __all__ = ["Meter"]
 
@@ -18,12 +21,20 @@ class Meter:
     limits count anew: :meth:`renew`.
 
     :param needs_price: True if a limit of an outer run counts the cost of this one.
+    :param budgets: those that the run shares with others; an outer run's are among
+        them, and it must not charge them again.
     """
 
     def __init__(
-        self, limits: Limits, model: Model, *, needs_price: bool = False
+        self,
+        limits: Limits,
+        model: Model,
+        *,
+        needs_price: bool = False,
+        budgets: Iterable[Budget | None] = (),
     ) -> None:
         self._limits = limits
+        self._reservations: tuple[Reservation, ...] = ()
         #: True if a limit counts the cost: every price must be known.
         self.needs_price = needs_price or limits.cost is not None
         self.turns = 0
@@ -31,16 +42,27 @@ class Meter:
         #: The limit that was reached, if one was.
         self.limit: LimitName | None = None
         #: Usage and cost of each response: sub-agents append from their own threads.
-        self._charges = charges = list[tuple[Usage, float | None]]()
-        #: The model of the run, by whose prices it is charged. It must not refer to
-        #: this meter: they would be a cycle.
-        self.model: Final = model.for_run(lambda *charge: charges.append(charge))
+        self._charges: Final = list[tuple[Usage, float | None]]()
         #: How many of them were added up, and their sums. Replaced as a whole: any
         #: thread may ask for the usage in the middle of a run.
         self._counted: tuple[int, Usage, float | None] = (0, Usage(), None)
         self._has_warned = False
         #: Turns, tool calls, tokens and cost that the limits do not count any more.
         self._before: tuple[int, int, int, float] = (0, 0, 0, 0.0)
+        self.use(model, budgets)
+
+    def use(self, model: Model, budgets: Iterable[Budget | None]) -> None:
+        """Ask *model* and charge *budgets* from here on."""
+        found = {each for each in budgets if each is not None}
+        #: In the order in which they must be reserved.
+        self.budgets = shared = sorted(found, key=lambda each: each.number)
+        self.needs_price |= any(each.limits.cost is not None for each in shared)
+        charges = self._charges
+        #: The model of the run, by whose prices it is charged. It must not refer to
+        #: this meter: they would be a cycle.
+        self.model = model.for_run(
+            lambda usage, cost: _charge_elsewhere(charges, shared, model, usage, cost)
+        )
 
     def renew(self) -> None:
         """Let the limits count from here on; the sums stay."""
@@ -50,7 +72,52 @@ class Meter:
 
     def spend(self, usage: Usage) -> None:
         """Charge a response of the model."""
-        self._charges.append((usage, self.model.cost(usage)))
+        cost = self.model.cost(usage)
+        self._charges.append((usage, cost))
+        if self.budgets:
+            self._settle(usage, cost)
+
+    def _settle(self, usage: Usage, cost: float | None) -> None:
+        if not self._reservations:  # the caller had no need to wait for it
+            for budget in self.budgets:
+                budget.charge(self.model.full_name, usage, cost)
+        for reservation in self._reservations:
+            reservation.settle(usage, cost)
+        self._reservations = ()
+
+    def reserve(
+        self,
+        bound: Usage | None,
+        token: CancelToken,
+        on_wait: Callable[[], object],
+    ) -> bool:
+        """Reserve the next request in all budgets, and wait until it fits there.
+
+        Cancellation: ends at once; nothing is reserved then.
+
+        :param bound: the most that it may use, if that is known.
+        :return: false if one of them is used up: the run ends.
+        """
+        try:
+            for budget in self.budgets:
+                reservation = budget.reservation(self.model, bound)
+                # Before it is made: a signal handler may raise at any moment.
+                self._reservations += (reservation,)
+                reservation.wait(token, on_wait)
+                if reservation.refusal is not None:
+                    self.limit = reservation.refusal
+                    self.release()
+                    return False
+        except BaseException:
+            self.release()
+            raise
+        return True
+
+    def release(self) -> None:
+        """Give back what is still reserved: nothing was sent. Safe to repeat."""
+        for reservation in self._reservations:
+            reservation.release()
+        self._reservations = ()
 
     def add(self, usage: Usage, cost: float | None) -> None:
         """Charge what a sub-agent has used."""
@@ -89,6 +156,8 @@ class Meter:
                 if used >= limit:
                     self.limit = name
                     break
+        for budget in self.budgets:
+            self.limit = self.limit or budget.reached
         return self.limit
 
     def warning(self) -> str:
@@ -122,3 +191,16 @@ class Meter:
         if limits.cost is not None:
             used["cost"] = ((self.cost or 0.0) - cost, limits.cost)
         return used
+
+
+def _charge_elsewhere(
+    charges: list[tuple[Usage, float | None]],
+    budgets: Sequence[Budget],
+    model: Model,
+    usage: Usage,
+    cost: float | None,
+) -> None:
+    """Charge a request that another model was asked, and could not respond to."""
+    charges.append((usage, cost))
+    for budget in budgets:
+        budget.charge(model.full_name, usage, cost, calls=0)

@@ -20,6 +20,7 @@ from ..schemas import ShapeError
 from ..tools.invocation import Invocation
 from ..transcript.transcript import Transcript
 from ..usage import Usage
+from .budget import largest_usage
 from .compacting import Compacting
 from .meter import Meter
 from .progress import RunProgress, ToolRound
@@ -298,6 +299,28 @@ class Run:
         )
         return self.response
 
+    def reserve(self) -> bool:
+        """Have the budgets hold ready what the request may use, before it is sent.
+
+        Cancellation: ends at once, also the wait for requests in flight.
+
+        :return: false if a budget is used up: the run ends.
+        """
+        meter, response = self.meter, self.response
+        if not meter.budgets:
+            return True
+        assert response is not None
+        bound = largest_usage(response.sent, self.setup.options.max_tokens)
+        is_reserved = meter.reserve(
+            bound,
+            self.claim.deferred.operation or self.token,
+            lambda: self.enter("budget"),
+        )
+        if not is_reserved:  # as if it had never been made
+            self.response = None
+            meter.turns -= 1
+        return is_reserved
+
     def accept(self, finished: MessageFinished) -> None:
         """Take a complete message: charge it, and commit it to the transcript."""
         message = finished.message
@@ -379,6 +402,7 @@ class Run:
         if self.claim.phase not in NOT_SENT:
             self._charged = response
             self.meter.spend(response.usage)
+        self.meter.release()
 
     def warn_near_limit(self) -> None:
         """Tell the model, once, that the run is near one of its limits."""

@@ -15,6 +15,7 @@ from .._checks import check_number
 from ..compaction.steps import Compaction
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
+from ..models.limiter import Limiter
 from ..models.model import Model
 from ..models.names import find_model
 from ..options import Options, merge_options
@@ -22,9 +23,10 @@ from ..policies import CancelPolicy, Limits
 from ..tools.settings import NeedsApproval, ToolDefaults, ToolSettings
 from ..transport.timeouts import Timeouts
 from ..usage import Usage
+from .budget import Budget
 from .toolbox import Toolbox
 
-__all__ = ["Setup", "check_price"]
+__all__ = ["Setup", "check_budget", "check_price"]
 
 
 class Setup:
@@ -48,6 +50,8 @@ class Setup:
         deps: Any = None,
         sub_agent_events: bool = False,
         compaction: Any = None,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
     ) -> None:
         _check(model, system, limits, cancel_policy, parallel_tools, tool_defaults)
         if not isinstance(sub_agent_events, bool):
@@ -55,7 +59,9 @@ class Setup:
                 f"sub_agent_events must be True or False; got {sub_agent_events!r:.80}"
             )
         ToolSettings(requires_approval=requires_approval)  # checks it, as for a tool
-        self.model = model
+        self.model = model if limiter is None else model.limited_by(limiter)
+        self.budget = budget
+        check_budget(budget, model)
         self.toolbox = Toolbox(tools, tool_defaults)
         self.options = model.options
         if system is not None:
@@ -91,12 +97,23 @@ class Setup:
             self._cached_options = options
         return options
 
-    def for_run(self, options: Any, tools: tuple[Any, ...]) -> Setup:
-        """Return a copy with other options, and with more tools.
+    def for_run(
+        self,
+        options: Any,
+        tools: tuple[Any, ...],
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
+    ) -> Setup:
+        """Return a copy with other options and policies, and with more tools.
 
         :raises ConfigurationError: an option is wrong, or a name is taken.
         """
         other = copy(self)
+        if limiter is not None:
+            other.model = self.model.limited_by(limiter)
+        if budget is not None:
+            check_budget(budget, self.model)
+            other.budget = budget
         if options is not None:
             other.options = merge_options(self.options, options)
             other._cached_options = None
@@ -120,6 +137,19 @@ def _check_steps(compaction: Compaction, limits: Limits) -> None:
             check_price(model)
 
 
+def check_budget(budget: Any, model: Model) -> None:
+    """Check that *budget* is one, or None, and can be used for *model*.
+
+    :raises ConfigurationError: it is not, or the price of the model is not known.
+    """
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
+        raise ConfigurationError(f"budget takes a Budget; got {budget!r:.80}")
+    if budget.limits.cost is not None:
+        check_price(model)
+
+
 def check_price(model: Model) -> None:
     """Check that the price of *model*, whose cost is limited, is known.
 
@@ -128,7 +158,7 @@ def check_price(model: Model) -> None:
     if model.cost(Usage()) is None:
         raise ConfigurationError(
             f"no price is known for {model.name} of {model.endpoint.name}, so "
-            "Limits(cost=...) would never end a run; pass the model its price in US "
+            "a limit on cost would never end a run; pass the model its price in US "
             "dollars for a million tokens, such as price=Price(input=1.0, output=4.0) "
             "with Price from syncagent.models, or update syncagent"
         )

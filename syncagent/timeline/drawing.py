@@ -24,7 +24,7 @@ LEGEND: Final = {
     "stream": "response streams",
     "retry": "back-off before a retry",
     "tool": "tool",
-    "wait": "wait for an answer or a turn",
+    "wait": "wait for an answer, a turn or a limiter",
     "stopped": "stopped or abandoned",
     "bad": "failed",
 }
@@ -33,6 +33,8 @@ _PHASE_LOOKS: Final = {
     "first event": "await",
     "stream": "stream",
     "retry": "retry",
+    "limiter": "wait",
+    "budget": "wait",
 }
 _OUTCOME_LOOKS: Final = {
     "failed": "bad",

@@ -8,8 +8,8 @@ Guarantees:
   a part of the response.
 - An attempt leaves nothing behind: its connection is back in the pool or closed, and no
   exception of it keeps the request, and with it the key, alive.
-- Every attempt passes the gate, if there is one, and leaves it however it ends. Waits at
-  the gate do not count in the total timeout: others may be before us there.
+- Every attempt passes the gate, if there is one, and leaves it however it ends. Waits
+  there do not count in the total timeout: others may be before us.
 
 The model has a second, smaller loop, for errors that a provider reports inside a
 response. It cannot be this one: here a failure after the protocol's own last event is

@@ -320,7 +320,10 @@ def test_a_hook_replaces_the_conversation():
     """The model gets the new one, the next hook sees it, and it stays."""
     seen = []
     short = [UserMessage.of("Short.")]
-    hooks = [Hook(lambda event: Replace(short)), Hook(lambda e: seen.append([*e.messages]))]
+    hooks = [
+        Hook(lambda event: Replace(short)),
+        Hook(lambda e: seen.append([*e.messages])),
+    ]
     model = ScriptedModel(["Hi."])
     agent = Agent(model, hooks=hooks)
     with agent.stream("A long story.") as stream:

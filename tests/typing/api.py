@@ -18,11 +18,13 @@ from syncagent import (
     ApprovalRequest,
     AuthRequest,
     AwaitingInput,
+    Budget,
     Cancelled,
     CancelPolicy,
     CancelToken,
     Fallback,
     Handle,
+    Limiter,
     Limits,
     ProviderError,
     Retries,
@@ -445,3 +447,16 @@ def many_runs(agent: Agent, token: CancelToken) -> float | None:
 def another_model() -> Agent:
     """A Fallback is a model, and takes names."""
     return Agent(Fallback("openai:gpt-6-luna", "local", pause=5.0))
+
+
+def limit_many_runs(agent: Agent[None]) -> float | None:
+    """A limiter and a budget, shared."""
+    limiter = Limiter(concurrent=8, requests_per_minute=60, patience=10)
+    budget = Budget(cost=5.0, tokens=10_000, calls=3)
+    find_model("openai:gpt-6-luna", limiter=limiter)
+    other = Agent("openai:gpt-6-luna", limiter=limiter, budget=budget)
+    other.run("hi", budget=budget)
+    run_many(agent, ["hi"], limiter=limiter, budget=budget).results()
+    left: int | None = budget.remaining.tokens
+    assert left == 0
+    return budget.spent.cost
