@@ -20,8 +20,8 @@ from benchmarks.measure import Row
 #: Each is a module here with a function ``rows``.
 AREAS = (
     *("token", "sse", "transport", "latency", "models"),
-    *("agent", "agent_loop", "agent_crowd", "many", "paced", "agent_cancel"),
-    *("fixed", "handles", "functions", "recording"),
+    *("agent", "agent_loop", "agent_crowd", "many", "compaction", "paced"),
+    *("agent_cancel", "fixed", "handles", "functions", "recording"),
     *("stores", "engines", "mcp", "web", "peers"),
 )
 #: The extra with the packages that an area needs.

@@ -6,7 +6,7 @@ the provider reported last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -41,23 +41,27 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
 
 def characters_of(block: Any) -> int:
     """Return about how many characters a block has where a model reads it."""
-    if isinstance(block, (Text, Thinking, Refusal)):
-        return len(block.text)
-    if isinstance(block, ToolCall):
-        return len(block.name) + len(block.arguments)
-    if isinstance(block, ToolResult):
-        return _FRAME + sum(map(characters_of, block.content))
-    if isinstance(block, Image):
-        return _PICTURE
-    if isinstance(block, File):
-        return _PICTURE + len(block.data) // _DENSITY
-    if isinstance(block, Json):
-        return len(_ENCODER.encode(block.value))
-    if isinstance(block, RedactedThinking):
-        return len(block.data)
-    if isinstance(block, ProviderBlock):
-        return len(_ENCODER.encode(block.data))
-    return 0
+    size = _SIZES.get(block.__class__)
+    return 0 if size is None else size(block)
+
+
+def _len_of_text(block: Any) -> int:
+    return len(block.text)
+
+
+#: A look at the class: this is done for every new block of every turn.
+_SIZES: Final[dict[type, Callable[[Any], int]]] = {
+    Text: _len_of_text,
+    Thinking: _len_of_text,
+    Refusal: _len_of_text,
+    ToolCall: lambda call: len(call.name) + len(call.arguments),
+    ToolResult: lambda result: _FRAME + sum(map(characters_of, result.content)),
+    Image: lambda image: _PICTURE,
+    File: lambda file: _PICTURE + len(file.data) // _DENSITY,
+    Json: lambda json: len(_ENCODER.encode(json.value)),
+    RedactedThinking: lambda thinking: len(thinking.data),
+    ProviderBlock: lambda block: len(_ENCODER.encode(block.data)),
+}
 
 
 def tokens_of(characters: int) -> int:

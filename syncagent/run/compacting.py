@@ -36,6 +36,7 @@ from ..models.model import Model
 from ..models.names import find_model
 from ..options import Options
 from ..transcript.repair import repaired
+from .budget import largest_usage
 
 if TYPE_CHECKING:
     from .run import Run
@@ -169,7 +170,10 @@ class Compacting:
         self._has_tried = self._is_too_long
         room = RunRoom(self, run, target)
         old = tuple(run.transcript)
-        new, names = self._steps(old, room)
+        try:
+            new, names = self._steps(old, room)
+        except _BudgetReached:
+            return None  # the loop ends the run
         after = room.size(new)
         if new is old or after >= before:
             self._size_after = before  # not again before it has grown
@@ -272,6 +276,10 @@ class RunRoom:
 _ROOM: type[Room] = RunRoom
 
 
+class _BudgetReached(Exception):
+    """No budget allows a request; the meter says which limit was reached."""
+
+
 def ask_aside(
     run: Run, prompt: str, system: str, model: Model | None, max_tokens: int | None
 ) -> str:
@@ -283,7 +291,7 @@ def ask_aside(
     :return: the text of its response.
     """
     meter, deferred = run.meter, run.claim.deferred
-    asked = meter.model if model is None else model.for_run(meter.add)
+    asked = meter.model if model is None else meter.metered(model)
     own = run.setup.options if model is None else model.options
     options = Options(
         system=system,
@@ -302,20 +310,26 @@ def ask_aside(
         messages = [UserMessage.of(prompt)]
         response = asked.ask(messages, token=token, options=options, timeouts=timeouts)
         with closing(response):
+            bound = largest_usage(response.sent, options.max_tokens)
+            if not meter.reserve(bound, token, lambda: run.enter("budget"), asked):
+                meter.turns -= 1
+                raise _BudgetReached
+            run.enter("compaction")
             for event in response:
                 if isinstance(event, MessageFinished):
-                    meter.add(event.usage, asked.cost(event.usage))
+                    meter.spend(event.usage, asked)
                     return event.message.text
     except (Cancelled, SyncAgentError) as error:
         usage = error.usage
         if usage is not None and usage.total_tokens:
-            meter.add(usage, asked.cost(usage))
+            meter.spend(usage, asked)
         error.usage = None
         if isinstance(error, Cancelled):
             # A cancel "after_tools" has ended only this: raise it for the run.
             run.raise_if_cancel_due("after_tools")
         raise
     finally:
+        meter.release()
         deferred.operation_ended()
     raise AssertionError("a response without MessageFinished")
 

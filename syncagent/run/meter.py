@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ..cancel import CancelToken
-from ..models.model import Model
+from ..models.model import Model, RunModel
 from ..policies import LimitName, Limits
 from ..usage import Usage
 from .budget import Budget, Reservation
@@ -57,10 +57,14 @@ class Meter:
         #: In the order in which they must be reserved.
         self.budgets = shared = sorted(found, key=lambda each: each.number)
         self.needs_price |= any(each.limits.cost is not None for each in shared)
-        charges = self._charges
-        #: The model of the run, by whose prices it is charged. It must not refer to
-        #: this meter: they would be a cycle.
-        self.model = model.for_run(
+        #: The model of the run, by whose prices it is charged.
+        self.model = self.metered(model)
+
+    def metered(self, model: Model) -> RunModel:
+        """Return *model* for requests of this run, as the meter will charge them."""
+        # Not this meter: they would be a cycle.
+        charges, shared = self._charges, self.budgets
+        return model.for_run(
             lambda usage, cost: _charge_elsewhere(charges, shared, model, usage, cost)
         )
 
@@ -70,17 +74,19 @@ class Meter:
         self._before = (self.turns, self.tool_calls, usage.total_tokens, cost or 0.0)
         self.limit, self._has_warned = None, False
 
-    def spend(self, usage: Usage) -> None:
-        """Charge a response of the model."""
-        cost = self.model.cost(usage)
-        self._charges.append((usage, cost))
-        if self.budgets:
-            self._settle(usage, cost)
+    def spend(self, usage: Usage, model: RunModel | None = None) -> None:
+        """Charge a response.
 
-    def _settle(self, usage: Usage, cost: float | None) -> None:
+        :param model: that it is from, if not that of the run.
+        """
+        model = model or self.model
+        cost = model.cost(usage)
+        self._charges.append((usage, cost))
+        if not self.budgets:
+            return
         if not self._reservations:  # the caller had no need to wait for it
             for budget in self.budgets:
-                budget.charge(self.model.full_name, usage, cost)
+                budget.charge(model.full_name, usage, cost)
         for reservation in self._reservations:
             reservation.settle(usage, cost)
         self._reservations = ()
@@ -90,17 +96,19 @@ class Meter:
         bound: Usage | None,
         token: CancelToken,
         on_wait: Callable[[], object],
+        model: RunModel | None = None,
     ) -> bool:
         """Reserve the next request in all budgets, and wait until it fits there.
 
         Cancellation: ends at once; nothing is reserved then.
 
         :param bound: the most that it may use, if that is known.
+        :param model: that is asked, if not that of the run.
         :return: false if one of them is used up: the run ends.
         """
         try:
             for budget in self.budgets:
-                reservation = budget.reservation(self.model, bound)
+                reservation = budget.reservation(model or self.model, bound)
                 # Before it is made: a signal handler may raise at any moment.
                 self._reservations += (reservation,)
                 reservation.wait(token, on_wait)

@@ -5,13 +5,13 @@ from support.every_line import STORY, Raiser, line_numbers, problem_with, some_l
 
 from syncagent import Agent, CancelPolicy, ClearResults, Summarize, tool
 from syncagent.compaction.sizes import estimate
-from syncagent.events import Compacted
+from syncagent.events import Compacted, InterruptRaised, RunFinished
 from syncagent.exceptions import ConfigurationError, ContextTooLong
 from syncagent.hooks import Replace
 from syncagent.messages import AssistantMessage, ToolMessage, UserMessage
 from syncagent.stores import RunStore
 from syncagent.testing import Gate, ScriptedModel, call, cancel_everywhere, say
-from syncagent.timeline import build
+from syncagent.timeline import read_timeline
 from syncagent.usage import Usage
 
 WINDOW = 4000
@@ -164,7 +164,7 @@ def test_a_deferred_cancel_while_the_record_is_written(mode):
     gate.wait_reached()
     turns = len(model.requests)
     assert agent.cancel(mode=mode)
-    gate.release()
+    gate.open()
     assert handle.result(10).cancelled
     assert len(model.requests) == turns
     assert has_record(agent.messages) == (mode == "after_turn")
@@ -224,22 +224,16 @@ def test_a_loaded_run_can_be_rolled_back():
     agent.run("Go on.")
     before = agent.messages
     agent.run("Do it.")
-    other = Agent.load(
-        agent.save(),
-        ScriptedModel(lambda messages: gate_of(messages), context_window=WINDOW),
-        tools=[look, pay],
-        cancel_policy=policy,
-    )
-    gate = Gate()
 
-    def gate_of(messages):
+    def cancel(messages):
         other.cancel()
         return "never"
 
+    model = ScriptedModel(cancel, context_window=WINDOW)
+    other = Agent.load(agent.save(), model, tools=[look, pay], cancel_policy=policy)
     (question,) = other.interrupts
     assert other.resume({question.id: True}).cancelled
     assert other.messages == before
-    assert not gate.reached
 
 
 def test_a_stored_run_is_compacted(tmp_path):
@@ -251,10 +245,11 @@ def test_a_stored_run_is_compacted(tmp_path):
     url = f"sqlite:///{tmp_path}/runs.db"
     with RunStore(url, make_agent) as store:
         id = store.submit("Do it.")
-        store.wait(id, 30) if hasattr(store, "wait") else None
-        run = waiting(store, id)
+        until_event(store, id, InterruptRaised)
+        run = store.get(id)
         assert store.answer(id, {run.interrupts[0].id: True})
-        ended = ended_run(store, id)
+        until_event(store, id, RunFinished)
+        ended = store.get(id)
     assert ended.result.text == "Done."
     assert ended.result.compactions == 1
     assert has_record(ended.result.messages)
@@ -264,33 +259,21 @@ def test_a_stored_run_is_compacted(tmp_path):
     assert all(outcome.outcome == "done" for outcome in ended.result.tool_outcomes)
 
 
-def waiting(store, id):
-    """Return the run once it waits for an answer."""
+def until_event(store, id, kind):
+    """Follow a stored run until there is an event of this kind."""
     with store.events(id) as events:
-        for event in events:
-            if type(event).__name__ == "InterruptRaised":
-                break
-    return store.get(id)
-
-
-def ended_run(store, id):
-    """Return the run once it has ended."""
-    with store.events(id) as events:
-        for event in events:
-            if type(event).__name__ == "RunFinished":
-                break
-    return store.get(id)
+        assert any(isinstance(event, kind) for event in events)
 
 
 def test_recordings_and_timelines_show_it(tmp_path):
     """As a row of its own, with sizes and the record."""
     path = tmp_path / "run.jsonl"
     make().run("Do it.", record=path)
-    (run,) = build(path).runs if hasattr(build(path), "runs") else build(path)
-    rows = [row for row in run.rows if row.title == "compacting the conversation"]
+    rows = read_timeline(path).rows
+    rows = [row for row in rows if row.title == "compacting the conversation"]
     (row,) = [row for row in rows if row.marks]
     assert "Summarize" in row.marks[0].text
-    assert ("Summary", "The record.") in [(d.name, d.text) for d in row.details]
+    assert ("Summary", "The record.") in [(d.title, d.text) for d in row.details]
 
 
 # -- hooks -----------------------------------------------------------------------------
@@ -322,7 +305,7 @@ def test_a_hook_replaces_the_conversation():
     short = [UserMessage.of("Short.")]
     hooks = [
         Hook(lambda event: Replace(short)),
-        Hook(lambda e: seen.append([*e.messages])),
+        Hook(lambda event: seen.append([*event.messages])),
     ]
     model = ScriptedModel(["Hi."])
     agent = Agent(model, hooks=hooks)

@@ -22,6 +22,7 @@ NOT_RUN = {
 PUBLIC_MODULES = {
     "syncagent",
     "syncagent.cancel",
+    "syncagent.compaction",
     "syncagent.driver",
     "syncagent.events",
     "syncagent.exceptions",
