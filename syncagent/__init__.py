@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from .interrupts import Rule as Rule
     from .messages import File as File
     from .messages import Image as Image
+    from .models.budget import Budget as Budget
     from .models.fallback import Fallback as Fallback
+    from .models.limiter import Limiter as Limiter
     from .policies import CancelPolicy as CancelPolicy
     from .policies import Limits as Limits
     from .result import RunResult as RunResult
@@ -71,6 +73,7 @@ _MODULE_OF = {
     "AuthRequest": "interrupts",
     "AuthenticationFailed": "exceptions",
     "AwaitingInput": "interrupts",
+    "Budget": "models.budget",
     "CancelPolicy": "policies",
     "CancelToken": "cancel",
     "Cancelled": "exceptions",
@@ -83,6 +86,7 @@ _MODULE_OF = {
     "Image": "messages",
     "InterruptRaised": "events",
     "LimitReached": "exceptions",
+    "Limiter": "models.limiter",
     "Limits": "policies",
     "OutputInvalid": "exceptions",
     "ProviderError": "exceptions",

@@ -27,6 +27,7 @@ from .events import State, StreamEvent
 from .exceptions import AgentBusy, ConfigurationError, Origin
 from .interrupts import Interrupt, Rule, RuleBook
 from .messages import Message, Prompt
+from .models.budget import Budget
 from .models.model import Model
 from .models.names import find_model
 from .policies import CancelPolicy, Limits
@@ -81,6 +82,7 @@ class Agent(CancelsCalls, Generic[Deps]):
     :param compaction: a step, or a list of steps, that shorten a conversation before it
         fills the model's context window, such as ``[ClearResults(), Summarize()]``; or
         a :class:`~syncagent.compaction.Compaction`.
+    :param budget: a limit that its runs share with those of other agents.
     :raises ConfigurationError: a setting cannot work; the message says which.
     """
 
@@ -107,6 +109,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         deps: Deps | None = None,
         sub_agent_events: bool = False,
         compaction: Compaction | Compactor | Sequence[Compactor] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._setup = Setup(
             find_model(model) if isinstance(model, str) else model,
@@ -121,6 +124,7 @@ class Agent(CancelsCalls, Generic[Deps]):
             deps=deps,
             sub_agent_events=sub_agent_events,
             compaction=compaction,
+            budget=budget,
         )
         handlers = Handlers(approve, authenticate, ask, answer_timeout)
         if name is not None and not isinstance(name, str):

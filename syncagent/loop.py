@@ -2,7 +2,7 @@
 
 This is the whole story of a run, on the thread that drives it::
 
-    run_loop            until the model is done, or a limit is reached
+    run_loop            until the model is done, or a limit is reached: take_turns
      ├ resume_point     where a resumed run goes on
      ├ make_room        shorten a conversation that becomes too long
      ├ take_turn        send a request, pass on the response
@@ -37,6 +37,7 @@ from .exceptions import Cancelled, ContextTooLong, SyncAgentError
 from .hooks import AfterModel, BeforeModel, Replace, Retry, Stop, invalid_return
 from .interrupts import AfterToolResult, ApprovalRequest, AuthRequest, Interrupt
 from .messages import AssistantMessage, ToolMessage
+from .models.budget import OverBudget
 from .result import StopReason
 from .run.compacting import replace_conversation
 from .run.progress import ToolRound
@@ -66,6 +67,7 @@ __all__ = [
     "run_tool_round",
     "stop_reason_after",
     "take_turn",
+    "take_turns",
 ]
 
 _T = TypeVar("_T")
@@ -79,13 +81,22 @@ Steps = Generator[LoopStep, Answers, _T]
 
 
 def run_loop(run: Run) -> Steps[StopReason]:
-    """Take turns and run tools until the model is done.
+    """Run until the model is done, a limit is reached, or the budget is used up.
 
     Cancellation: ends at once where it waits, else at the next step.
 
     :return: why the run ended.
     :raises Cancelled: the run was cancelled and must be settled.
     """
+    try:
+        return (yield from take_turns(run))
+    except OverBudget:  # before a request
+        run.stop_at_budget()
+        return "limit"
+
+
+def take_turns(run: Run) -> Steps[StopReason]:
+    """Take turns and run tools until the model is done, or a limit is reached."""
     message = yield from resume_point(run)  # None for a new run
     while True:
         if message is None and run.open_round is None:

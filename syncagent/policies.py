@@ -16,8 +16,9 @@ __all__ = [
     "PartialText",
 ]
 
-#: The limits that end a run with ``stop_reason="limit"``.
-LimitName = Literal["turns", "tool_calls", "tokens", "cost"]
+#: The limits that end a run with ``stop_reason="limit"``; ``budget`` is one that it
+#: shares with other runs.
+LimitName = Literal["turns", "tool_calls", "tokens", "cost", "budget"]
 
 _COUNTS: Final = ("turns", "tool_calls", "tokens")
 

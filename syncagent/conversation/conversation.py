@@ -198,7 +198,9 @@ class Conversation:
             self.unfinished, self.no_resume = None, ""
             self.transcript.repair()
             meter = Meter(
-                self.setup.limits, self.setup.model, needs_price=request.needs_price
+                *(self.setup.limits, self.setup.model),
+                needs_price=request.needs_price,
+                budgets=(*self.setup.budgets, *request.outer_budgets),
             )
             progress = RunProgress.after(self.transcript, claim.run_id, meter, output)
         else:

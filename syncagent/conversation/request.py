@@ -15,6 +15,7 @@ from ..cancel import CancelSignal, CancelToken, RunClaim, cancel_on_event
 from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import Prompt, UserMessage, user_message
+from ..models.budget import Budget
 from ..recording import Record, Recorder, SubAgentRecorder
 from ..run.given import Given, RunOptions
 from ..run.output import Output
@@ -68,6 +69,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     outer: Answering | None = None
     #: True if a limit of that run counts the cost of this one.
     needs_price: bool = False
+    #: The budgets of that run, which pay for this one as well.
+    outer_budgets: tuple[Budget, ...] = ()
     #: True if that run shows the events of its sub-agents.
     shows_agents: bool = False
 

@@ -189,7 +189,8 @@ def _progress(conversation: Conversation, run: SavedRun) -> RunProgress:
         round.questions = run.questions
         round.is_waiting = bool(run.questions)
         _check_questions(round)
-    meter = Meter(conversation.setup.limits, conversation.setup.model)
+    setup = conversation.setup
+    meter = Meter(setup.limits, setup.model, budgets=setup.budgets)
     meter.turns, meter.tool_calls = run.turns, run.tool_calls
     meter.add(run.usage, run.cost)
     start = max(0, min(run.start, len(conversation.transcript)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from itertools import count
 from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
 
@@ -40,6 +39,7 @@ from .credentials import (
 )
 from .endpoint import Endpoint
 from .endpoints import ENDPOINTS
+from .limiter import Admission, Limiter
 from .prices import Price, find_known, find_price
 from .response import Events, ModelResponse
 
@@ -94,6 +94,8 @@ class Model:
         models.
     :param context_window: its context window in tokens, in place of the one in the
         table.
+    :param limiter: each request waits there until it may be sent; share it with other
+        models of the same account.
     :param options: those of :class:`~syncagent.options.Options`, for every request.
     :raises ConfigurationError: there is no key, or an option is unknown or invalid.
     """
@@ -107,6 +109,8 @@ class Model:
     #: The header with the key, and the scheme before the key.
     key_header: ClassVar[str] = "Authorization"
     key_scheme: ClassVar[str] = "Bearer"
+    #: Where its requests wait, if anywhere.
+    limiter: Limiter | None = None
     #: More headers of every request.
     extra_headers: ClassVar[Mapping[str, str]] = {}
 
@@ -125,8 +129,12 @@ class Model:
         endpoint: Endpoint | None = None,
         price: Price | None = None,
         context_window: int | None = None,
+        limiter: Limiter | None = None,
         **options: Any,
     ) -> None:
+        if limiter is not None and not isinstance(limiter, Limiter):
+            raise ConfigurationError(f"limiter takes a Limiter; got {limiter!r:.80}")
+        self.limiter = limiter
         self.endpoint = endpoint or ENDPOINTS[self.default_endpoint]
         self.name = name
         self.base_url = self.endpoint.find_url(base_url)
@@ -198,7 +206,12 @@ class Model:
             "redactor": Redactor(""),
             "explain": self.dialect.explain,
         }
-        response = ModelResponse(len(payload), (options or self.options).prefill)
+        used = options or self.options
+        response = ModelResponse(len(payload), used.prefill)
+        if self.limiter is not None:
+            request["gate"] = self.limiter.admission(
+                (self.base_url, self.name), len(payload), used.max_tokens, on_phase
+            )
         return response.follow(self._attempts(response, request))
 
     def respond(
@@ -274,7 +287,10 @@ class Model:
 
         The transport retries errors before the response.
         """
-        for failures in count(1):
+        gate: Admission | None = request.get("gate")
+        failures = 0
+        while True:
+            failures += 1
             has_begun = response.has_error_inside = False
             try:
                 with closing(self._events(response, request)) as events:
@@ -292,12 +308,21 @@ class Model:
                 # Frames of the transport hold headers, of which one may be secret.
                 raise error.with_traceback(None) from error.__cause__
             else:
+                if gate is not None:
+                    gate.settle(response.usage_reported)
                 return
             # Outside of the "except": the next error does not refer to this one, which
             # quotes the provider as it is.
             try:
                 is_ours = response.has_error_inside and not has_begun
                 is_ours = is_ours and isinstance(failure, ProviderError)
+                is_admitted = None
+                if is_ours and gate is not None:
+                    is_admitted = gate.retries(failure)
+                if is_admitted:
+                    failures -= 1
+                    continue  # it waits at the gate
+                is_ours = is_ours and is_admitted is None
                 delay = self._retries.delay(failures, failure) if is_ours else None
                 if delay is None:
                     cause = failure.__cause__

@@ -39,7 +39,17 @@ __all__ = [
 
 #: Phases in which the provider has not received the request yet.
 NOT_SENT: Final = frozenset(
-    {"", "begin", "model", "credentials", "resolve", "connect", "handshake"}
+    {
+        "",
+        "begin",
+        "model",
+        "limiter",
+        "budget",
+        "credentials",
+        "resolve",
+        "connect",
+        "handshake",
+    }
 )
 
 #: The events of a response.
@@ -106,6 +116,11 @@ class ModelResponse(Closeable, Iterator[Event]):
             output_tokens=max(reported.output_tokens, guess.output_tokens),
             estimated=True,
         )
+
+    @property
+    def usage_reported(self) -> Usage:
+        """The usage that the provider has reported so far."""
+        return self._usage
 
     @contextmanager
     def decoding(self, source: EventStream | WholeResponse) -> Iterator[None]:

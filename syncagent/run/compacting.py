@@ -283,7 +283,7 @@ def ask_aside(
     :return: the text of its response.
     """
     meter, deferred = run.meter, run.claim.deferred
-    asked = meter.model if model is None else model.for_run(meter.add)
+    asked = meter.model if model is None else meter.for_run(model)
     own = run.setup.options if model is None else model.options
     options = Options(
         system=system,

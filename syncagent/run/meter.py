@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from ..models.model import Model
+from ..models.budget import Budget, BudgetedModel, Spent
+from ..models.model import Model, RunModel
 from ..policies import LimitName, Limits
 from ..usage import Usage
 
@@ -18,29 +20,52 @@ class Meter:
     limits count anew: :meth:`renew`.
 
     :param needs_price: True if a limit of an outer run counts the cost of this one.
+    :param budgets: shared with other runs.
     """
 
     def __init__(
-        self, limits: Limits, model: Model, *, needs_price: bool = False
+        self,
+        limits: Limits,
+        model: Model,
+        *,
+        needs_price: bool = False,
+        budgets: Sequence[Budget] = (),
     ) -> None:
         self._limits = limits
         #: True if a limit counts the cost: every price must be known.
         self.needs_price = needs_price or limits.cost is not None
+        self.needs_price |= any(budget.counts_cost for budget in budgets)
+        self.budgets: Final = tuple(dict.fromkeys(budgets))
         self.turns = 0
         self.tool_calls = 0
         #: The limit that was reached, if one was.
         self.limit: LimitName | None = None
         #: Usage and cost of each response: sub-agents append from their own threads.
-        self._charges = charges = list[tuple[Usage, float | None]]()
-        #: The model of the run, by whose prices it is charged. It must not refer to
-        #: this meter: they would be a cycle.
-        self.model: Final = model.for_run(lambda *charge: charges.append(charge))
+        self._charges = list[tuple[Usage, float | None]]()
+        #: The model of the run, by whose prices it is charged.
+        self.model: Final[RunModel] = self.for_run(model)
         #: How many of them were added up, and their sums. Replaced as a whole: any
         #: thread may ask for the usage in the middle of a run.
         self._counted: tuple[int, Usage, float | None] = (0, Usage(), None)
         self._has_warned = False
         #: Turns, tool calls, tokens and cost that the limits do not count any more.
         self._before: tuple[int, int, int, float] = (0, 0, 0, 0.0)
+
+    def for_run(self, model: Model) -> RunModel:
+        """Return *model* for this run, paid from the budgets of the run.
+
+        It must not refer to this meter: they would be a cycle.
+        """
+        charges, budgets = self._charges, self.budgets
+        if not budgets:
+            return model.for_run(lambda *charge: charges.append(charge))
+
+        def charge(usage: Usage, cost: float | None) -> None:
+            charges.append((usage, cost))
+            for budget in budgets:
+                budget.add(Spent(cost or 0.0, usage.total_tokens, 1))
+
+        return BudgetedModel(model.for_run(charge), budgets)
 
     def renew(self) -> None:
         """Let the limits count from here on; the sums stay."""

@@ -380,6 +380,15 @@ class Run:
             self._charged = response
             self.meter.spend(response.usage)
 
+    def stop_at_budget(self) -> None:
+        """Take back a request that the budget did not allow, and note the limit."""
+        self.response, self.meter.limit = None, "budget"
+        self.meter.turns -= 1
+        if len(self.transcript) > self.progress.start:
+            self.progress.text = Transcript(
+                self.transcript[self.progress.start :]
+            ).last_text
+
     def warn_near_limit(self) -> None:
         """Tell the model, once, that the run is near one of its limits."""
         warning = self.meter.warning()

@@ -15,6 +15,7 @@ from .._checks import check_number
 from ..compaction.steps import Compaction
 from ..exceptions import ConfigurationError
 from ..hooks import HookSet
+from ..models.budget import Budget
 from ..models.model import Model
 from ..models.names import find_model
 from ..options import Options, merge_options
@@ -48,6 +49,7 @@ class Setup:
         deps: Any = None,
         sub_agent_events: bool = False,
         compaction: Any = None,
+        budget: Budget | None = None,
     ) -> None:
         _check(model, system, limits, cancel_policy, parallel_tools, tool_defaults)
         if not isinstance(sub_agent_events, bool):
@@ -70,9 +72,17 @@ class Setup:
         self.timeouts = _timeouts(model, limits)
         #: For runs that are given none of their own.
         self.deps = deps
+        if budget is not None and not isinstance(budget, Budget):
+            raise ConfigurationError(f"budget takes a Budget; got {budget!r:.80}")
+        #: Shared with other agents.
+        self.budgets: tuple[Budget, ...] = () if budget is None else (budget,)
+        if budget is not None and budget.counts_cost:
+            check_price(model)
         self.compaction = Compaction.of(compaction)
         if self.compaction is not None:
-            _check_steps(self.compaction, limits)
+            needs_price = limits.cost is not None
+            needs_price |= any(each.counts_cost for each in self.budgets)
+            _check_steps(self.compaction, needs_price=needs_price)
 
     @property
     def cached_options(self) -> Options:
@@ -105,7 +115,7 @@ class Setup:
         return other
 
 
-def _check_steps(compaction: Compaction, limits: Limits) -> None:
+def _check_steps(compaction: Compaction, *, needs_price: bool) -> None:
     """Check the models that write summaries, before a run needs them."""
     for step in compaction.steps:
         name = getattr(step, "model", None)
@@ -116,7 +126,7 @@ def _check_steps(compaction: Compaction, limits: Limits) -> None:
             raise ConfigurationError(
                 f"{type(step).__name__} takes a model or its name; got {name!r:.80}"
             )
-        if limits.cost is not None:
+        if needs_price:
             check_price(model)
 
 
@@ -128,7 +138,7 @@ def check_price(model: Model) -> None:
     if model.cost(Usage()) is None:
         raise ConfigurationError(
             f"no price is known for {model.name} of {model.endpoint.name}, so "
-            "Limits(cost=...) would never end a run; pass the model its price in US "
+            "a limit on the cost would never end a run; pass the model its price in US "
             "dollars for a million tokens, such as price=Price(input=1.0, output=4.0) "
             "with Price from syncagent.models, or update syncagent"
         )

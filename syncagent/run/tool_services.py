@@ -245,6 +245,7 @@ class ToolServices:
                 cancel=context.token,
                 shows_agents=run.shows_agents,
                 needs_price=meter.needs_price,
+                outer_budgets=meter.budgets,
                 outer_deps=self.deps,
                 **options,
             )

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import requests
 from requests.hooks import dispatch_hook
@@ -45,6 +45,28 @@ _log = logging.getLogger("syncagent.transport")
 Explain = Callable[[ProviderError], ProviderError]
 
 
+class RequestGate(Protocol):
+    """Decides when the attempts of one request may start."""
+
+    def enter(self, token: CancelToken) -> bool:
+        """Wait until an attempt may start; false if *token* was cancelled.
+
+        Cancellation: ends at once.
+        """
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        """Note that the head of a response has come."""
+
+    def retries(self, failure: BaseException) -> bool | None:
+        """Return whether to send the request again; the gate then does the waiting.
+
+        None if that is not for the gate to say.
+        """
+
+    def leave(self) -> None:
+        """Note that an attempt is over. Safe to repeat."""
+
+
 class RetriedRequest:
     """Attempts at the same request, one after the other.
 
@@ -58,6 +80,7 @@ class RetriedRequest:
     :param explain: returns the meaning of an error response, which decides whether the
         request is sent again.
     :param renews: false to send nothing again after a refusal of the credentials.
+    :param gate: each attempt waits there.
     """
 
     def __init__(
@@ -75,9 +98,11 @@ class RetriedRequest:
         redactor: Redactor | None = None,
         explain: Explain | None = None,
         renews: bool = True,
+        gate: RequestGate | None = None,
     ) -> None:
         self.prepare: Final = prepare
         self.adapter: Final = adapter
+        self.gate: Final = gate
         self.timeouts: Final = timeouts
         self.resolver: Final = resolver
         self.max_bytes: Final = max_bytes
@@ -114,8 +139,14 @@ class RetriedRequest:
         while True:
             self._checkpoint("")
             self.has_failed = False
-            attempt, refusal = Attempt(self, refusal), None
-            yield attempt
+            try:
+                if self.gate is not None and not self.gate.enter(self.token):
+                    self._checkpoint("limiter")
+                attempt, refusal = Attempt(self, refusal), None
+                yield attempt
+            finally:
+                if self.gate is not None:
+                    self.gate.leave()
             # Before and after: an exception that a cancel caused may look like any
             # failure, and a cancel may come while we look at it.
             self.raise_if_cancelled()
@@ -133,11 +164,16 @@ class RetriedRequest:
                     "run %s: the credentials were refused; renewing them", run_id.get()
                 )
                 continue
-            failures += 1
             if attempt.has_delivered or not isinstance(
                 failure, (TransportError, ProviderError)
             ):
                 raise failure
+            is_admitted = None if self.gate is None else self.gate.retries(failure)
+            if is_admitted:
+                continue  # it is not this request that is wrong
+            if is_admitted is False:
+                raise failure
+            failures += 1
             delay = self._retries.delay(failures, failure)
             remaining = self.token.remaining()
             # The failure tells more than the timeout that would end the wait.
@@ -281,6 +317,8 @@ class Attempt:
             max_bytes=call.max_bytes,
         )
         exchange.token.checkpoint()
+        if call.gate is not None:
+            call.gate.head(response.status, response.headers)
         if raises_for_status:
             response.raise_for_status()
         else:

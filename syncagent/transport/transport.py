@@ -14,7 +14,7 @@ from ..cancel import CancelToken
 from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
 from .adapter import CancellableAdapter
-from .calls import Explain, RetriedRequest
+from .calls import Explain, RequestGate, RetriedRequest
 from .opened import OpenedResponse
 from .redactor import Redactor
 from .resolver import Resolver
@@ -135,6 +135,7 @@ class Transport:
         on_phase: Callable[[str], object] | None = None,
         redactor: Redactor | None = None,
         explain: Explain | None = None,
+        gate: RequestGate | None = None,
     ) -> EventStream:
         """Post, and return the events of the response as they arrive.
 
@@ -159,6 +160,7 @@ class Transport:
         :param explain: returns the meaning of an error response, by its body: the same
             error, or one of another class. It decides whether the request is sent
             again.
+        :param gate: each attempt waits there until it may start.
         :raises Cancelled: *token* was cancelled.
         :raises StreamBroken: the response ended before it was complete.
         :raises TransportError: there was no response, or it took too long.
@@ -174,6 +176,7 @@ class Transport:
             on_phase,
             redactor,
             explain,
+            gate=gate,
         )
         return EventStream(call, is_end, self._make_decoder)
 
@@ -190,6 +193,7 @@ class Transport:
         on_phase: Callable[[str], object] | None = None,
         redactor: Redactor | None = None,
         explain: Explain | None = None,
+        gate: RequestGate | None = None,
     ) -> WholeResponse:
         """Post, and return the whole response.
 
@@ -208,6 +212,7 @@ class Transport:
             on_phase,
             redactor,
             explain,
+            gate=gate,
         )
         for attempt in call.attempts():
             with attempt:
@@ -287,6 +292,7 @@ class Transport:
         explain: Explain | None = None,
         *,
         method: str = "POST",
+        gate: RequestGate | None = None,
         sends_once: bool = False,
         max_bytes: int | None = None,
     ) -> RetriedRequest:
@@ -312,6 +318,7 @@ class Transport:
             redactor=redactor,
             explain=explain,
             renews=not sends_once,
+            gate=gate,
         )
 
 
