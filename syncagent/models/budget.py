@@ -34,7 +34,7 @@ from ..usage import Usage
 from .model import RunModel
 from .response import NOT_SENT, Events, ModelResponse
 
-__all__ = ["Budget", "BudgetedModel", "OverBudget", "Spent"]
+__all__ = ["Budget", "BudgetedModel", "OverBudget", "Reservation", "Spent"]
 
 #: Tokens of a response whose length is not limited.
 _RESPONSE: Final = 4096

@@ -12,7 +12,7 @@ Guarantees:
 - A request counts from its start until it leaves; it leaves on every way out, also if
   it was cancelled, or a signal handler raised. An admission is a member of sets, not a
   number in a counter: leaving twice does no harm.
-- Whoever leaves the head of the queue, or makes room, wakes the next head. A waiter
+- A request that leaves the queue, or makes room, wakes the next head. A waiter
   clears its flag before it looks, so that no wake-up is lost.
 - After a refusal nothing starts before the time that the provider has named; then one
   request goes first.
@@ -43,7 +43,8 @@ __all__ = ["Admission", "Limiter"]
 #: the provider, and how many more for each response.
 _FIRST: Final = 4
 _GROWTH: Final = 0.25
-#: What remains of the learned rate after a refusal, and what each response adds.
+#: The part of the learned rate that a refusal leaves, and the part that each response
+#: adds.
 _CUT: Final = 0.7
 _RISE: Final = 0.02
 #: The first estimate of the rate, as a part of what was measured.
@@ -181,7 +182,8 @@ class _Lane:
         self.lock: Final = threading.RLock()  # a signal handler may make a run, too
         self.max_wait: Final = limiter.max_wait
         self._concurrent: Final = limiter.concurrent or math.inf
-        self._numbers: Final = itertools.count()
+        #: The places of new requests.
+        self.numbers: Final = itertools.count()
         self._queue: list[tuple[int, Admission]] = []
         #: Requests that were sent, and those of them without a head of a response.
         self.active: set[Admission] = set()
@@ -201,6 +203,12 @@ class _Lane:
         self._is_probing = False
         #: The requests and tokens that the provider still allows, and until when.
         self._credits: dict[bool, tuple[float, float]] = {}
+        #: False as long as nothing but the window counts.
+        self._has_limits = (
+            limiter.concurrent is not None
+            or per_minute is not None
+            or tokens is not None
+        )
         #: Responses since the lane was opened last.
         self._epoch: float | None = None
         self._confirmed = 0
@@ -212,10 +220,6 @@ class _Lane:
         """How many requests wait."""
         with self.lock:
             return sum(not each.has_left_queue for _, each in self._queue)
-
-    def number(self) -> int:
-        """Return the place of a new request."""
-        return next(self._numbers)
 
     def _head(self) -> Admission | None:
         queue = self._queue
@@ -232,11 +236,12 @@ class _Lane:
     def try_start(self, request: Admission) -> float:
         """Start *request* if it may; else return the seconds after which to look."""
         with self.lock:
-            head = self._head()
-            if head is not None and head is not request:
+            if self._queue and self._head() not in (None, request):
                 return math.inf
             now = clock.now()
-            delay = self._delay(request, now)
+            # Most lanes are open, and every request passes: look at that first.
+            is_open = not self._has_limits and len(self._unconfirmed) < self._window
+            delay = 0.0 if is_open else self._delay(request, now)
             if delay > 0:
                 return delay
             request.has_left_queue = True
@@ -245,7 +250,8 @@ class _Lane:
             self._unconfirmed.add(request)
             if self._epoch is None:
                 self._epoch = now
-            self._take(request)
+            if self._has_limits:
+                self._take(request)
             if self._queue:
                 self.wake_head()
             return 0.0
@@ -310,7 +316,7 @@ class _Lane:
         self, request: Admission, status: int, headers: Mapping[str, str]
     ) -> None:
         """Note that the head of a response has come."""
-        allowances = read_allowances(headers)
+        allowances = read_allowances(headers) if headers else ()
         with self.lock:
             self._unconfirmed.discard(request)
             if status < 400:
@@ -319,8 +325,9 @@ class _Lane:
                 self._window += _GROWTH
                 if self._learned is not None:
                     self._learned.rate += self._rise
-            now = clock.now()
+            now = clock.now() if allowances else 0.0
             for is_requests, remaining, reset in allowances:
+                self._has_limits = True
                 if reset > self.max_wait:
                     continue  # for the day: the provider has to say no
                 # Requests that are on their way are not counted in it yet.
@@ -338,7 +345,7 @@ class _Lane:
         :param asked: the seconds that the provider asks to wait.
         """
         with self.lock:
-            now = clock.now()
+            now, self._has_limits = clock.now(), True
             is_new = request.started > self._last_refusal
             if asked is None:
                 asked = self._usual_wait()
@@ -404,7 +411,7 @@ class Admission:
         self._begun: float | None = None
         self.tokens = tokens
         #: Its place in the order; a request that is sent again keeps it.
-        self.place = lane.number()
+        self.place = next(lane.numbers)
         self.has_left_queue = True
         self.started = 0.0
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol
 
@@ -40,6 +41,8 @@ from .timeouts import Timeouts
 from .user_code import UserCodeError
 
 _log = logging.getLogger("syncagent.transport")
+
+_NO_GATE: Final = nullcontext()
 
 #: Returns the meaning of an error response: the same error, or one of another class.
 Explain = Callable[[ProviderError], ProviderError]
@@ -139,14 +142,9 @@ class RetriedRequest:
         while True:
             self._checkpoint("")
             self.has_failed = False
-            try:
-                if self.gate is not None and not self.gate.enter(self.token):
-                    self._checkpoint("limiter")
+            with _NO_GATE if self.gate is None else self._admitted(self.gate):
                 attempt, refusal = Attempt(self, refusal), None
                 yield attempt
-            finally:
-                if self.gate is not None:
-                    self.gate.leave()
             # Before and after: an exception that a cancel caused may look like any
             # failure, and a cancel may come while we look at it.
             self.raise_if_cancelled()
@@ -187,6 +185,19 @@ class RetriedRequest:
                 self.on_phase("retry")
             self.token.wait(delay)
             self._checkpoint("retry")
+
+    @contextmanager
+    def _admitted(self, gate: RequestGate) -> Iterator[None]:
+        """Wait at the gate, and leave it after the block.
+
+        Cancellation: ends at once.
+        """
+        try:
+            if not gate.enter(self.token):
+                self._checkpoint("limiter")
+            yield
+        finally:
+            gate.leave()
 
     def stop(self) -> None:
         """End this call, and nothing else under the caller's token, from any thread."""
