@@ -39,6 +39,8 @@ COMMANDS: Final = (
     *("chat", "run", "demo", "doctor", "models", "timeline", "mcp"),
     *STORE_COMMANDS,
 )
+#: Commands that show their actions if none is given.
+_GROUPS: Final = (["mcp"], ["store"])
 
 
 def main(
@@ -62,11 +64,9 @@ def main(
     mend_standard_streams()
     try:
         argv = sys.argv[1:] if arguments is None else list(arguments)
-        parser = _parser(argv, store, prog)
-        if not argv:
-            parser.print_help()
-            return 0
-        options = parser.parse_args(argv)
+        if not argv or argv in _GROUPS:
+            argv = [*argv, "--help"]
+        options = _parser(argv, store, prog).parse_args(argv)
         with cancel_on_signals() as token:
             return _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count

@@ -18,7 +18,7 @@ _WORDS: Final = tuple(
         (r", or pass base_url=", ", or pass --base-url"),
         (r"pass allow_insecure=True", "pass --allow-insecure"),
         (r" lists all, and register_endpoint\(\) adds one", " lists all"),
-        (r"; pass trust_annotations=True", ""),
+        (r"pass others with env=", 'name others under "env" in the file'),
     )
 )
 _REFUSED: Final = re.compile(r"//(?:127\.0\.0\.1|localhost|\[::1\])(:\d+)?/.*refused")

@@ -42,10 +42,23 @@ def test_version(capsys):
 
 def test_the_bare_command_shows_all_commands(capsys):
     """With a line about each, on standard output."""
-    assert main([]) == 0
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert [name for name in COMMANDS if not re.search(rf"\n    {name}\s", out)] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "action"), [("mcp", "doctor"), ("store", "migrate")]
+)
+def test_a_group_of_commands_shows_them(command, action, capsys):
+    """It is asked for nothing, so there is nothing wrong."""
+    with pytest.raises(SystemExit) as ended:
+        main([command])
+    assert ended.value.code == 0
+    assert f"\n    {action} " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"]])
