@@ -97,6 +97,20 @@ def test_a_button_queues(page):
     stop(page)
 
 
+def test_the_box_on_a_phone(page, served):
+    """The box is one line high again when its text is in the queue."""
+    page.open(f"{served.url}/agent/", width=390, height=700)
+    height = "document.getElementById('prompt').offsetHeight"
+    before = page.evaluate(height)
+    begin_work(page)
+    page.type("a text that takes several lines on a phone with two buttons beside it")
+    page.wait_for(f"{height} > {before}")
+    page.click("#send")
+    assert page.evaluate(QUEUE)
+    assert page.evaluate(height) == before
+    stop(page)
+
+
 def test_a_reload_keeps_them(page):
     """The queue is there after a reload, and sent after the run."""
     ask(page, "tell me a story")

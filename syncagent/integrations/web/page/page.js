@@ -464,8 +464,9 @@ const ACTIONS = {
 
 // List the conversations, and read the open one again if another tab has continued or deleted it.
 async function listChats(isFirst = false) {
-  const listed = await listConversations(conversation, ACTIONS);
-  if (!listed || (current() && !isFirst)) return;
+  const id = conversation;
+  const listed = await listConversations(id, ACTIONS);
+  if (!listed || id !== conversation || (current() && !isFirst)) return;
   const known = listed.entry ? listed.entry.version : listed.isComplete ? 0 : version;
   if (known !== version || (isFirst && !listed.entry && !listed.isComplete)) await load();
 }
