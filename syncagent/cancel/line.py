@@ -27,7 +27,7 @@ from .once import Once, finish_despite_signals
 from .token import CancelToken
 from .waits import BellLink
 
-__all__ = ["NOW", "Line", "Place"]
+__all__ = ["Line", "LinePlace", "NOW"]
 
 #: A time that has always passed.
 NOW: Final = -math.inf
@@ -36,7 +36,7 @@ _ADMITTED: Final = "admitted"
 _GIVEN_UP: Final = "given up"
 
 
-class Place:
+class LinePlace:
     """The place of one thread in a line; used once."""
 
     __slots__ = ("__weakref__", "bell", "fate", "until")
@@ -58,11 +58,11 @@ class Line:
 
     def __init__(self) -> None:
         #: Those that wait, in order.
-        self.places: Final[dict[Place, None]] = {}
+        self.places: Final[dict[LinePlace, None]] = {}
         #: The one who decides at the moment.
         self._decider: Final[Once[object]] = Once()
         #: The one that is being admitted.
-        self._going: Place | None = None
+        self._going: LinePlace | None = None
         #: True if something has changed since the deciding thread has looked.
         self._is_due = False
 
@@ -71,23 +71,23 @@ class Line:
     def prepare(self) -> None:
         """Take in what has changed. Safe to repeat."""
 
-    def decide(self, place: Place) -> float:
+    def decide(self, place: LinePlace) -> float:
         """Return when *place*, the first in line, may go: a monotonic time.
 
         Infinity means not before something changes.
         """
         raise NotImplementedError
 
-    def admit(self, place: Place) -> None:
+    def admit(self, place: LinePlace) -> None:
         """Note that *place* goes, before its thread learns of it. Safe to repeat."""
 
-    def withdraw(self, place: Place) -> None:
+    def withdraw(self, place: LinePlace) -> None:
         """Take back what :meth:`admit` has noted: *place* was given up before."""
 
     # -- for the threads in line ---------------------------------------------------
 
     def wait(
-        self, place: Place, token: CancelToken, begin: Callable[[], object]
+        self, place: LinePlace, token: CancelToken, begin: Callable[[], object]
     ) -> bool:
         """Wait until *place* is admitted; return whether that took any time.
 
@@ -108,7 +108,7 @@ class Line:
             raise
         return True
 
-    def _wait(self, place: Place, token: CancelToken) -> None:
+    def _wait(self, place: LinePlace, token: CancelToken) -> None:
         link = BellLink(place.bell)
         try:
             token._link(link)
@@ -121,7 +121,7 @@ class Line:
         finally:
             token._unlink(link)
 
-    def give_up(self, place: Place) -> None:
+    def give_up(self, place: LinePlace) -> None:
         """Leave the line, admitted or not. Safe to repeat."""
         if place.fate.claim(_GIVEN_UP) is not _GIVEN_UP:
             self.withdraw(place)
@@ -154,7 +154,7 @@ class Line:
                 return
 
     def _admit_some(self) -> None:
-        while (place := self._first()) is not None:
+        while (place := self.first()) is not None:
             # One that was being admitted when a signal handler raised takes part in the
             # decision already: it would wait for itself.
             is_decided = place.fate or place is self._going
@@ -173,7 +173,8 @@ class Line:
             self.places.pop(place, None)
             self._going = None
 
-    def _first(self) -> Place | None:
+    def first(self) -> LinePlace | None:
+        """Return the place at the head of the line."""
         while True:
             try:
                 return next(iter(self.places), None)

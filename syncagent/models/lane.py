@@ -25,12 +25,12 @@ from typing import Final
 import msgspec
 
 from ..cancel import clock
-from ..cancel.line import NOW, Line, Place
+from ..cancel.line import NOW, Line, LinePlace
 from ..exceptions import RateLimited
 from ..usage import Usage
 from .quotas import Quota, read_quotas
 
-__all__ = ["FixedLimits", "Lane", "Refusal", "Ticket"]
+__all__ = ["FixedLimits", "Lane", "Rejection", "Ticket"]
 
 #: Requests that may be unanswered at first, and how many more for each accepted one:
 #: before there is a pace, and then.
@@ -80,7 +80,7 @@ class FixedLimits(msgspec.Struct, frozen=True):
     patience: float = 300.0
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class Rejection(msgspec.Struct, frozen=True):
     """An answer 429, or one that asks to wait."""
 
     at: float
@@ -90,7 +90,7 @@ class Refusal(msgspec.Struct, frozen=True):
     wait: float | None
 
 
-class Ticket(Place):
+class Ticket(LinePlace):
     """A request that waits, or was started after a wait.
 
     :param input_tokens: an estimate.
@@ -138,7 +138,7 @@ class Lane(Line):
         #: When the newest requests were accepted.
         self._accepted: Final[deque[float]] = deque(maxlen=_MOST_TIMES)
         self._responses: Final = itertools.count()
-        self._refusals: Final[deque[Refusal]] = deque()
+        self._refusals: Final[deque[Rejection]] = deque()
         self._sample = _SAMPLE
         #: By the provider's name. Replaced as a whole.
         self._quotas: dict[str, Quota] = {}
@@ -177,7 +177,7 @@ class Lane(Line):
         if self.places:
             self.look()
 
-    def refused(self, refusal: Refusal, headers: Mapping[str, str]) -> bool:
+    def refused(self, refusal: Rejection, headers: Mapping[str, str]) -> bool:
         """Note that a request was refused; false if there is no hope for it."""
         self.is_easy = False  # at once: no other request may start now
         self._read(headers)
@@ -216,11 +216,11 @@ class Lane(Line):
     def prepare(self) -> None:
         """Take in refusals, corrections, and what has become old."""
         while self._refusals:
-            self._cut(self._refusals[0])
+            self.cut(self._refusals[0])
             self._refusals.popleft()
         now = clock.now()
         if self._measured is not None and now >= self._closed_until:
-            self._set_pace(*self._measured)
+            self.set_pace(*self._measured)
         for key, started in list(self.pending.items()):
             if started > now - _NEWS:
                 break
@@ -232,11 +232,11 @@ class Lane(Line):
         while self._minute and self._minute[0][0] <= now - _MINUTE:
             self._minute.popleft()
 
-    def decide(self, place: Place) -> float:
+    def decide(self, place: LinePlace) -> float:
         """Return when the first request in line may start."""
         assert isinstance(place, Ticket)
         now = clock.now()
-        self._turn_away(place, now)
+        self.turn_away(place, now)
         if place.error is not None:
             return NOW
         when = max(self._closed_until, self._next_at)
@@ -252,12 +252,12 @@ class Lane(Line):
         if full is not None and len(self._minute) >= full:
             when = max(when, self._minute[0][0] + _MINUTE)
         if fixed.tokens_per_minute is not None:
-            when = max(when, self._tokens_at(place, fixed.tokens_per_minute))
+            when = max(when, self.tokens_at(place, fixed.tokens_per_minute))
         if self._quotas:
-            when = max(when, self._quotas_at(place))
+            when = max(when, self.quotas_at(place))
         return when
 
-    def admit(self, place: Place) -> None:
+    def admit(self, place: LinePlace) -> None:
         """Note that a request starts."""
         assert isinstance(place, Ticket)
         if place.error is not None or place in self._active:
@@ -278,12 +278,12 @@ class Lane(Line):
             place.tokens = self._estimate(place)
             self._minute.append((now, place))
 
-    def withdraw(self, place: Place) -> None:
+    def withdraw(self, place: LinePlace) -> None:
         """Forget a request that was never sent."""
         self.pending.pop(place, None)
         self._active.pop(place, None)  # type: ignore[call-overload]
 
-    def _turn_away(self, ticket: Ticket, now: float) -> None:
+    def turn_away(self, ticket: Ticket, now: float) -> None:
         """Refuse a request that would wait for too long."""
         left, patience = self._closed_until - now, self.fixed.patience
         is_hopeless = left > 0 and self._cut_at - self.bad_since > patience
@@ -297,7 +297,7 @@ class Lane(Line):
             retry_after=left,
         )
 
-    def _tokens_at(self, ticket: Ticket, limit: int) -> float:
+    def tokens_at(self, ticket: Ticket, limit: int) -> float:
         """Return when a fixed limit on tokens lets a request pass."""
         used = sum(other.tokens for _, other in self._minute)
         # One that is larger than the limit goes when nothing else counts any more.
@@ -310,7 +310,7 @@ class Lane(Line):
             when = started + _MINUTE
         return when
 
-    def _quotas_at(self, ticket: Ticket) -> float:
+    def quotas_at(self, ticket: Ticket) -> float:
         """Return when the provider's quotas let a request pass."""
         unanswered = [*list(self.pending), *list(self._trusted)]
         when = NOW
@@ -340,12 +340,12 @@ class Lane(Line):
 
     # -- learning from a refusal ---------------------------------------------------
 
-    def _cut(self, refusal: Refusal) -> None:
+    def cut(self, refusal: Rejection) -> None:
         """Close the lane for a while, and slow it down."""
         at, wait = refusal.at, refusal.wait
         self.is_easy = False
         if wait is None:
-            wait = self._reset_in(at)
+            wait = self.reset_in(at)
         if refusal.started <= self._cut_at:
             # Sent before the last refusal was known: nothing new, except for the wait.
             if wait is not None:
@@ -369,14 +369,14 @@ class Lane(Line):
         self.window = max(1.0, self.window / 2)
         self._failures += 1
         self._since_cut = 0
-        # Some that were sent before may still be accepted: see _set_pace().
+        # Some that were sent before may still be accepted: see set_pace().
         self._measured = (since, max(seconds, 0.001), is_guess)
         self._cut_at, self._closed_for = at, wait
         # Not all processes that share the key come back at the same moment.
         wait *= 1 + random.random() / 10
         self._closed_until = self._next_at = max(self._closed_until, at + wait)
 
-    def _set_pace(self, since: float, seconds: float, is_guess: bool) -> None:
+    def set_pace(self, since: float, seconds: float, is_guess: bool) -> None:
         """Go on at the rate at which the provider has accepted requests.
 
         :param is_guess: there was no refusal to measure it from.
@@ -396,7 +396,7 @@ class Lane(Line):
             self._rise = _BOLD
         self._interval = min(_MAX_INTERVAL, self._interval)
 
-    def _reset_in(self, at: float) -> float | None:
+    def reset_in(self, at: float) -> float | None:
         """Return the seconds until used up quotas are reset, if there are any."""
         resets = [each.reset_at for each in self._quotas.values() if each.remaining < 1]
         return max(0.0, max(resets) - at) if resets else None

@@ -12,7 +12,7 @@ from ..cancel import CancelToken, clock
 from ..exceptions import ProviderError, RateLimited, TransportError
 from ..transport.gate import OnPhase
 from ..usage import Usage
-from .lane import FixedLimits, Lane, Refusal, Ticket
+from .lane import FixedLimits, Lane, Rejection, Ticket
 
 if TYPE_CHECKING:
     from ..options import Options
@@ -109,9 +109,9 @@ class Limiter:
 
 
 class Passage:
-    """The way of one request through a lane; a :class:`~syncagent.transport.gate.Gate`.
+    """The way of one request through a lane.
 
-    It belongs to the thread of the request.
+    Implements :class:`~syncagent.transport.gate.AttemptGate`. It belongs to the thread of the request.
     """
 
     __slots__ = ("_key", "_lane", "_max_tokens", "_sent", "_started", "_ticket")
@@ -177,7 +177,7 @@ class Passage:
         is_limit = isinstance(error, RateLimited) and error.retryable
         if not is_limit and wait is None:
             return False
-        refusal = Refusal(clock.now(), self._started, wait)
+        refusal = Rejection(clock.now(), self._started, wait)
         return self._lane.refused(refusal, headers) and is_limit
 
     def leave(self) -> None:

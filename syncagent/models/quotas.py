@@ -29,7 +29,7 @@ from ..transport.retries import parse_date
 
 __all__ = ["Kind", "Quota", "read_quotas"]
 
-#: What a quota counts. ``input`` and ``output`` are tokens of one side.
+#: The things that quotas count. ``input`` and ``output`` are tokens of one side.
 Kind = Literal["requests", "tokens", "input", "output"]
 
 _HEADER: Final = re.compile(r"(?:x-|anthropic-)?ratelimit-([a-z-]+)")

@@ -26,13 +26,13 @@ import msgspec
 from .._checks import check_number
 from .._forks import in_child
 from ..cancel import CancelToken
-from ..cancel.line import NOW, Line, Place
+from ..cancel.line import NOW, Line, LinePlace
 from ..exceptions import ConfigurationError
 from ..models.model import RunModel
 from ..policies import LimitName
 from ..usage import Usage
 
-__all__ = ["Amounts", "Budget", "Reservation"]
+__all__ = ["Amounts", "Budget", "Ledger", "Reservation", "largest_usage"]
 
 #: At least so many bytes of a payload are a token.
 _BYTES: Final = 2
@@ -43,7 +43,7 @@ _numbers: Final = itertools.count()
 
 
 class Amounts(msgspec.Struct, frozen=True):
-    """How much of a budget; None for what it does not limit, or for unknown costs."""
+    """Amounts of a budget; None for what it does not limit, or for unknown costs."""
 
     #: In US dollars.
     cost: float | None = None
@@ -66,7 +66,7 @@ class _Charge:
 
 
 class _Sums:
-    """What all requests have used. Never changed, only replaced."""
+    """The sums of all requests. Never changed, only replaced."""
 
     __slots__ = ("calls", "cost", "last", "tokens")
 
@@ -87,7 +87,7 @@ class _Sums:
         )
 
 
-class Reservation(Place):
+class Reservation(LinePlace):
     """The part of a budget that one request may use.
 
     :param model: the model that is asked.
@@ -108,7 +108,7 @@ class Reservation(Place):
         if bound is not None:
             self.tokens = bound.total_tokens
             self.cost = model.cost(bound) or 0.0
-        #: What was used, once it is settled.
+        #: The usage, once it is settled.
         self.used: _Charge | None = None
         #: The limit that was reached.
         self.refusal: LimitName | None = None
@@ -143,7 +143,7 @@ class Reservation(Place):
 
 
 class Ledger(Line):
-    """What was spent of a budget, what is reserved, and who waits for it.
+    """The books of a budget: sums, reservations, and the line of those who wait.
 
     :param limits: the amounts of the budget.
     """
@@ -170,7 +170,7 @@ class Ledger(Line):
 
     @property
     def spent(self) -> _Sums:
-        """What was spent so far."""
+        """The sums so far."""
         self.look(always=True)
         return self._spent
 
@@ -205,7 +205,7 @@ class Ledger(Line):
             self._largest[charge.model] = largest
             self._spent = self._spent.plus(charge)
 
-    def decide(self, place: Place) -> float:
+    def decide(self, place: LinePlace) -> float:
         """Return at once whether the first request in line may start, or be refused."""
         assert isinstance(place, Reservation)
         spent, limits = self._spent, self._limits
@@ -238,14 +238,14 @@ class Ledger(Line):
             place.tokens = max(place.tokens, tokens)
             place.cost = max(place.cost, cost)
 
-    def admit(self, place: Place) -> None:
+    def admit(self, place: LinePlace) -> None:
         """Note that a request starts."""
         assert isinstance(place, Reservation)
         if place.refusal is None:
             self._resize(place)
             self.reserved[place] = None
 
-    def withdraw(self, place: Place) -> None:
+    def withdraw(self, place: LinePlace) -> None:
         """Forget a request that was never sent."""
         self.reserved.pop(place, None)  # type: ignore[call-overload]
 
@@ -301,13 +301,13 @@ class Budget:
 
     @property
     def spent(self) -> Amounts:
-        """What was used so far, without requests in flight."""
+        """The amounts used so far, without requests in flight."""
         spent = self._ledger.spent
         return Amounts(spent.cost, spent.tokens, spent.calls)
 
     @property
     def remaining(self) -> Amounts:
-        """What is left, at least 0; None for what is not limited."""
+        """The amounts left, at least 0; None where there is no limit."""
         spent, limits = self._ledger.spent, self.limits
         cost, tokens, calls = limits.cost, limits.tokens, limits.calls
         return Amounts(

@@ -33,7 +33,7 @@ from ..exceptions import Cancelled, ProviderError, SyncAgentError, TransportErro
 from .adapter import CancellableAdapter
 from .exchange import Exchange
 from .failures import Failures, find_handler_error, free_frames
-from .gate import Gate, OnPhase
+from .gate import AttemptGate, OnPhase
 from .prepared import Request
 from .redactor import Redactor
 from .resolver import Resolver
@@ -79,7 +79,7 @@ class RetriedRequest:
         redactor: Redactor | None = None,
         explain: Explain | None = None,
         renews: bool = True,
-        gate: Gate | None = None,
+        gate: AttemptGate | None = None,
     ) -> None:
         self.prepare: Final = prepare
         self.adapter: Final = adapter
@@ -166,7 +166,7 @@ class RetriedRequest:
             self.token.wait(delay)
             self._checkpoint("retry")
 
-    def _pass_gate(self, gate: Gate) -> None:
+    def _pass_gate(self, gate: AttemptGate) -> None:
         """Wait until the next attempt may begin.
 
         Cancellation: ends at once.

@@ -8,13 +8,13 @@ from typing import Protocol
 from ..cancel import CancelToken
 from ..exceptions import ProviderError, TransportError
 
-__all__ = ["Gate", "OnPhase"]
+__all__ = ["AttemptGate", "OnPhase"]
 
 #: Called with the name of each phase as it begins.
 OnPhase = Callable[[str], object]
 
 
-class Gate(Protocol):
+class AttemptGate(Protocol):
     """The gate for the attempts at one request, one after the other."""
 
     def enter(self, token: CancelToken, on_phase: OnPhase | None) -> bool:

@@ -15,7 +15,7 @@ from ..exceptions import ConfigurationError
 from ..sse import MAX_EVENT_BYTES, MAX_EVENT_LINES, EventDecoder
 from .adapter import CancellableAdapter
 from .calls import Explain, RetriedRequest
-from .gate import Gate
+from .gate import AttemptGate
 from .opened import OpenedResponse
 from .redactor import Redactor
 from .resolver import Resolver
@@ -136,7 +136,7 @@ class Transport:
         on_phase: Callable[[str], object] | None = None,
         redactor: Redactor | None = None,
         explain: Explain | None = None,
-        gate: Gate | None = None,
+        gate: AttemptGate | None = None,
     ) -> EventStream:
         """Post, and return the events of the response as they arrive.
 
@@ -194,7 +194,7 @@ class Transport:
         on_phase: Callable[[str], object] | None = None,
         redactor: Redactor | None = None,
         explain: Explain | None = None,
-        gate: Gate | None = None,
+        gate: AttemptGate | None = None,
     ) -> WholeResponse:
         """Post, and return the whole response.
 
@@ -295,7 +295,7 @@ class Transport:
         method: str = "POST",
         sends_once: bool = False,
         max_bytes: int | None = None,
-        gate: Gate | None = None,
+        gate: AttemptGate | None = None,
     ) -> RetriedRequest:
         if not isinstance(url, str):
             raise TypeError(f"url must be a str, got {url!r}")

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from support.threads import LONG, together
 
 from syncagent import CancelToken
-from syncagent.cancel.line import NOW, Line, Place
+from syncagent.cancel.line import NOW, Line, LinePlace
 from syncagent.exceptions import Cancelled
 from syncagent.testing import FakeClock
 
@@ -62,7 +62,7 @@ class Lines(RuleBasedStateMachine):
     @rule(target=placed, count=st.integers(1, 4))
     def join(self, count):
         """Some more come."""
-        places = [Place() for _ in range(count)]
+        places = [LinePlace() for _ in range(count)]
         for place in places:
             self.line.places[place] = None
             self.line.look()
@@ -105,7 +105,7 @@ def test_many_threads_take_turns(seats):
 
     def work():
         for _ in range(50):
-            place = Place()
+            place = LinePlace()
             line.wait(place, CancelToken(), lambda: None)
             most.append(len(line.taken))
             line.leave(place)
@@ -129,7 +129,7 @@ def test_cancels_race_with_turns():
 
     def work(mine):
         for token in mine:
-            place = Place()
+            place = LinePlace()
             try:
                 line.wait(place, token, lambda: None)
             except Cancelled:
@@ -168,7 +168,7 @@ def test_time_opens_the_line():
         line.opens_at = clock.now() + 100
 
         def work():
-            line.wait(Place(), CancelToken(), lambda: None)
+            line.wait(LinePlace(), CancelToken(), lambda: None)
             went.append(clock.now())
 
         threads = [threading.Thread(target=work) for _ in range(5)]
@@ -190,7 +190,7 @@ def test_an_exception_at_any_step_loses_nobody():
         pass
 
     for number in range(1, 400):
-        line, first, second = Seats(1), Place(), Place()
+        line, first, second = Seats(1), LinePlace(), LinePlace()
         line.places[first] = line.places[second] = None
         line.look()
         assert first.is_admitted
