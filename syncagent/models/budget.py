@@ -210,7 +210,9 @@ class Budget:
                 total = total.plus(other)
             limits = self._limits.items()
             fits = all(getattr(total, name) <= limit for name, limit in limits)
-            if not fits and self._held:
+            # A thread in the middle of another response cannot wait for its end.
+            is_nested = any(each.thread == held.thread for each in self._held)
+            if not fits and self._held and not is_nested:
                 return False
             self._held[held] = amount
             return True
@@ -261,10 +263,12 @@ def _start_over() -> None:
 class Reservation:
     """The part of a budget that one request may use."""
 
-    __slots__ = ("_budget",)
+    __slots__ = ("_budget", "thread")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
+        #: The thread that makes the request.
+        self.thread = threading.get_ident()
 
     def settle(self, amount: Spent | None) -> None:
         """Replace it by what was used; None for nothing. Safe to repeat."""

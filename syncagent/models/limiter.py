@@ -54,6 +54,10 @@ _MEMORY: Final = 300.0
 #: The wait after a refusal that names none, in seconds, doubled each time.
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
+#: Refusals in a row after which the provider's own word for the wait is not enough, and
+#: the wait after that, doubled each time.
+_ENOUGH: Final = 5
+_SHORT_WAIT: Final = 0.05
 #: Tokens of a response whose length is not limited.
 _RESPONSE: Final = 1000
 _MINUTE: Final = 60.0
@@ -213,6 +217,8 @@ class _Lane:
         self._epoch: float | None = None
         self._confirmed = 0
         self._last_refusal = -math.inf
+        #: How often it was closed, so that a wave of refusals counts once.
+        self._generation = 0
         self._refusals = 0
 
     @property
@@ -236,16 +242,19 @@ class _Lane:
     def try_start(self, request: Admission) -> float:
         """Start *request* if it may; else return the seconds after which to look."""
         with self.lock:
-            if self._queue and self._head() not in (None, request):
-                return math.inf
+            if self._queue and not request.is_nested:
+                head = self._head()
+                if head is not None and head is not request:
+                    return math.inf
             now = clock.now()
             # Most lanes are open, and every request passes: look at that first.
             is_open = not self._has_limits and len(self._unconfirmed) < self._window
+            request.thread = threading.get_ident()
             delay = 0.0 if is_open else self._delay(request, now)
             if delay > 0:
                 return delay
             request.has_left_queue = True
-            request.started = now
+            request.generation = self._generation
             self.active.add(request)
             self._unconfirmed.add(request)
             if self._epoch is None:
@@ -267,6 +276,8 @@ class _Lane:
                 delay = max(delay, until - now)
             else:
                 is_known = is_known or is_requests
+        if request.is_nested:
+            return delay
         # Where the provider says how many it allows, there is no need to feel the way.
         window = math.inf if is_known else self._window
         if len(self._unconfirmed) >= (1 if self._is_probing else window):
@@ -298,8 +309,16 @@ class _Lane:
                 bucket.take(amount)
 
     def wait_in_line(self, request: Admission) -> None:
-        """Put *request* into the queue, at its place."""
+        """Put *request* into the queue, at its place.
+
+        A thread that is in the middle of another response must not wait for the end of
+        that one: its request passes by all that wait.
+        """
+        thread = threading.get_ident()
         with self.lock:
+            request.is_nested = any(each.thread == thread for each in self.active)
+            if request.is_nested:
+                return
             request.has_left_queue = False
             heapq.heappush(self._queue, (request.place, request))
 
@@ -346,14 +365,18 @@ class _Lane:
         """
         with self.lock:
             now, self._has_limits = clock.now(), True
-            is_new = request.started > self._last_refusal
+            is_new = request.generation == self._generation
             if asked is None:
                 asked = self._usual_wait()
+            elif self._refusals > _ENOUGH:  # it is not true that so short a wait helps
+                more = _SHORT_WAIT * 2.0 ** min(self._refusals - _ENOUGH, 20)
+                asked = max(asked, min(_LONGEST_WAIT, more))
             until = now + asked
             if is_new:  # others that were out at the time are no news
                 self._refusals += 1
                 self._learn(now, asked)
                 self._last_refusal = now
+                self._generation += 1
                 self._epoch, self._confirmed = None, 0
             self._closed_until = max(self._closed_until, until)
             self._is_probing = True
@@ -395,9 +418,11 @@ class Admission:
         "_lane",
         "_on_phase",
         "_watch",
+        "generation",
         "has_left_queue",
+        "is_nested",
         "place",
-        "started",
+        "thread",
         "tokens",
     )
 
@@ -413,7 +438,10 @@ class Admission:
         #: Its place in the order; a request that is sent again keeps it.
         self.place = next(lane.numbers)
         self.has_left_queue = True
-        self.started = 0.0
+        #: True if its thread is in the middle of another response.
+        self.is_nested = False
+        self.thread = 0
+        self.generation = 0
 
     def __lt__(self, other: Admission) -> bool:
         return self.place < other.place

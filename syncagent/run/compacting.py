@@ -196,6 +196,7 @@ class Compacting:
             if made is None:
                 continue
             new = tuple(repaired(_checked(made, step)))
+            room.find_start(new)
             names.append(type(step).__name__)
         return new, names
 
@@ -227,11 +228,14 @@ class RunRoom:
         self.window: Final = compacting.window(run)
         #: The text that a model has written last.
         self.summary = ""
+        #: The number of the first message of the run.
+        self.start = run.progress.start
+        self._prompt = next(iter(run.transcript[self.start : self.start + 1]), None)
 
-    @property
-    def start(self) -> int:
-        """The number of the first message of the run."""
-        return self._run.progress.start
+    def find_start(self, messages: Sequence[Message]) -> None:
+        """Note where the run begins in the messages that a step has made."""
+        same = (n for n, message in enumerate(messages) if message is self._prompt)
+        self.start = next(same, 0)
 
     @property
     def token(self) -> CancelToken:

@@ -271,6 +271,22 @@ def test_a_step_of_ones_own():
     assert complaints(agent.messages) == {}
 
 
+def test_a_record_after_a_step_of_ones_own():
+    """A step may have moved the prompt of the run: the next one still finds it."""
+
+    class Drop:
+        def compact(self, messages, room):
+            return messages[-9:]
+
+    model, script = researcher(8)
+    agent = Agent(model, tools=[look], compaction=[Drop(), Summarize(keep=1)])
+    agent.run("First.")
+    script.rounds = script.begun + 200
+    result = agent.run("Second.")
+    assert result.stop_reason == "end_turn"
+    assert complaints(agent.messages) == {}
+
+
 def test_a_record_of_another_model():
     """It is charged by its own price, and counts in the limits."""
     model, _ = researcher(500)

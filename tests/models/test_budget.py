@@ -203,6 +203,23 @@ def test_a_waiting_request_goes_on_when_another_was_cancelled():
     assert second.result(LONG).text == "Hello."
 
 
+def test_a_run_in_the_middle_of_a_response():
+    """A hook that makes a run of its own does not wait for the response it is in."""
+
+    class Asks:
+        def on_event(self, event):
+            if type(event).__name__ == "TextDelta" and not texts:
+                texts.append("")
+                texts[0] = Agent(model(), budget=budget).run("inner").text
+
+    texts = []
+    budget = Budget(tokens=5000)
+    agent = Agent(model(), hooks=[Asks()], budget=budget)
+    assert agent.run("outer").text == "Hello."
+    assert texts == ["Hello."]
+    assert budget.spent.calls == 2
+
+
 def test_a_cancelled_response_is_charged():
     """With the estimate, as in the result of its run."""
     budget = Budget(tokens=1000)

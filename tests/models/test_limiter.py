@@ -352,6 +352,41 @@ def test_two_hundred_threads_and_cancels_in_between():
     assert (limiter.active, limiter.waiting) == (0, 0)
 
 
+def test_a_run_in_the_middle_of_a_response():
+    """A hook that makes a run of its own does not wait for the response it is in."""
+
+    class Asks:
+        def on_event(self, event):
+            if type(event).__name__ == "TextDelta" and not texts:
+                texts.append("")
+                texts[0] = Agent(agent.model).run("inner").text
+
+    texts = []
+    limiter = Limiter(concurrent=1)
+    with FakeServer(lambda request: "Hello.") as server:
+        agent = Agent(model_at(server, limiter), hooks=[Asks()])
+        assert agent.run("outer").text == "Hello."
+    assert texts == ["Hello."]
+    assert (limiter.active, limiter.waiting) == (0, 0)
+
+
+def test_a_provider_that_always_says_at_once():
+    """It is not asked a hundred times a second: the wait is doubled after a while."""
+    with FakeClock() as now:
+        limiter = Limiter()
+        refusal = RateLimited("no", status=429, retry_after=0.0, retryable=True)
+        waits = 0
+        for _ in range(14):
+            admission = limiter.admission(KEY)
+            while not admission.enter(CancelToken(timeout=0)):
+                now.advance(0.1)
+                waits += 1
+            admission.head(429, {})
+            assert admission.retries(refusal)
+            admission.leave()
+        assert waits > 100  # more than ten seconds in all
+
+
 # -- waits that end --------------------------------------------------------------------
 
 
@@ -381,7 +416,14 @@ def test_a_deadline_ends_the_wait():
     limiter = Limiter(concurrent=1)
     with FakeServer(["Hello."]) as server:
         model = model_at(server, limiter)
-        holder = answer(limiter, key=(model.base_url, model.name))
+        holders = []
+        key = (model.base_url, model.name)
+        other = threading.Thread(
+            target=lambda: holders.append(answer(limiter, key=key))
+        )
+        other.start()
+        other.join(LONG)
+        (holder,) = holders
         result = Agent(model).run("go", timeout=0.05)
         assert result.cancellation.origin == "deadline"
         holder.leave()
