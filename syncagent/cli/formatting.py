@@ -102,9 +102,10 @@ def run_text(result: RunResult, seconds: float) -> str:
     usage = result.usage
     about = "about " if usage.estimated else ""
     cost = f", ${result.cost:.4f}" if result.cost else ""
+    hits = f" ({usage.cache_hit_rate:.0%} cached)" if usage.cached_tokens else ""
     return (
         f"{result.turns} turn{'s' * (result.turns != 1)}, {about}{usage.input_tokens} "
-        f"tokens in, {usage.output_tokens} out{cost}, {seconds:.1f} s"
+        f"tokens in{hits}, {usage.output_tokens} out{cost}, {seconds:.1f} s"
     )
 
 

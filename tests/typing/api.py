@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -18,11 +19,14 @@ from syncagent import (
     ApprovalRequest,
     AuthRequest,
     AwaitingInput,
+    Budget,
     Cancelled,
     CancelPolicy,
     CancelToken,
+    ClearResults,
     Fallback,
     Handle,
+    Limiter,
     Limits,
     ProviderError,
     Retries,
@@ -30,6 +34,7 @@ from syncagent import (
     RunFinished,
     RunResult,
     Runtime,
+    Summarize,
     Timeouts,
     ToolContext,
     ToolDefaults,
@@ -50,10 +55,11 @@ from syncagent.cancel import (
     Registration,
     RunSlot,
 )
+from syncagent.compaction import Compaction, Room
 from syncagent.events import InterruptRaised, Lagged, MessageFinished, TextDelta
 from syncagent.exceptions import Declined, StreamBroken
 from syncagent.functions.llm_chat import ChatStream
-from syncagent.hooks import BeforeTool, Deny
+from syncagent.hooks import BeforeModel, BeforeTool, Deny, Replace
 from syncagent.interrupts import Question
 from syncagent.messages import Image, Message, UserMessage
 from syncagent.models import Model, OpenAIChat, cost, find_model
@@ -312,6 +318,41 @@ def with_deps(agent: Agent[Place], place: Place) -> str:
     free.run("hello", deps=place, metadata={}).metadata.get("a")
     free.run("hello", deps="Oslo")
     return driven(forked) + driven(free)
+
+
+class LastTwo:
+    """A step of a compaction, as users write it."""
+
+    def compact(
+        self, messages: Sequence[Message], room: Room
+    ) -> Sequence[Message] | None:
+        print(room.window, room.target, room.size(messages), room.ask("Sum up."))
+        return messages[-2:] if len(messages) > 2 else None
+
+
+class Wrong:
+    def compact(self, messages: str) -> str:
+        return messages
+
+
+def long_work(budget: Budget, limiter: Limiter) -> float:
+    model = OpenAIChat("x", api_key="k", limiter=limiter)
+    Agent(
+        model,
+        compaction=[ClearResults(2, spare=["look"]), Summarize("openai:x"), LastTwo()],
+        budget=budget,
+    )
+    Agent(model, compaction=Compaction(LastTwo(), at=0.7, window=9))
+    Agent(model, compaction=LastTwo(), budget=None)
+    Agent(model, compaction=Wrong())  # type: ignore[arg-type]
+    Agent(model, budget=limiter)  # type: ignore[arg-type]
+    OpenAIChat("x", limiter=budget)  # type: ignore[arg-type]
+    budget.extend(calls=3)
+    return budget.spent.cost + limiter.waiting
+
+
+def replacing(event: BeforeModel) -> Replace:
+    return Replace([UserMessage.of("Hi."), *event.messages])
 
 
 def approve_for(request: ApprovalRequest) -> bool:
