@@ -141,29 +141,28 @@ def run_many(
         "limiter": limiter,
         "budget": budget,
     }
-    items: Iterable[Any]
-    if prompts is None:
-        if callable(agents) or not isinstance(agents, Iterable):
-            raise ConfigurationError("run_many() needs prompts for its agent")
-        items, make = agents, None
-    else:
-        if isinstance(prompts, (str, bytes)):
-            raise ConfigurationError("prompts takes several prompts; write [prompt]")
-        items, make = prompts, _maker(agents)
+    items, make = _work_of(agents, prompts)
     return Batch(items, make, width, cancel, _targets(record), progress, settings)
 
 
-def _maker(agents: Any) -> Callable[[], Agent]:
-    """Return a function that makes the agent of an item."""
+def _work_of(
+    agents: Any, prompts: Any
+) -> tuple[Iterable[Any], Callable[[], Agent] | None]:
+    """Return the items, and a function that makes the agent of one."""
+    if prompts is None:
+        if callable(agents) or not isinstance(agents, Iterable):
+            raise ConfigurationError("run_many() needs prompts for its agent")
+        return agents, None
+    if isinstance(prompts, (str, bytes)):
+        raise ConfigurationError("prompts takes several prompts; write [prompt]")
     fork = None if isinstance(agents, type) else getattr(agents, "fork", None)
-    if callable(fork):
-        return fork  # type: ignore[no-any-return]
-    if not callable(agents):
+    make = fork if callable(fork) else agents
+    if not callable(make):
         raise ConfigurationError(
             "run_many() takes an Agent, or a function that makes one; got "
             f"{agents!r:.80}"
         )
-    return agents  # type: ignore[no-any-return]
+    return prompts, make
 
 
 def _targets(record: Any) -> Callable[[int], Any]:

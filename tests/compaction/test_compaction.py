@@ -1,6 +1,7 @@
 """Conversations that become too long are shortened in the middle of a run."""
 
 import pytest
+from support.contents import json_of
 
 from syncagent import Agent, CancelPolicy, ClearResults, Limits, Summarize, tool
 from syncagent.compaction import Compaction
@@ -119,7 +120,7 @@ def test_a_compaction_stays():
     assert result.compactions < 10
     script.rounds = script.begun
     assert agent.run("And?").compactions == 0
-    assert sum("was removed" in str(m) for m in agent.messages) > 30
+    assert sum("was removed" in json_of(m) for m in agent.messages) > 30
 
 
 def test_the_measure_is_the_reported_usage():
@@ -347,7 +348,7 @@ def test_a_model_that_writes_nothing():
     agent = Agent(model, tools=[look], compaction=Summarize(ScriptedModel([" "])))
     with pytest.raises(CompactionFailed, match="no record"):
         agent.run("Go.")
-    assert not any("record" in str(message) for message in agent.messages)
+    assert not any("record" in json_of(message) for message in agent.messages)
     assert complaints(agent.messages) == {}
     assert agent.can_resume
 

@@ -1,5 +1,7 @@
 """Summaries are requests of the run: budgets count them, and may refuse them."""
 
+from support.contents import json_of
+
 from syncagent import Agent, Budget, Summarize, tool
 from syncagent.compaction.sizes import estimate
 from syncagent.messages import UserMessage
@@ -24,7 +26,7 @@ def respond(messages):
     size = Usage(estimate(messages), 5)
     if is_record(messages):
         return say("The record.", usage=size)
-    if BEGIN in str(messages[0]):
+    if BEGIN in json_of(messages[0]):
         return say("Done.", usage=size)
     return say(call("look"), usage=size)
 
@@ -64,12 +66,12 @@ def test_a_budget_that_refuses_the_summary_ends_the_run():
     agent = make(budget := Budget(calls=rounds))
     result = agent.run("Do it.")
     assert (result.stop_reason, result.limit) == ("limit", "budget_calls")
-    assert BEGIN not in str(agent.messages)
+    assert BEGIN not in json_of(agent.messages)
     assert budget.spent.calls == rounds
     assert budget.in_flight == 0
 
     agent.run("Go on.", budget=Budget(calls=100))
-    assert BEGIN in str(agent.messages)
+    assert BEGIN in json_of(agent.messages)
 
 
 def test_a_cancelled_summary_gives_its_place_back():
@@ -84,4 +86,4 @@ def test_a_cancelled_summary_gives_its_place_back():
         assert receipt.phase == "compaction"
     assert budget.in_flight == 0
     assert isinstance(agent.messages[0], UserMessage)
-    assert BEGIN not in str(agent.messages)
+    assert BEGIN not in json_of(agent.messages)

@@ -1,6 +1,7 @@
 """A cancel, an error or a save around a compaction: old or new, never half."""
 
 import pytest
+from support.contents import json_of
 from support.every_line import STORY, Raiser, line_numbers, problem_with, some_lines
 
 from syncagent import Agent, CancelPolicy, ClearResults, Summarize, tool
@@ -41,7 +42,7 @@ def rounds_of(messages):
 
 
 def has_record(messages):
-    return BEGIN in str(messages[0])
+    return BEGIN in json_of(messages[0])
 
 
 def respond(messages):
@@ -50,7 +51,7 @@ def respond(messages):
     if is_record(messages):
         return say("The record.", usage=size)
     last = messages[-1]
-    is_over = isinstance(last, UserMessage) and "Go on." in str(last)
+    is_over = isinstance(last, UserMessage) and "Go on." in json_of(last)
     if is_over or (has_record(messages) and rounds_of(messages) > 1):
         return say("Done.", usage=size)
     return say(call("look"), usage=size)
@@ -75,7 +76,7 @@ def make(script=respond, window=WINDOW, keep=1, **settings):
 
 def check_whole(agent, policy):
     """See that there is a whole record in the conversation, or none."""
-    text = str(agent.messages)
+    text = json_of(agent.messages)
     assert text.count(BEGIN) == text.count(END) <= 1
     assert "<conversation>" not in text
     if policy == "rollback":
@@ -123,7 +124,7 @@ def test_ctrl_c_at_every_line_of_a_compaction(step):
         if raiser.where is None:
             break
         found = found or raiser.where.startswith("run/compacting")
-        text = str(agent.messages)
+        text = json_of(agent.messages)
         is_whole = text.count(BEGIN) == text.count(END) <= 1
         if not went_up or not is_whole:
             problems.append(f"{raiser.where}: {went_up=}, {is_whole=}")
@@ -194,7 +195,7 @@ def then_pay(messages):
     """Respond as above, and ask for an approval after the compaction."""
     entry = respond(messages)
     is_end = entry.message.text == "Done."
-    if is_end and has_record(messages) and "paid" not in str(messages):
+    if is_end and has_record(messages) and "paid" not in json_of(messages):
         return say(call("pay"), usage=Usage(estimate(messages), 5))
     return entry
 

@@ -33,16 +33,6 @@ def run(*arguments):
     return found.stdout
 
 
-def test_areas_without_their_packages_are_skipped(tmp_path):
-    """The table says which package is missing, and the command succeeds."""
-    code = (
-        "import runpy, sys; sys.modules['trustme'] = None; "
-        f"sys.argv[1:] = ['--only', 'paced', '--json', {str(tmp_path / 'r.json')!r}]; "
-        "runpy.run_module('benchmarks', run_name='__main__')"
-    )
-    assert "paced: skipped, needs trustme: pip install" in run("-c", code)
-
-
 def test_other_sdks_are_measured_against_a_server_that_falls_silent():
     """Ours gets its words, and is stopped in the silence; a missing SDK is skipped."""
     assert run("-c", PEERS).splitlines() == ["one two three", "True", "None"]

@@ -347,8 +347,8 @@ def long_work(budget: Budget, limiter: Limiter) -> float:
     Agent(model, compaction=Wrong())  # type: ignore[arg-type]
     Agent(model, budget=limiter)  # type: ignore[arg-type]
     OpenAIChat("x", limiter=budget)  # type: ignore[arg-type]
-    budget.extend(calls=3)
-    return budget.spent.cost + limiter.waiting
+    left = budget.remaining.cost
+    return (budget.spent.cost or 0.0) + (left or 0.0) + limiter.waiting
 
 
 def replacing(event: BeforeModel) -> Replace:
