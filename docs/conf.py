@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
         r"|ConversationRecord|Era|HTTPAuth|OnError|RequestRefused|WayBack)",
     ),
     ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
-    ("py:.*", r"(requests|msgspec|http|flask|django|contextlib)(\..*)?"),
+    ("py:.*", r"(requests|msgspec|http|flask|django|contextlib|uuid)(\..*)?"),
     # Private names in signatures and among bases.
     (
         "py:.*",
