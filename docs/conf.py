@@ -47,7 +47,7 @@ nitpick_ignore_regex = [
         r"|Progress)",
     ),
     ("py:.*", r"(Any|Final|(typing\.)?Literal.*|(dict|tuple|list)\[.*)"),
-    ("py:.*", r"(requests|msgspec|http|flask|django|contextlib)(\..*)?"),
+    ("py:.*", r"(requests|msgspec|http|flask|django|contextlib|uuid)(\..*)?"),
     # Private names in signatures and among bases.
     (
         "py:.*",
