@@ -1,6 +1,7 @@
 """Sphinx settings: every warning is an error, every example is run."""
 
 from docutils import nodes
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.nodes import make_refnode
 
 import syncagent
@@ -60,14 +61,35 @@ nitpick_ignore_regex = [
     ("py:.*", r"syncagent\.models\.model\.RunModel"),
     ("py:.*", r"syncagent\.providers\..*Dialect"),
     ("py:.*", r"syncagent\.transcript\.turns\.(User|Assistant)Turn"),
+    # Types of type checkers; with them a signature shows aliases by their names.
+    ("py:.*", r"(.*\.)?(Unpack|\w+Arguments|Deps|ShownDeps|Value|_T)"),
+    ("py:.*", r"(.*\.)?(CallReceipt|RunModel)"),
+    ("py:.*", r"(Key|AuthBase|Cancel|Progress|RunOptions|OnBusy|ClaimFolder|AnyTool)"),
+    ("py:.*", r"(_BatchRecord|_Agents|concurrent\.futures\..*)"),
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*|typing\.~_P)"),
 ]
 
 
 def setup(app):
     """Trim included code, and find public names wherever they are documented."""
+    _hide_overloads()
     app.connect("doctree-read", _trim)
     app.connect("missing-reference", _find_public_name)
+
+
+def _hide_overloads():
+    """Show the parameters of the function itself where overloads only refer to them."""
+    analyze = ModuleAnalyzer.analyze
+
+    def analyze_without(analyzer):
+        analyze(analyzer)
+        analyzer.overloads = {
+            name: signatures
+            for name, signatures in analyzer.overloads.items()
+            if not any("Unpack" in str(each) for each in signatures)
+        }
+
+    ModuleAnalyzer.analyze = analyze_without
 
 
 def _trim(app, doctree):
