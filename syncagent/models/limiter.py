@@ -111,7 +111,8 @@ class Limiter:
 class Passage:
     """The way of one request through a lane.
 
-    Implements :class:`~syncagent.transport.gate.AttemptGate`. It belongs to the thread of the request.
+    Implements :class:`~syncagent.transport.gate.AttemptGate`. It belongs to the thread
+    of the request.
     """
 
     __slots__ = ("_key", "_lane", "_max_tokens", "_sent", "_started", "_ticket")

@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import json
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ import time
 import pytest
 from support.agents import add, check_usable
 from support.processes import in_child
+from support.raw_server import RawServer
 from support.threads import LONG, meanwhile, together, until
 
 from syncagent import Agent, CancelToken, Fallback, Limiter, Limits, run_many
@@ -31,6 +33,8 @@ from syncagent.testing import (
     no_leaks,
     say,
 )
+from syncagent.timeline import read_timeline
+from syncagent.timeline.drawing import look_of
 from syncagent.transport import Timeouts, close_idle
 
 
@@ -202,6 +206,47 @@ def test_a_final_refusal_fails_at_once():
     model = ScriptedModel([error], limiter=Limiter())
     with pytest.raises(RateLimited, match="no money"):
         Agent(model).run("hi")
+
+
+class RefusingInside(RawServer):
+    """A server that refuses its first two requests inside of a response."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def respond(self, handler, body):
+        """Return status 200 each time."""
+        self.count += 1
+        if self.count <= 2:
+            event = {"error": {"type": "rate_limit_error", "message": "slow down"}}
+        else:
+            choice = {"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}
+            event = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+        text = f"data: {json.dumps(event)}\n\n"
+        text += "data: [DONE]\n\n" * (self.count > 2)
+        return 200, {"Content-Type": "text/event-stream"}, text.encode()
+
+
+def test_an_error_inside_of_a_response_counts_too():
+    """Some providers refuse with status 200, in the first event."""
+    with RefusingInside() as server:
+        model = OpenAIChat(
+            "fake", base_url=server.url, api_key="k", retries=0, limiter=Limiter()
+        )
+        assert model.respond("hi").message.text == "ok"
+        assert server.count == 3
+
+
+def test_recordings_and_timelines_show_the_wait(tmp_path):
+    """In its own phase, and in the look of a wait."""
+    path = tmp_path / "run.jsonl"
+    model = refusing_once(Limiter())
+    assert Agent(model).run("hi", record=path).text == "ok"
+    assert '"limiter"' in path.read_text()
+    rows = read_timeline(path).rows
+    looks = {each.name: look_of(row, each) for row in rows for each in row.segments}
+    assert looks["limiter"] == "wait"
 
 
 def test_patience_ends_the_wait_for_a_refusal_that_lasts():
