@@ -4,6 +4,7 @@ import gc
 import itertools
 import json
 import os
+import random
 import signal
 import threading
 import time
@@ -533,6 +534,29 @@ def test_two_hundred_threads_are_cancelled_at_once():
         assert len(results) == 200
         assert {result.cancellation.phase for result in results} == {"limiter"}
         assert limiter.waiting == 0
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_cancels_at_random_moments_of_a_storm(kind):
+    """Promises 7 and 9: whoever is cancelled leaves no place, and disturbs nobody."""
+    limiter = Limiter(concurrent=20)
+    ends = []
+    with FakeServer(PROVIDERS[kind]()) as server:
+        model = over_a_socket(server, limiter)
+
+        def work(seed):
+            randomly = random.Random(seed)
+            for number in range(4):
+                seconds = randomly.choice([0, 0.001, 0.01, 0.1]) * randomly.random()
+                timeout = None if number == 3 else seconds
+                ends.append(Agent(model).run("hi", timeout=timeout).stop_reason)
+
+        together(*[lambda n=n: work(n) for n in range(40)], timeout=60)
+    assert len(ends) == 160
+    assert ends.count("end_turn") >= 40
+    assert set(ends) <= {"end_turn", "cancelled"}
+    (lane,) = limiter._lanes.values()
+    assert (lane.places, lane.pending, lane._trusted, lane._active) == ({}, {}, {}, {})
 
 
 def test_a_dropped_response_gives_its_place_back():
