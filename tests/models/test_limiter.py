@@ -2,7 +2,9 @@
 
 import gc
 import itertools
+import json
 import os
+import random
 import signal
 import threading
 import time
@@ -10,6 +12,7 @@ import time
 import pytest
 from support.agents import add, check_usable
 from support.processes import in_child
+from support.raw_server import RawServer
 from support.threads import LONG, meanwhile, together, until
 
 from syncagent import Agent, CancelToken, Fallback, Limiter, Limits, run_many
@@ -31,6 +34,8 @@ from syncagent.testing import (
     no_leaks,
     say,
 )
+from syncagent.timeline import read_timeline
+from syncagent.timeline.drawing import look_of
 from syncagent.transport import Timeouts, close_idle
 
 
@@ -202,6 +207,47 @@ def test_a_final_refusal_fails_at_once():
     model = ScriptedModel([error], limiter=Limiter())
     with pytest.raises(RateLimited, match="no money"):
         Agent(model).run("hi")
+
+
+class RefusingInside(RawServer):
+    """A server that refuses its first two requests inside of a response."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def respond(self, handler, body):
+        """Return status 200 each time."""
+        self.count += 1
+        if self.count <= 2:
+            event = {"error": {"type": "rate_limit_error", "message": "slow down"}}
+        else:
+            choice = {"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}
+            event = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+        text = f"data: {json.dumps(event)}\n\n"
+        text += "data: [DONE]\n\n" * (self.count > 2)
+        return 200, {"Content-Type": "text/event-stream"}, text.encode()
+
+
+def test_an_error_inside_of_a_response_counts_too():
+    """Some providers refuse with status 200, in the first event."""
+    with RefusingInside() as server:
+        model = OpenAIChat(
+            "fake", base_url=server.url, api_key="k", retries=0, limiter=Limiter()
+        )
+        assert model.respond("hi").message.text == "ok"
+        assert server.count == 3
+
+
+def test_recordings_and_timelines_show_the_wait(tmp_path):
+    """In its own phase, and in the look of a wait."""
+    path = tmp_path / "run.jsonl"
+    model = refusing_once(Limiter())
+    assert Agent(model).run("hi", record=path).text == "ok"
+    assert '"limiter"' in path.read_text()
+    rows = read_timeline(path).rows
+    looks = {each.name: look_of(row, each) for row in rows for each in row.segments}
+    assert looks["limiter"] == "wait"
 
 
 def test_patience_ends_the_wait_for_a_refusal_that_lasts():
@@ -488,6 +534,29 @@ def test_two_hundred_threads_are_cancelled_at_once():
         assert len(results) == 200
         assert {result.cancellation.phase for result in results} == {"limiter"}
         assert limiter.waiting == 0
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_cancels_at_random_moments_of_a_storm(kind):
+    """Promises 7 and 9: whoever is cancelled leaves no place, and disturbs nobody."""
+    limiter = Limiter(concurrent=20)
+    ends = []
+    with FakeServer(PROVIDERS[kind]()) as server:
+        model = over_a_socket(server, limiter)
+
+        def work(seed):
+            randomly = random.Random(seed)
+            for number in range(4):
+                seconds = randomly.choice([0, 0.001, 0.01, 0.1]) * randomly.random()
+                timeout = None if number == 3 else seconds
+                ends.append(Agent(model).run("hi", timeout=timeout).stop_reason)
+
+        together(*[lambda n=n: work(n) for n in range(40)], timeout=60)
+    assert len(ends) == 160
+    assert ends.count("end_turn") >= 40
+    assert set(ends) <= {"end_turn", "cancelled"}
+    (lane,) = limiter._lanes.values()
+    assert (lane.places, lane.pending, lane._trusted, lane._active) == ({}, {}, {}, {})
 
 
 def test_a_dropped_response_gives_its_place_back():
