@@ -27,7 +27,7 @@ from .rounds import cut_text, rounds
 from .sizes import characters_of
 from .steps import Room
 
-__all__ = ["Summarize"]
+__all__ = ["Summarize", "is_record"]
 
 _BEGIN: Final = "<record of earlier work>"
 _END: Final = "</record of earlier work>"
@@ -159,6 +159,11 @@ class Summarize:
         )
 
 
+def is_record(block: object) -> bool:
+    """Return whether *block* of a message is a record, and no words of the user."""
+    return isinstance(block, Text) and block.text.startswith(_BEGIN)
+
+
 def _head(
     messages: Sequence[Message], cut: int, record: str, room: Room
 ) -> UserMessage:
@@ -177,7 +182,7 @@ def _split(message: Message) -> tuple[Sequence[UserBlock], Sequence[UserBlock]]:
     if not isinstance(message, UserMessage):
         return (), ()
     for number, block in enumerate(message.content):
-        if isinstance(block, Text) and block.text.startswith(_BEGIN):
+        if is_record(block):
             return message.content[:number], message.content[number + 1 :]
     return message.content, ()
 

@@ -1,5 +1,7 @@
 """A cancel, an error or a save around a compaction: old or new, never half."""
 
+import threading
+
 import pytest
 from support.every_line import STORY, Raiser, line_numbers, problem_with, some_lines
 
@@ -348,3 +350,44 @@ def test_replace_belongs_to_before_model():
     agent = Agent(ScriptedModel(["Hi."]), hooks=[hook])
     with pytest.raises(ConfigurationError, match=r"after_model.*Retry"):
         agent.run("Hello.")
+
+
+def test_another_thread_sees_the_old_or_the_new_conversation():
+    """While a run is compacted again and again."""
+    begun = []
+
+    def script(messages):
+        size = Usage(estimate(messages), 5)
+        if is_record(messages):
+            return say("The record.", usage=size)
+        begun.append(size)
+        return say("Done." if len(begun) > 120 else call("look"), usage=size)
+
+    agent = make(script)
+    seen, problems = set(), []
+
+    def read():
+        while not ended.is_set():
+            messages = agent.messages
+            text = str(messages)
+            seen.add(text.count(BEGIN))
+            if text.count(BEGIN) != text.count(END):
+                problems.append(text)
+            pairs = zip(messages, messages[1:], strict=False)
+            for before, after in pairs:
+                if isinstance(after, ToolMessage):
+                    calls = [each.call_id for each in before.tool_calls]
+                    if calls != [each.call_id for each in after.content]:
+                        problems.append((before, after))
+
+    ended = threading.Event()
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        result = agent.run("Do it.")
+    finally:
+        ended.set()
+        reader.join(30)
+    assert result.compactions > 5
+    assert problems == []
+    assert seen <= {0, 1}

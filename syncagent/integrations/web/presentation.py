@@ -7,9 +7,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ...compaction.summaries import is_record
 from ...events import (
+    Compacted,
     InterruptRaised,
     Lagged,
+    ModelChanged,
     RunFinished,
     StateChanged,
     StreamEvent,
@@ -54,11 +57,15 @@ _LONGEST_PROMPT: Final = 300
 _TOOL_FAILED: Final = "The tool failed."
 #: The same in a message, which does not tell a failure from a denial.
 _NO_RESULT: Final = "There is no result: the call failed, was denied or was stopped."
+#: Replaces the record of earlier messages, which tells of tools that have failed.
+_RECORD: Final = "[Earlier messages were summarized here.]"
 
 #: The events that clients see in another form; the many others pass unchanged.
 _CHANGED_EVENTS: Final = frozenset(
     (
+        Compacted,
         InterruptRaised,
+        ModelChanged,
         RunFinished,
         StateChanged,
         SubAgentEvent,
@@ -110,6 +117,12 @@ class Presentation(msgspec.Struct, frozen=True):
                     tool_outcomes=self.outcomes(event.result),
                 )
             )
+        if isinstance(event, Compacted):  # a record tells of tools that have failed
+            is_shown = self.show_tool_errors
+            return event if is_shown else msgspec.structs.replace(event, summary="")
+        if isinstance(event, ModelChanged):
+            is_shown = self.show_tool_errors
+            return event if is_shown else msgspec.structs.replace(event, error="")
         if isinstance(event, SubAgentEvent):
             inner: Any = self.event(event.event, error)
             return msgspec.structs.replace(event, event=inner)
@@ -184,6 +197,8 @@ class Presentation(msgspec.Struct, frozen=True):
             return ShownBlock("image")
         if isinstance(block, File):
             return ShownBlock("file", name=block.name)
+        if is_record(block) and not self.show_tool_errors:
+            return ShownBlock("text", _RECORD)
         kinds: dict[type, Literal["text", "thinking", "refusal"]]
         kinds = {Text: "text", Thinking: "thinking", Refusal: "refusal"}
         return ShownBlock(kinds[type(block)], block.text)
