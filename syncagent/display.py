@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
 from ._short import shortened
 from .background.handle import Handle
-from .background.subscriptions import Subscription
 from .cancel import clock
 from .conversation.run_stream import RunStream
 from .events import (
@@ -55,31 +52,17 @@ def show(run: RunStream[Any] | Handle[Any]) -> None:
         )
     screen = _Notebook() if _is_notebook() else _Plain()
     is_handle = isinstance(run, Handle)
-    with _events_of(run) as events:
+    with run if isinstance(run, RunStream) else run.subscribe() as events:
         try:
             for event in events:
                 screen.show(event)
-                if is_handle and _is_end(event):
+                has_failed = isinstance(event, StateChanged) and event.state == "failed"
+                if is_handle and (has_failed or isinstance(event, RunFinished)):
                     break  # it may wait for more input
         finally:
             screen.end()
     if isinstance(run, Handle) and run.error is not None:
         run.result(0)  # raises it
-
-
-def _is_end(event: StreamEvent | Lagged) -> bool:
-    is_failure = isinstance(event, StateChanged) and event.state == "failed"
-    return is_failure or isinstance(event, RunFinished)
-
-
-@contextmanager
-def _events_of(
-    run: RunStream[Any] | Handle[Any],
-) -> Iterator[Iterable[StreamEvent | Lagged]]:
-    followed: RunStream[Any] | Subscription
-    followed = run if isinstance(run, RunStream) else run.subscribe()
-    with followed:
-        yield followed
 
 
 def _is_notebook() -> bool:

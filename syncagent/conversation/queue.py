@@ -71,7 +71,10 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
                 raise busy_error(live)
         return True
     claim.phase = "queue"
-    _refuse_own_run(slot)
+    # Before it stands in line: the runs ahead wait for that very run as well.
+    live = slot.live
+    if live is not None and (live.is_own_thread or is_part_of(live)):
+        raise busy_error(live)
     place = Place(claim, CancelToken())
     line.append(place)
     try:
@@ -93,13 +96,6 @@ def wait_for_turn(slot: RunSlot, line: Line, claim: RunClaim, on_busy: OnBusy) -
     finally:
         line.remove(place)
         place.left.cancel()
-
-
-def _refuse_own_run(slot: RunSlot) -> None:
-    # Before it stands in line: the runs ahead wait for that very run as well.
-    live = slot.live
-    if live is not None and (live.is_own_thread or is_part_of(live)):
-        raise busy_error(live)
 
 
 def is_part_of(live: RunClaim) -> bool:

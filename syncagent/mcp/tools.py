@@ -169,7 +169,8 @@ class MCPTools(Sequence[AnyTool]):
         if not isinstance(schema, dict):
             self._complain(f"{original!r:.100}: it has no inputSchema")
             return None
-        if _is_task_only(definition):
+        execution = definition.get("execution")
+        if isinstance(execution, dict) and execution.get("taskSupport") == "required":
             self._complain(f"{original!r:.100}: it works as a task of MCP only")
             return None
         is_wrapped = _is_wrapped(schema)
@@ -310,12 +311,6 @@ class _Throttle:
             self._ctx.progress(
                 {key: told[key] for key in told if told[key] is not None}
             )
-
-
-def _is_task_only(definition: dict[str, Any]) -> bool:
-    """True if every plain call of the tool fails; tasks are not spoken here."""
-    execution = definition.get("execution")
-    return isinstance(execution, dict) and execution.get("taskSupport") == "required"
 
 
 def _is_wrapped(schema: dict[str, Any]) -> bool:

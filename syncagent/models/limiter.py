@@ -99,7 +99,8 @@ class Limiter:
             model.lane = (lanes, lane)
         return Passage(lane, sent, options.max_tokens)
 
-    def _start_over(self) -> None:
+    def start_over(self) -> None:
+        """Forget who waits: in a forked child, they are the parent's."""
         self._lanes = {}
 
     def __repr__(self) -> str:
@@ -212,4 +213,4 @@ def _start_over_in_child() -> None:
     for ref in list(_limiters):
         limiter = ref()
         if limiter is not None:
-            limiter._start_over()
+            limiter.start_over()

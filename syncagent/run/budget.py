@@ -343,7 +343,8 @@ class Budget:
         """
         return Reservation(self._ledger, model, bound)
 
-    def _start_over(self) -> None:
+    def start_over(self) -> None:
+        """Forget what is in flight: in a forked child, it is the parent's."""
         self._ledger = Ledger(self.limits, self._ledger._spent)
 
     def __repr__(self) -> str:
@@ -374,4 +375,4 @@ def _start_over_in_child() -> None:
     for ref in list(_budgets):
         budget = ref()
         if budget is not None:
-            budget._start_over()
+            budget.start_over()

@@ -1,6 +1,7 @@
 """A cancel, an error or a save around a compaction: old or new, never half."""
 
 import threading
+from itertools import pairwise
 
 import pytest
 from support.contents import json_of
@@ -374,7 +375,7 @@ def test_another_thread_sees_the_old_or_the_new_conversation():
             seen.add(text.count(BEGIN))
             if text.count(BEGIN) != text.count(END):
                 problems.append(text)
-            pairs = zip(messages, messages[1:], strict=False)
+            pairs = pairwise(messages)
             for before, after in pairs:
                 if isinstance(after, ToolMessage):
                     calls = [each.call_id for each in before.tool_calls]

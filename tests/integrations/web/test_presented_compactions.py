@@ -1,4 +1,4 @@
-"""Clients do not learn from a record, or a switch of models, what is hidden from them."""
+"""Clients learn nothing from a record, or a switch of models, that is hidden."""
 
 import pytest
 
