@@ -25,7 +25,7 @@ SEEN = {
     "question": "answer:",
 }
 
-STOPPED = "(stopped; the text so far is kept"
+STOPPED = "(stopped;"
 REFUSED = "(denied; the run is stopped)"
 MOVED = "(in the background, as run"
 IDLE = "(no run to move"
