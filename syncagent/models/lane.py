@@ -33,10 +33,12 @@ from .quotas import Quota, read_quotas
 __all__ = ["FixedLimits", "Lane", "Rejection", "Ticket"]
 
 #: Requests that may be unanswered at first, and how many more for each accepted one:
-#: before there is a pace, and then.
+#: for the first responses, after them, and once there is a pace.
 _WINDOW: Final = 2.0
-_GROWTH: Final = 0.2
+_FIRST_GROWTH: Final = 0.125
+_GROWTH: Final = 0.25
 _PACED_GROWTH: Final = 0.05
+_START: Final = 24
 #: A request that was not refused for so many seconds counts as accepted.
 _NEWS: Final = 1.0
 #: The length of the window of fixed limits, in seconds.
@@ -166,12 +168,13 @@ class Lane(Line):
 
     def begun(self, key: object, headers: Mapping[str, str]) -> None:
         """Note that a request was accepted."""
+        number = next(self._responses)
         if self.pending.pop(key, None) is not None:
-            self.window += _PACED_GROWTH if self._interval else _GROWTH
+            growth = _GROWTH if number >= _START else _FIRST_GROWTH
+            self.window += _PACED_GROWTH if self._interval else growth
         self._trusted.pop(key, None)
         self.bad_since = math.inf
         self._accepted.append(clock.now())
-        number = next(self._responses)
         if self._quotas or number < _FIRST_RESPONSES or not number % self._sample:
             self._read(headers)
         if self.places:

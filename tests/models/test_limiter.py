@@ -120,7 +120,7 @@ class Provider:
 
 PROVIDERS = {
     "bucket": lambda: Provider(12, 0.12, is_window=False),
-    "window": lambda: Provider(12, 0.3, is_window=True),
+    "window": lambda: Provider(12, 0.15, is_window=True),
 }
 
 
