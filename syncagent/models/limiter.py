@@ -41,14 +41,14 @@ __all__ = ["Admission", "Limiter"]
 
 #: Requests without a response that may be out at first, when nothing is known about
 #: the provider, and how many more for each response.
-_FIRST: Final = 4
-_GROWTH: Final = 0.25
+_FIRST: Final = 2
+_GROWTH: Final = 0.2
 #: The part of the learned rate that a refusal leaves, and the part that each response
 #: adds.
 _CUT: Final = 0.7
-_RISE: Final = 0.02
+_RISE: Final = 0.005
 #: The first estimate of the rate, as a part of what was measured.
-_MARGIN: Final = 0.9
+_MARGIN: Final = 0.85
 #: Seconds without a refusal after which the learned rate is forgotten.
 _MEMORY: Final = 300.0
 #: The wait after a refusal that names none, in seconds, doubled each time.

@@ -1,6 +1,7 @@
 """A cancel, an error or a save around a compaction: old or new, never half."""
 
 import threading
+from itertools import pairwise
 
 import pytest
 from support.every_line import STORY, Raiser, line_numbers, problem_with, some_lines
@@ -373,8 +374,7 @@ def test_another_thread_sees_the_old_or_the_new_conversation():
             seen.add(text.count(BEGIN))
             if text.count(BEGIN) != text.count(END):
                 problems.append(text)
-            pairs = zip(messages, messages[1:], strict=False)
-            for before, after in pairs:
+            for before, after in pairwise(messages):
                 if isinstance(after, ToolMessage):
                     calls = [each.call_id for each in before.tool_calls]
                     if calls != [each.call_id for each in after.content]:

@@ -1,4 +1,4 @@
-"""Clients do not learn from a record, or a switch of models, what is hidden from them."""
+"""Clients do not learn from a record what is hidden from them elsewhere."""
 
 import pytest
 
