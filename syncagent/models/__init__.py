@@ -12,6 +12,10 @@
 :mod:`~.dialects`        the classes, one for each wire dialect
 :mod:`~.names`           strings such as ``openai:gpt-6-luna``
 :mod:`~.fallback`        several models as one
+:mod:`~.limiter`         one line for the requests of many threads
+:mod:`~.bucket`          an allowance that flows in at a steady rate
+:mod:`~.rate_headers`    rate limits in the headers of responses
+:mod:`~.budget`          a limit on cost, tokens or calls of many runs
 :mod:`~.local`           a real small model on this machine
 :mod:`~.known`           the table of known models: prices and context windows
 :mod:`~.prices`          find the price of a model in that table

@@ -35,6 +35,7 @@ from ..cancel import CancelToken, clock
 from ..cancel.waits import Watch
 from ..exceptions import RateLimited
 from ..usage import Usage
+from .bucket import Bucket
 from .rate_headers import read_allowances
 
 __all__ = ["Admission", "Limiter"]
@@ -154,31 +155,6 @@ def _start_over() -> None:
         limiter._start_over()
 
 
-class _Bucket:
-    """Tokens that flow in all the time, up to one minute's worth or *most*."""
-
-    __slots__ = ("_at", "_level", "_most", "rate")
-
-    def __init__(self, rate: float, most: float, level: float | None = None) -> None:
-        #: For a second.
-        self.rate = rate
-        self._most = most
-        self._level = most if level is None else level
-        self._at = clock.now()
-
-    def delay(self, amount: float, now: float) -> float:
-        """Return the seconds until *amount* can be taken."""
-        self._level = min(self._most, self._level + (now - self._at) * self.rate)
-        self._at = now
-        # What is larger than the bucket may go when that is full.
-        missing = min(amount, self._most) - self._level
-        return missing / self.rate if missing > 1e-9 else 0.0
-
-    def take(self, amount: float) -> None:
-        """Take *amount*; the level may become negative."""
-        self._level -= amount
-
-
 class _Lane:
     """The limits of one address and model. All fields are guarded by the lock."""
 
@@ -197,10 +173,10 @@ class _Lane:
         per_minute, tokens = limiter.requests_per_minute, limiter.tokens_per_minute
         self._requests = None
         if per_minute is not None:
-            self._requests = _Bucket(per_minute / _MINUTE, max(1.0, per_minute))
-        self._tokens = None if tokens is None else _Bucket(tokens / _MINUTE, tokens)
+            self._requests = Bucket(per_minute / _MINUTE, max(1.0, per_minute))
+        self._tokens = None if tokens is None else Bucket(tokens / _MINUTE, tokens)
         #: The rate that was learned from refusals, and what each response adds to it.
-        self._learned: _Bucket | None = None
+        self._learned: Bucket | None = None
         self._rise = 0.0
         #: Nothing starts before this time; then one request goes first.
         self._closed_until = 0.0
@@ -396,7 +372,7 @@ class _Lane:
             rate = max(_MARGIN * measured, lowest)
         else:
             rate = max(_CUT * self._learned.rate, lowest)
-        self._learned = _Bucket(rate, 1.0, 1.0)
+        self._learned = Bucket(rate, 1.0, 1.0)
         self._rise = _RISE * rate
 
     def correct(self, request: Admission, tokens: int) -> None:
