@@ -5,7 +5,7 @@ import pytest
 from syncagent import Agent, CancelPolicy, ClearResults, Limits, Summarize, tool
 from syncagent.compaction import Compaction
 from syncagent.compaction.sizes import estimate
-from syncagent.events import Compacted
+from syncagent.events import Compacted, TextDelta
 from syncagent.exceptions import CompactionFailed, ConfigurationError, ContextTooLong
 from syncagent.messages import (
     AssistantMessage,
@@ -15,8 +15,15 @@ from syncagent.messages import (
     ToolResult,
     UserMessage,
 )
-from syncagent.models import Price
-from syncagent.testing import ScriptedModel, call, complaints, say
+from syncagent.models import OpenAIChat, Price
+from syncagent.testing import (
+    FakeServer,
+    ScriptedModel,
+    Status,
+    call,
+    complaints,
+    say,
+)
 from syncagent.usage import Usage
 
 WINDOW = 16_000
@@ -171,16 +178,31 @@ def test_the_run_goes_on_after_that_error():
     assert script.begun == 4
 
 
-def test_nothing_is_compacted_after_the_first_word():
-    """An error in the middle of a response is not hidden by another response."""
-    from syncagent.models import OpenAIChat
-    from syncagent.testing import FakeServer, Status
-
+def test_a_real_server_says_that_it_is_too_long():
+    """Its status and code are understood, and the request is sent again."""
     with FakeServer([Status(400, "context_length_exceeded"), "Fine."]) as server:
         model = OpenAIChat("any", base_url=server.base_url, api_key="k")
         agent = Agent(model, compaction=ClearResults())
         assert agent.run("Go.").text == "Fine."
         assert len(server.requests) == 2
+
+
+def test_nothing_is_compacted_after_the_first_word():
+    """An error in the middle of a response is not hidden by another response."""
+
+    class Breaks(ScriptedModel):
+        def _play(self, response, scripted):
+            for event in super()._play(response, scripted):
+                yield event
+                if isinstance(event, TextDelta):
+                    raise ContextTooLong("too long", status=200)
+
+    model = Breaks(["Hello there.", "never"])
+    agent = Agent(model, compaction=ClearResults())
+    with pytest.raises(ContextTooLong):
+        agent.run("Go.")
+    assert len(model.requests) == 1
+    assert "Hello" in agent.messages[-1].text
 
 
 def test_a_huge_result_is_shortened():
