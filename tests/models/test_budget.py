@@ -39,13 +39,19 @@ def look() -> str:
     return "seen"
 
 
-def model(size=10, price=DOLLAR, text="Hello."):
+def model(size=10, price=DOLLAR, text="Hello.", seconds=0.0):
     """Return a model whose requests use *size* tokens each."""
     usage = Usage(size - size // 2, size // 2)
-    return ScriptedModel(lambda messages: say(text, usage=usage), price=price, piece=50)
+
+    def respond(messages):
+        if seconds:  # as long as other threads need to send their requests, too
+            threading.Event().wait(seconds)
+        return say(text, usage=usage)
+
+    return ScriptedModel(respond, price=price, piece=50)
 
 
-def storm(agent, budget, threads=200):
+def storm(agent, threads=200):
     """Run the agent on many threads at the same moment; return the results."""
     results, barrier = [], threading.Barrier(threads)
 
@@ -75,7 +81,7 @@ def done(results):
 def test_two_hundred_threads_exceed_it_by_one_request(limits, most):
     """As many requests as fit, one more at most, and the rest end by the limit."""
     budget = Budget(**limits)
-    results = storm(Agent(model(10), budget=budget), budget)
+    results = storm(Agent(model(10, seconds=0.02), budget=budget))
     assert most - 1 <= done(results) <= most
     refused = [result for result in results if result.stop_reason == "limit"]
     assert len(refused) == 200 - done(results)
@@ -90,8 +96,7 @@ def test_two_hundred_threads_exceed_it_by_one_request(limits, most):
 def test_requests_larger_than_expected():
     """Without max_tokens: the largest request so far is reserved for the next ones."""
     budget = Budget(tokens=20_000)
-    agent = Agent(model(3000), budget=budget)
-    storm(agent, budget)
+    storm(Agent(model(3000, seconds=0.02), budget=budget))
     assert 20_000 <= budget.spent.tokens < 20_000 + 3000
 
 
