@@ -291,7 +291,7 @@ _warned: Final[set[str]] = set()
 
 
 def _warn_about(function: Any, name: str) -> None:
-    module = getattr(function, "__module__", "")
+    module = getattr(function, "__module__", None) or "__main__"
     place = f"{module}.{getattr(function, '__qualname__', name)}"
     if place not in _warned:
         _warned.add(place)

@@ -371,12 +371,11 @@ def test_another_thread_sees_the_old_or_the_new_conversation():
     def read():
         while not ended.is_set():
             messages = agent.messages
-            text = str(messages)
+            text = json_of(messages)
             seen.add(text.count(BEGIN))
             if text.count(BEGIN) != text.count(END):
                 problems.append(text)
-            pairs = pairwise(messages)
-            for before, after in pairs:
+            for before, after in pairwise(messages):
                 if isinstance(after, ToolMessage):
                     calls = [each.call_id for each in before.tool_calls]
                     if calls != [each.call_id for each in after.content]:
