@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
+from support.contents import json_of
 from support.threads import together
 from support.two_rounds import on_server
 
@@ -130,7 +131,7 @@ class Storm:
             if chance.random() < 0.2:
                 agent = self.make_agent(chance)
         assert complaints(agent.messages) == {}
-        heard = set(re.findall(r"\bw(\d+)x\d", str(agent.messages)))
+        heard = set(re.findall(r"\bw(\d+)x\d", json_of(agent.messages)))
         assert heard <= {str(name)}, "somebody else's words"
 
     def make_agent(self, chance):

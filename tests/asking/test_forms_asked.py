@@ -4,6 +4,7 @@ import pickle
 import threading
 
 import pytest
+from support.contents import json_of
 from support.questions import asking, check_usable, outcomes, said_to_model, the_one
 from support.threads import LONG, until
 
@@ -303,7 +304,7 @@ def test_a_store_keeps_the_form_and_the_answer(url, answer, said, kind):
             assert observer.answer(id, {question.id: answer}) == {question.id: "taken"}
         result = store.result(id, LONG)
         assert outcomes(result) == ["done"]
-        assert said in str(result.messages)
+        assert said in json_of(result.messages)
         (entry,) = store.audit()
         assert (entry.kind, entry.answer.values) == (kind, answer or None)
         assert entry.answer.shown == ('{"name":"Ann","seats":2}' if answer else "")

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from support.agents import SUM, add, check_usable, model
+from support.contents import json_of
 from support.handles import queued, silent_stream, words_of
 from support.threads import LONG, meanwhile, together, until
 
@@ -171,7 +172,7 @@ def test_a_run_cannot_wait_for_itself(settings):
     assert handle.ended.wait(LONG)
     assert ["wait for itself" in each for each in raised] == [True, True]
     assert handle.result().stop_reason == "shutdown"
-    assert "False executing_tool" in str(agent.messages)
+    assert "False executing_tool" in json_of(agent.messages)
 
 
 def test_a_result_in_time_or_not_at_all():

@@ -2,6 +2,7 @@
 
 import pytest
 from support.agents import SUM, add, check_usable, model, outcomes
+from support.contents import json_of
 from support.handles import (
     MORE,
     approval,
@@ -162,7 +163,7 @@ def test_an_approval_object_is_an_answer_too():
     assert handle.answer("call_risky", Approval(False, reason="not today"))
     result = handle.result(LONG)
     assert outcomes(result) == ["denied"]
-    assert "not today" in str(result.messages)
+    assert "not today" in json_of(result.messages)
 
 
 # -- saying more -------------------------------------------------------------------

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from support.agents import check_usable, model
+from support.contents import json_of
 from support.handles import approval
 from support.threads import LONG, meanwhile, until
 
@@ -40,7 +41,7 @@ def test_no_arguments_is_a_change_too():
     agent = Agent(model(twice), tools=[send], approve=approve)
     agent.run("Go.")
     assert asked == [{"amount": 9}] * 2
-    assert "sent 9" not in str(agent.messages)
+    assert "sent 9" not in json_of(agent.messages)
 
 
 def test_one_call_id_for_two_calls():
@@ -121,7 +122,7 @@ def test_a_driver_that_waits_for_its_turn_can_be_cancelled():
     assert steps[0].result.cancelled
     gate.open()
     assert first.result(LONG).text == "first"
-    assert "Two." not in str(agent.messages)
+    assert "Two." not in json_of(agent.messages)
 
 
 def test_what_a_driver_has_not_heard_is_the_agents_again():
@@ -133,7 +134,7 @@ def test_what_a_driver_has_not_heard_is_the_agents_again():
         looked_at.send_input("more")
     assert "hello" in agent.save()
     assert "hello" in str(agent.run("later").messages[0])
-    assert "more" in str(agent.messages[0])
+    assert "more" in json_of(agent.messages[0])
 
 
 @pytest.mark.parametrize("more", [{"remember": True}, {"arguments": {}}])

@@ -2,6 +2,7 @@
 
 import pytest
 from support.agents import SUM, add, check_usable, model, outcomes
+from support.contents import json_of
 from support.threads import meanwhile
 
 from syncagent import (
@@ -185,7 +186,7 @@ def test_nobody_is_warned_who_is_not_asked_again():
     """A warning after the last turn would be for nobody."""
     agent = Agent(model(SUM), tools=TOOLS, limits=Limits(turns=1, warn_at=0.5))
     agent.run("Add.")
-    assert not any("<system>" in str(message) for message in agent.messages)
+    assert not any("<system>" in json_of(message) for message in agent.messages)
 
 
 def test_a_model_without_a_price_cannot_be_limited_by_cost():

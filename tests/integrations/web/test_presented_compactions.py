@@ -1,6 +1,7 @@
 """Clients learn nothing from a record, or a switch of models, that is hidden."""
 
 import pytest
+from support.contents import json_of
 
 from syncagent import Agent, Fallback, Summarize, tool
 from syncagent.compaction.sizes import estimate
@@ -23,7 +24,7 @@ def compacted():
     """Return the events of a run with a record that names a host, and its messages."""
 
     def script(messages):
-        is_done = SECRET in str(messages)
+        is_done = SECRET in json_of(messages)
         usage = Usage(estimate(messages), 1)
         return say("Done." if is_done else call("look"), usage=usage)
 
