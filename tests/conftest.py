@@ -8,6 +8,7 @@ import stat
 from contextlib import contextmanager
 from datetime import date
 
+import hypothesis
 import pytest
 from support import every_line
 
@@ -21,6 +22,14 @@ SLOW_S = 0.5
 MARGIN = 10
 #: These marks imply ``slow``, so that ``-m "not slow"`` is enough for a quick run.
 LONG_RUNS = ("stress", "local", "browser", "engines", "mcp_real")
+
+# Hypothesis takes a busy machine for a slow test.
+hypothesis.settings.register_profile(
+    "shared machine",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("shared machine")
 
 
 def pytest_addoption(parser, pluginmanager):

@@ -104,7 +104,7 @@ def test_without_a_model_there_is_the_scripted_one(monkeypatch):
     else:
         assert "SmolLM2 135M on this machine: a toy" in notice
         assert "Try: " in notice
-    assert "is set" not in notice
+    assert "_KEY is set" not in notice
 
 
 def test_a_key_is_mentioned_and_never_used_unasked(monkeypatch):
