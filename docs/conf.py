@@ -53,7 +53,7 @@ nitpick_ignore_regex = [
     (
         "py:.*",
         r"syncagent\.(_closeable|_deps|asking|background|conversation|functions|run|schemas"
-        r"|stores|mcp|models\.model|tools\.raw|tools\.context|integrations\.web)\..*",
+        r"|stores|mcp|models\.(model|limiter)|tools\.raw|tools\.context|integrations\.web)\..*",
     ),
     ("py:.*", r"syncagent\.(cancel\.\w+|logs\.\w+|transport\.\w+)\..*"),
     ("py:.*", r"syncagent\.(messages|events|interrupts)\._\w+"),

@@ -66,7 +66,9 @@ def main(
         argv = sys.argv[1:] if arguments is None else list(arguments)
         if not argv or argv in _GROUPS:
             argv = [*argv, "--help"]
-        options = _parser(argv, store, prog).parse_args(argv)
+        options, unknown = _parser(argv, store, prog).parse_known_args(argv)
+        if unknown:  # argparse would print the usage of the program, not the command's
+            options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         with cancel_on_signals() as token:
             return _run(options, token)
     except KeyboardInterrupt:  # the second Ctrl+C, or one before the first could count

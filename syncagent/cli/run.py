@@ -198,7 +198,9 @@ def _read_prompt(options: argparse.Namespace, token: CancelToken, notes: Notes) 
             piped = read_all(descriptor, token, on_wait=lambda: notes.tell(_WAITING))
     parts = [part for part in (piped.strip("\n"), argument) if part.strip()]
     if not parts:
-        options.parser.error("the prompt is empty")
+        options.parser.error(
+            "no prompt; give it as an argument, or on the standard input"
+        )
     return "\n\n".join(parts)
 
 

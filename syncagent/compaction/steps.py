@@ -100,7 +100,12 @@ class Compaction:
                 "a compaction needs a step, such as ClearResults() or Summarize()"
             )
         for step in steps:
-            if isinstance(step, type) or not callable(getattr(step, "compact", None)):
+            if isinstance(step, type):
+                raise ConfigurationError(
+                    "a compaction takes instances, not classes; write "
+                    f"{step.__name__}()"
+                )
+            if not callable(getattr(step, "compact", None)):
                 raise ConfigurationError(
                     "a step of a compaction must have the method compact(messages, "
                     f"room); got {step!r:.80}"

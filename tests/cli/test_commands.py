@@ -70,6 +70,17 @@ def test_wrong_usage(arguments, capsys):
     assert "syncagent" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["chat", "models", "mcp list"])
+def test_an_unknown_option_is_answered_with_those_of_its_command(command, capsys):
+    """And not with the list of the commands."""
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--modell", "demo"])
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"usage: syncagent {command} [-h]")
+    assert f"syncagent {command}: error: unrecognized arguments: --modell" in err
+
+
 def test_models_are_listed_without_their_keys(capsys, monkeypatch):
     """Where each key comes from and whether it is set, never what it is.
 

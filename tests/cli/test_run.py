@@ -131,7 +131,7 @@ def test_nothing_to_say():
     """An empty prompt is wrong usage."""
     code, out, err = finish("run", "-q", "--model", "demo", " ")
     assert (code, out) == (2, "")
-    assert "the prompt is empty" in err
+    assert "no prompt; give it as an argument" in err
 
 
 @pytest.mark.parametrize(

@@ -426,7 +426,7 @@ def test_new_messages_of_a_compacted_run():
     ("settings", "match"),
     [
         (lambda: Compaction(), "needs a step"),
-        (lambda: Compaction(ClearResults), "must have the method"),
+        (lambda: Compaction(ClearResults), r"write ClearResults\(\)"),
         (lambda: Compaction(ClearResults(), at=1.5), "at must be"),
         (lambda: Compaction(ClearResults(), at=0.4), "below at"),
         (lambda: Compaction(ClearResults(), window=0), "window"),

@@ -28,10 +28,10 @@ _PATIENCE: Final = 0.5
 
 _KEYS: Final = """\
 Ctrl+C             stop the response, and keep it; in a question: no, and stop
-Ctrl+C             clears the line; on an empty line, twice, leaves
+Ctrl+C             clear the line; on an empty line, twice: leave
 Ctrl+D             leave
 Enter              send the line, also while a run is live
-No ESC, Ctrl+B, Ctrl+J and Tab here: pip install "syncagent[cli]" has them."""
+No ESC, Ctrl+B, Ctrl+J or Tab here: pip install "syncagent[cli]" has them."""
 
 
 class _InputAborted(Exception):

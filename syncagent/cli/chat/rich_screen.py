@@ -53,7 +53,7 @@ _ESCAPE_SECONDS: Final = 0.05
 _MAX_LIVE_ROWS: Final = 8
 _KEYS: Final = """\
 Ctrl+C or ESC      stop the response, and keep it; in a question: no, and stop
-Ctrl+C             clears the line; on an empty line, twice, leaves
+Ctrl+C             clear the line; on an empty line, twice: leave
 Ctrl+B             continue the run in the background
 Ctrl+D             leave
 Ctrl+J, Tab        a new line; complete a command

@@ -283,7 +283,7 @@ def test_help_tells_the_keys_of_this_screen(start):
     """With those that it does not have."""
     console = start()
     console.enter("/help")
-    console.wait_for("No ESC, Ctrl+B, Ctrl+J and Tab here")
+    console.wait_for("No ESC, Ctrl+B, Ctrl+J or Tab here")
     console.wait_for_prompt()
 
 
