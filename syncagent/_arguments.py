@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from os import PathLike
-    from typing import Any, Generic, TypedDict
+    from typing import Any, Generic, Literal, TypedDict
 
     from requests.auth import AuthBase
 
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from .conversation.queue import OnBusy
     from .conversation.request import Cancel
     from .events import StreamEvent
+    from .integrations.web.mcp import AuthorizeClient
     from .interrupts import Rule
+    from .mcp.connection import Era
+    from .mcp.http.settings import HTTPAuth
+    from .mcp.questions import Elicit, Sampling
+    from .mcp.serving.call_round import Authenticate as AuthenticateClient
+    from .mcp.settings import ApprovalPolicy, MCPTimeouts, Restart
     from .messages import Message
     from .models.credentials import Key
     from .models.known import Price
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from .recording import Record
     from .run.budget import Budget
     from .run.given import RunOptions
+    from .run.run import RunKeeper
     from .tools.settings import Isolation, NeedsApproval, OnCancel, ToolDefaults
     from .transport import Retries, Timeouts, Transport
     from .transport.timeouts import Timeout
@@ -100,6 +107,17 @@ if TYPE_CHECKING:
         limiter: Limiter | None
         budget: Budget | None
         run_id: str
+
+    class InsideArguments(SubAgentArguments, total=False):
+        """Of :meth:`syncagent.Agent.run_inside`."""
+
+        cancel: Cancel | None
+        output: Any
+        outer_deps: Any
+        keeper: RunKeeper | None
+        needs_price: bool
+        budgets: tuple[Budget, ...]
+        shows_agents: bool
 
     class AgentArguments(TypedDict, Generic[Deps], total=False):
         """Of :class:`syncagent.Agent`, beside the model and the tools."""
@@ -192,3 +210,80 @@ if TYPE_CHECKING:
         price: Price | None
         context_window: int | None
         limiter: Limiter | None
+
+    class MCPServerArguments(TypedDict, total=False):
+        """Of :class:`syncagent.mcp.MCPServer`, beside its name and its timeouts."""
+
+        restart: Restart
+        roots: Iterable[str | PathLike[str]]
+        elicit: Elicit | Literal["ask"] | None
+        sampling: Sampling | None
+        requires_approval: ApprovalPolicy
+        trust_annotations: bool
+        result_limit: int
+        parallel: bool
+
+    class MCPServersArguments(MCPServerArguments, total=False):
+        """Of each server of a file: what no file says, for both kinds of servers."""
+
+        era: Era | Literal["auto"]
+        timeouts: MCPTimeouts
+        inherit_env: bool
+        on_cancel: Literal["notify", "kill"]
+        auth: HTTPAuth
+        allow_insecure: bool
+
+    class MCPServiceArguments(TypedDict, total=False):
+        """Of :class:`syncagent.mcp.serving.MCPService`, beside the tools."""
+
+        name: str
+        version: str
+        instructions: str | None
+        tool_defaults: ToolDefaults | None
+        authenticate: AuthenticateClient | None
+        max_calls: int
+        max_questions: int
+        secret: str | bytes | None
+
+    class StateArguments(TypedDict, total=False):
+        """Of ``CallRound.keep()``: what a client keeps between two rounds of a call."""
+
+        answers: list[tuple[str, Any]]
+        question: tuple[str, dict[str, Any] | None] | None
+        is_approved: bool
+        rounds: int
+        parked: str
+
+    class DefinitionArguments(TypedDict, total=False):
+        """Of :meth:`syncagent.testing.mcp.FakeMCPServer.tool`: fields of MCP."""
+
+        name: str
+        title: str
+        description: str
+        inputSchema: Mapping[str, Any]
+        outputSchema: Mapping[str, Any]
+        annotations: Mapping[str, Any]
+        icons: Sequence[Mapping[str, Any]]
+        execution: Mapping[str, Any]
+        _meta: Mapping[str, Any]
+
+    class MCPAppArguments(TypedDict, total=False):
+        """Of :class:`syncagent.integrations.web.mcp.MCPApp`, beside the service."""
+
+        token: str | None
+        authorize: AuthorizeClient | None
+        trusted_hosts: Iterable[str]
+        trusted_origins: Iterable[str]
+        max_body: int
+
+    class SubmitArguments(TypedDict, total=False):
+        """Of :meth:`syncagent.stores.StoredConversation.submit`."""
+
+        agent: str
+        labels: Mapping[str, Any] | None
+        timeout: float | None
+        id: str | None
+        run_id: str | None
+        max_live: int | None
+        unfollowed_seconds: float | None
+        version: int | None

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ._arguments import (
         AgentArguments,
         DriveArguments,
+        InsideArguments,
         ResumeArguments,
         RunArguments,
         StartArguments,
@@ -324,7 +325,7 @@ class Agent(CancelsCalls, Generic[Deps]):
         outer: Answering,
         observer: Callable[[StreamEvent], object],
         prompt: Prompt,
-        **settings: Any,
+        **settings: Unpack[InsideArguments],
     ) -> RunResult:
         """Run as a part of another run: ``ctx.agent()`` calls this.
 

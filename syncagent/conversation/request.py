@@ -15,6 +15,7 @@ from ..cancel import CancelSignal, CancelToken, RunClaim, cancel_on_event
 from ..cancel.signal_event import EventRegistration
 from ..exceptions import ConfigurationError
 from ..messages import Prompt, UserMessage, user_message
+from ..models.limiter import Limiter
 from ..recording import Record, Recorder, SubAgentRecorder
 from ..run.budget import Budget
 from ..run.given import Given, RunOptions
@@ -183,7 +184,16 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         options: RunOptions | None = None,
         tools: Iterable[Any] = (),
         metadata: Mapping[str, Any] | None = None,
-        **settings: Any,
+        limiter: Limiter | None = None,
+        budget: Budget | None = None,
+        timeout: float | None = None,
+        cancel: Cancel | None = None,
+        output: Any = None,
+        run_id: str = "",
+        keeper: RunKeeper | None = None,
+        needs_price: bool = False,
+        budgets: tuple[Budget, ...] = (),
+        shows_agents: bool = False,
     ) -> RunRequest:
         """Return the request for a run that is a part of another one.
 
@@ -197,8 +207,17 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             prompt=user_message(prompt),
             outer=outer,
             record=Recorder.at(record),
-            given=Given.of(setup, deps, options, tools, metadata),
-            **settings,
+            given=Given.of(
+                *(setup, deps, options, tools, metadata, None, limiter, budget)
+            ),
+            timeout=timeout,
+            cancel=cancel,
+            output=output,
+            run_id=run_id,
+            keeper=keeper,
+            needs_price=needs_price,
+            budgets=budgets,
+            shows_agents=shows_agents,
         )
 
 

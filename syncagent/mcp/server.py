@@ -40,6 +40,9 @@ from .settings import ApprovalPolicy, MCPTimeouts, Restart, checked_era, checked
 from .tools import MCPTools, answers_with
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import MCPServerArguments
     from .http.settings import HTTPAuth
 
 __all__ = ["MCPServer"]
@@ -129,7 +132,7 @@ class MCPServer(Closeable):
         era: Era | Literal["auto"] = "auto",
         on_cancel: Literal["notify", "kill"] = "notify",
         timeouts: MCPTimeouts = _NO_TIMEOUTS,
-        **settings: Any,
+        **settings: Unpack[MCPServerArguments],
     ) -> MCPServer:
         """Return a server that is a program on this machine.
 
@@ -188,7 +191,7 @@ class MCPServer(Closeable):
         name: str | None = None,
         era: Era | Literal["auto"] = "auto",
         timeouts: MCPTimeouts = _NO_TIMEOUTS,
-        **settings: Any,
+        **settings: Unpack[MCPServerArguments],
     ) -> MCPServer:
         """Return a server at a URL.
 

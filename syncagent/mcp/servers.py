@@ -34,8 +34,12 @@ from .names import provider_names
 from .variables import ConfigInput
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import MCPServersArguments
     from ..tools.tool import AnyTool
     from .server import MCPServer
+    from .settings import ApprovalPolicy
 
 __all__ = ["MCPServers", "ToolsOfServers", "make_server"]
 
@@ -56,7 +60,7 @@ _CLOSE: Final = 15.0
 def make_server(
     config: MCPServerConfig,
     ask: Callable[[ConfigInput], str] | None = None,
-    **settings: Any,
+    **settings: Unpack[MCPServersArguments],
 ) -> MCPServer:
     """Return the server of an entry of a file, with values in place of variables.
 
@@ -70,22 +74,22 @@ def make_server(
     from .settings import MCPTimeouts
 
     given = config.expanded(ask)
-    settings.setdefault("name", given.name)
-    if given.timeout is not None and "timeouts" not in settings:
+    chosen: dict[str, Any] = {"name": given.name, **settings}
+    if given.timeout is not None and "timeouts" not in chosen:
         idle = min(MCPTimeouts().idle or given.timeout, given.timeout)
-        settings["timeouts"] = MCPTimeouts(idle=idle, total=given.timeout)
+        chosen["timeouts"] = MCPTimeouts(idle=idle, total=given.timeout)
     for key in _OF_HTTP if given.command else _OF_STDIO:
-        settings.pop(key, None)
+        chosen.pop(key, None)
     if given.command:
         return MCPServer.stdio(
-            list(given.command), env=given.env, cwd=given.cwd, **settings
+            list(given.command), env=given.env, cwd=given.cwd, **chosen
         )
     has_key = any(name.lower() == "authorization" for name in given.headers)
-    if "auth" not in settings and not has_key:
+    if "auth" not in chosen and not has_key:
         from .oauth import FileTokens, OAuth
 
-        settings["auth"] = OAuth(tokens=FileTokens.default())
-    return MCPServer.http(given.url, headers=given.headers, kind=given.kind, **settings)
+        chosen["auth"] = OAuth(tokens=FileTokens.default())
+    return MCPServer.http(given.url, headers=given.headers, kind=given.kind, **chosen)
 
 
 class MCPServers(Mapping[str, "MCPServer"], Closeable):
@@ -127,7 +131,7 @@ class MCPServers(Mapping[str, "MCPServer"], Closeable):
         only: Iterable[str] | None = None,
         ask: Callable[[ConfigInput], str] | None = None,
         on_error: OnError = "raise",
-        **settings: Any,
+        **settings: Unpack[MCPServersArguments],
     ) -> _T:
         """Return the servers of a file such as ``mcp.json``; none is started yet.
 
@@ -163,7 +167,7 @@ class MCPServers(Mapping[str, "MCPServer"], Closeable):
         *,
         ask: Callable[[ConfigInput], str] | None = None,
         on_error: OnError = "raise",
-        **settings: Any,
+        **settings: Unpack[MCPServersArguments],
     ) -> _T:
         """Return the servers of entries of one or more files.
 
@@ -272,7 +276,7 @@ class MCPServers(Mapping[str, "MCPServer"], Closeable):
         only: Sequence[str] | None = None,
         without: Sequence[str] = (),
         prefix: str | Callable[[str], str] = "auto",
-        **settings: Any,
+        requires_approval: ApprovalPolicy | None = None,
     ) -> ToolsOfServers:
         """Return the tools of all servers, as a list and as a source for agents.
 
@@ -282,7 +286,7 @@ class MCPServers(Mapping[str, "MCPServer"], Closeable):
         :param prefix: by default the name of the server and an underscore: equal names
             of tools are the normal case. A function makes one from the name; an empty
             text means no prefix.
-        :param settings: of :meth:`MCPServer.tools`, such as ``requires_approval``.
+        :param requires_approval: in place of that of each server.
         """
         prefixes = provider_names(self._servers) if prefix == "auto" else {}
         parts = []
@@ -293,7 +297,7 @@ class MCPServers(Mapping[str, "MCPServer"], Closeable):
                 only=_in_both(only, narrowed),
                 without=[*without, *excluded],
                 prefix=f"{prefixes[name][:31]}_" if prefixes else start,
-                **settings,
+                requires_approval=requires_approval,
             )
             parts.append(chosen)
         return ToolsOfServers(parts, is_strict=self._on_error == "raise")

@@ -418,7 +418,7 @@ class Model:
         return self.base_url + (streamed if self.stream else whole).format(model=name)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.endpoint.name}:{self.name}>"
+        return f"<{type(self).__name__} {self.full_name}>"
 
 
 def check_limiter(limiter: Any) -> None:

@@ -17,6 +17,9 @@ from .records import Changed, ConversationChange, ConversationRecord, conversati
 from .submission import check_added, check_texts, title_of
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._arguments import SubmitArguments
     from .run_store import RunStore
 
 __all__ = ["StoredConversation"]
@@ -96,7 +99,7 @@ class StoredConversation:
 
     # -- changing ------------------------------------------------------------------
 
-    def submit(self, prompt: Prompt, **arguments: Any) -> str:
+    def submit(self, prompt: Prompt, **arguments: Unpack[SubmitArguments]) -> str:
         """Add a run that continues the conversation, and return its id.
 
         :param arguments: as for :meth:`syncagent.stores.RunStore.submit`.
@@ -104,11 +107,9 @@ class StoredConversation:
         :raises AgentBusy: it has a live run.
         :raises InterruptPending: that run waits for answers.
         """
+        arguments.setdefault("version", self.version)
         id = self._store.submit(
-            prompt,
-            owner=self.owner,
-            conversation=self.id,
-            **{"version": self.version, **arguments},
+            prompt, owner=self.owner, conversation=self.id, **arguments
         )
         self._advance()
         return id

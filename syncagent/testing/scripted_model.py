@@ -81,6 +81,11 @@ class ScriptedModel(OpenAIChat):
         #: The messages of each request, in order.
         self.requests: list[list[Message]] = []
 
+    @property
+    def full_name(self) -> str:
+        """Its name alone: there is no provider that it comes from."""
+        return self.name
+
     def ask(
         self,
         messages: Sequence[Message] | str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -66,9 +67,25 @@ class Ending(msgspec.Struct, frozen=True):
         return self.errors.pop() if self.errors else None
 
     @classmethod
-    def with_message(cls, outcome: Outcome, message: str, **fields: Any) -> Ending:
+    def with_message(
+        cls,
+        outcome: Outcome,
+        message: str,
+        *,
+        error: str | None = None,
+        timed_out: bool = False,
+        errors: Sequence[BaseException] = (),
+        is_locked_out: bool = False,
+    ) -> Ending:
         """Return an ending whose result is *message*, which is also its error."""
-        return cls(outcome, (Text(message),), fields.pop("error", message), **fields)
+        return cls(
+            outcome,
+            (Text(message),),
+            message if error is None else error,
+            timed_out=timed_out,
+            errors=[*errors],
+            is_locked_out=is_locked_out,
+        )
 
 
 #: The endings of calls for which none was noted.

@@ -52,7 +52,9 @@ class Tool(Generic[_P, _R]):
     :param settings: those of :func:`tool`.
     """
 
-    def __init__(self, function: Callable[_P, _R], /, **settings: Any) -> None:
+    def __init__(
+        self, function: Callable[_P, _R], /, **settings: Unpack[NamedToolArguments]
+    ) -> None:
         if not callable(function):
             raise ConfigurationError(
                 f"a tool must be made of a function; got {function!r}"

@@ -18,6 +18,7 @@ from syncagent import (
     Budget,
     CancelToken,
     Fallback,
+    Limiter,
     LimitReached,
     Limits,
     ToolContext,
@@ -226,6 +227,26 @@ def test_sub_agents_count():
     assert [tool.outcome for tool in result.tool_outcomes] == ["done"] * 2
     assert (outer.spent.calls, inner.spent.calls) == (4, 1)
     assert outer.spent.tokens == result.usage.total_tokens
+
+
+def test_a_call_of_a_sub_agent_takes_a_limiter_and_a_budget():
+    """``ctx.agent()`` takes both, as ``run()`` does."""
+    outer, inner, limiter = Budget(calls=10), Budget(calls=1), Limiter()
+    helper = Agent(ScriptedModel(echo), name="helper")
+
+    @tool
+    def ask(question: str, ctx: ToolContext) -> str:
+        """Ask the helper."""
+        result = ctx.agent(helper.fork(), question, limiter=limiter, budget=inner)
+        limits.append(result.limit)
+        return "done"
+
+    limits = []
+    lead = ScriptedModel([say(call("ask", {"question": "?"}))] * 2 + ["ok"])
+    Agent(lead, tools=[ask], budget=outer).run("go")
+    assert limits == [None, "budget_calls"]
+    assert (outer.spent.calls, inner.spent.calls) == (4, 1)
+    assert len(limiter._lanes) == 1
 
 
 def test_a_model_without_a_price_is_refused():

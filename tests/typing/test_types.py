@@ -24,10 +24,19 @@ from syncagent import (
     run_many,
     tool,
 )
+from syncagent.conversation.request import RunRequest
+from syncagent.integrations.web.mcp import MCPApp
+from syncagent.integrations.web.runs import Runs
+from syncagent.mcp import MCPServer, MCPServers
+from syncagent.mcp.servers import make_server
+from syncagent.mcp.serving import MCPService, serve_stdio
+from syncagent.mcp.serving.call_state import CallState
 from syncagent.models import Model, find_model
 from syncagent.models.local import Local
 from syncagent.options import Options
+from syncagent.stores import RunStore, StoredConversation
 from syncagent.tools.settings import ToolSettings
+from syncagent.tools.tool import Tool
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -137,8 +146,26 @@ def test_shared_arguments_are_those_of_the_functions() -> None:
     assert shared("ToolArguments") == fields - {"name", "description"}
     assert shared("NamedToolArguments") == fields
     assert shared("OptionArguments") == set(Options.__struct_fields__)
+    inside = parameters(RunRequest.inside, "setup", "outer", "prompt")
+    assert shared("InsideArguments") == inside
+    by_us = {"cancel", "outer_deps", "keeper", "needs_price", "budgets", "shows_agents"}
+    assert shared("SubAgentArguments") == inside - by_us - {"output"}
+    submit = parameters(RunStore.submit, "prompt", "owner", "conversation")
+    assert shared("SubmitArguments") == submit
     model = parameters(Model, "name", "base_url", "endpoint", "options")
     assert shared("LocalArguments") == {*model, *Options.__struct_fields__}
+
+
+def test_shared_arguments_of_mcp_are_those_of_the_functions() -> None:
+    """The same for servers of MCP, and for the services that are such servers."""
+    server = parameters(MCPServer, "open", "name", "timeouts")
+    assert shared("MCPServerArguments") == server
+    stdio = parameters(MCPServer.stdio, "command", "env", "cwd", "name", "settings")
+    http = parameters(MCPServer.http, "url", "headers", "kind", "name", "settings")
+    assert shared("MCPServersArguments") == {*server, *stdio, *http}
+    assert shared("MCPServiceArguments") == parameters(MCPService, "tools")
+    assert shared("MCPAppArguments") == parameters(MCPApp, "service")
+    assert shared("StateArguments") < set(CallState.__struct_fields__)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +173,9 @@ def test_shared_arguments_are_those_of_the_functions() -> None:
     [
         *(Agent, Agent.load, Agent.as_tool, Agent.run, Agent.start, Runtime.start),
         *(ToolContext.agent, llm_function, llm_chat, run_many, tool, find_model),
-        *(Model, Local),
+        *(Model, Local, Tool, StoredConversation.submit, Runs.start),
+        *(MCPServer.stdio, MCPServer.http, MCPServers.load, MCPServers.of),
+        *(make_server, serve_stdio),
     ],
     ids=lambda function: function.__qualname__,
 )

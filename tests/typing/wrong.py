@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from syncagent import Agent, tool
+from syncagent.mcp import MCPServer
+from syncagent.mcp.serving import serve_stdio
 from syncagent.models import OpenAIChat, find_model
 
 
@@ -19,4 +21,6 @@ def wrong(agent: Agent) -> None:
     Agent.load("", "local", limit=1)  # type: ignore[call-arg]
     OpenAIChat("x", top_k=1)  # type: ignore[call-arg]
     agent.as_tool(timeout="soon")  # type: ignore[arg-type]
+    MCPServer.stdio(["x"], restarts=1)  # type: ignore[call-arg]
+    serve_stdio(wrong, title="x")  # type: ignore[call-arg]
     tool(retries=2)  # type: ignore[call-overload]

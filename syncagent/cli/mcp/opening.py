@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ...cancel import CancelToken
 from ...exceptions import ConfigurationError
 from ...mcp.config import MCPServerConfig, did_you_mean, read_config
-from ...mcp.questions import ElicitRequest
+from ...mcp.questions import Elicit, ElicitRequest
 from ...mcp.servers import MCPServers, OnError
 from ...mcp.variables import ConfigInput
 from ..approvals import choices, parse_choice
@@ -265,7 +265,7 @@ class ServerAccess:
         configs: Iterable[MCPServerConfig],
         *,
         on_error: OnError = "raise",
-        **settings: Any,
+        elicit: Elicit | Literal["ask"] | None = "ask",
     ) -> Iterator[MCPServers]:
         """Start servers for a block, all at once.
 
@@ -274,7 +274,7 @@ class ServerAccess:
         :raises ConfigurationError: a variable has no value.
         :raises MCPError: one does not start.
         """
-        servers = MCPServers.of(configs, ask=self.ask, on_error=on_error, **settings)
+        servers = MCPServers.of(configs, ask=self.ask, on_error=on_error, elicit=elicit)
         try:
             servers.connect(token=self._token)
             yield servers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.http import HttpRequest
@@ -16,11 +16,16 @@ from ..web.mcp import MCPApp
 from .disconnect import lost_token
 from .views import convert_response, read_limited_body
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..._arguments import MCPAppArguments
+
 __all__ = ["mcp_view"]
 
 
 def mcp_view(
-    service: MCPService, **settings: Any
+    service: MCPService, **settings: Unpack[MCPAppArguments]
 ) -> Callable[[HttpRequest], HttpResponseBase]:
     """Return a view that serves MCP clients: ``path("mcp", mcp_view(service))``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
@@ -14,11 +14,20 @@ from ..web.mcp import MCPApp
 from ..web.streams import ResponseStream
 from .routes import read_limited_body
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..._arguments import MCPAppArguments
+
 __all__ = ["mcp_blueprint"]
 
 
 def mcp_blueprint(
-    service: MCPService, *, path: str = "/mcp", name: str = "mcp", **settings: Any
+    service: MCPService,
+    *,
+    path: str = "/mcp",
+    name: str = "mcp",
+    **settings: Unpack[MCPAppArguments],
 ) -> Blueprint:
     """Return a blueprint that serves MCP clients at *path*.
 

@@ -6,7 +6,7 @@ import logging
 import weakref
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from uuid import UUID
 
 from ..._checks import check_number, check_timeout
@@ -39,6 +39,11 @@ from .recordings import WebRecording
 from .registry import RunRegistry
 from .sse import HEARTBEAT, SLOW, RunEventStream
 from .web_run import OnDisconnect, WebRun
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..._arguments import StartArguments
 
 __all__ = [
     "EndingRuns",
@@ -173,7 +178,7 @@ class Runs(Closeable):
         owner: str | int | UUID,
         conversation: str = "",
         on_disconnect: OnDisconnect | None = None,
-        **settings: Any,
+        **settings: Unpack[StartArguments],
     ) -> WebRun:
         """Start a run.
 
@@ -189,10 +194,12 @@ class Runs(Closeable):
         if not isinstance(agent, Agent):
             raise ConfigurationError(f"start() takes an Agent; got {agent!r:.80}")
         message = UserMessage.of(prompt)  # type: ignore[arg-type]
-        settings = {"timeout": self._timeout, "buffer": self._buffer, **settings}
+        settings.setdefault("timeout", self._timeout)
+        settings.setdefault("buffer", self._buffer)
         recording = None
         if self._recording and settings.get("record") is None:
-            recording = settings["record"] = WebRecording(self._recording)
+            recording = WebRecording(self._recording)
+            settings["record"] = cast(Any, recording)  # it looks like a file
 
         def start() -> WebRun:
             try:

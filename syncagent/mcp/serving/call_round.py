@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -16,6 +16,11 @@ from .call_state import CallState, ParkedRuns, StateSeal, arguments_digest
 from .published import PublishedTool
 from .questions import CallQuestions
 from .requests import ClientRequest, RequestRefused, ServedClient
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..._arguments import StateArguments
 
 __all__ = ["Authenticate", "CallKeeping", "CallRound"]
 
@@ -67,7 +72,7 @@ class CallRound:
             self.state.key, self.questions, self.progress, forced
         )
 
-    def keep(self, **changes: Any) -> None:
+    def keep(self, **changes: Unpack[StateArguments]) -> None:
         """Change the state that the client keeps if this round ends with a question."""
         self.state = msgspec.structs.replace(self.state, **changes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..._checks import check_number
 from ...cancel import CancelToken
@@ -17,6 +17,11 @@ from .published import PublishedTool, error_result, publish
 from .questions import InputRequired
 from .requests import ClientRequest, RequestRefused, ServedClient
 from .tool_calls import run_tool
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..._arguments import MCPServiceArguments
 
 __all__ = ["MCPService", "serve_stdio"]
 
@@ -202,7 +207,7 @@ class MCPService:
         return f"<MCPService {self.name}: {', '.join(self._tools)}>"
 
 
-def serve_stdio(*tools: Any, **settings: Any) -> None:
+def serve_stdio(*tools: Any, **settings: Unpack[MCPServiceArguments]) -> None:
     """Serve functions, tools and agents on standard input and output.
 
     The short form of ``MCPService([...]).serve_stdio()``.

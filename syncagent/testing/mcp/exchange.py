@@ -268,26 +268,45 @@ class MCPExchange:
         return self.session.wait_for_answer(question, self, timeout)
 
     def elicit(
-        self, message: str, schema: Mapping[str, Any] | None = None, **more: Any
+        self,
+        message: str,
+        schema: Mapping[str, Any] | None = None,
+        *,
+        over: Literal["call", "session"] = "call",
+        timeout: float = LIMIT,
     ) -> Any:
         """Ask the user to fill in a form."""
         empty = {"type": "object", "properties": {}}
         form = {"message": message, "requestedSchema": schema or empty}
-        return self.ask("elicitation/create", form, **more)
+        return self.ask("elicitation/create", form, over=over, timeout=timeout)
 
-    def elicit_url(self, message: str, url: str, **more: Any) -> Any:
+    def elicit_url(
+        self,
+        message: str,
+        url: str,
+        *,
+        over: Literal["call", "session"] = "call",
+        timeout: float = LIMIT,
+    ) -> Any:
         """Ask the user to visit a URL."""
         form = {"mode": "url", "message": message, "url": url}
         if self.session.version == "2025-11-25":
             form["elicitationId"] = f"e{id(form)}"
-        return self.ask("elicitation/create", form, **more)
+        return self.ask("elicitation/create", form, over=over, timeout=timeout)
 
-    def sample(self, prompt: str, max_tokens: int = 100, **more: Any) -> Any:
+    def sample(
+        self,
+        prompt: str,
+        max_tokens: int = 100,
+        *,
+        over: Literal["call", "session"] = "call",
+        timeout: float = LIMIT,
+    ) -> Any:
         """Ask the client's model."""
         content = {"type": "text", "text": prompt}
         messages = [{"role": "user", "content": content}]
         params = {"messages": messages, "maxTokens": max_tokens}
-        return self.ask("sampling/createMessage", params, **more)
+        return self.ask("sampling/createMessage", params, over=over, timeout=timeout)
 
     def ask_without_waiting(
         self, method: str, params: Mapping[str, Any] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ..._closeable import Closeable
 from ...cancel import CancelToken
@@ -22,6 +22,11 @@ from .rules import LEGACY_VERSIONS, META
 from .scripts import Script, Scripts
 from .sessions import FakeSession
 from .stdio import StdioFront
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..._arguments import DefinitionArguments
 
 __all__ = [
     "FakeMCPServer",
@@ -140,7 +145,12 @@ class FakeMCPServer(Closeable):
 
     # -- what it has ------------------------------------------------------------------
 
-    def tool(self, function: _F | None = None, /, **definition: Any) -> Any:
+    def tool(
+        self,
+        function: _F | None = None,
+        /,
+        **definition: Unpack[DefinitionArguments],
+    ) -> Any:
         """Make a tool of a function: ``@server.tool``, or with fields to replace.
 
         Its schema comes from the hints. A parameter named ``ctx``, or of the type
