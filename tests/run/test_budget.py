@@ -86,6 +86,33 @@ def test_a_used_up_budget_ends_the_run(name):
     check_usable(Agent(made, messages=agent.messages))
 
 
+def test_a_run_is_resumed_under_another_budget():
+    """The new budget pays from there on, with the model and the price of the run."""
+    small, large = Budget(calls=1), Budget(calls=10)
+    agent = Agent(ScriptedModel([say(call("add", SUM)), "Five."]), tools=[add])
+    assert agent.run("Add.", budget=small).limit == "budget_calls"
+
+    result = agent.resume(budget=large)
+    assert (result.stop_reason, result.text) == ("end_turn", "Five.")
+    assert (small.spent.calls, large.spent.calls) == (1, 1)
+    assert large.in_flight == 0
+
+
+def test_a_run_is_resumed_with_a_limiter():
+    """Requests after the pause pass the limiter that resume() is given."""
+    limiter = Limiter(requests_per_minute=1)
+    model = ScriptedModel([say(call("add", SUM)), "Hi.", "Five."])
+    agent = Agent(model, tools=[add])
+    agent.run("Add.", budget=Budget(calls=1))
+    Agent(model).run("Hello.", limiter=limiter)  # the only request of the minute
+
+    result = agent.resume(limiter=limiter, budget=Budget(calls=9), timeout=0.2)
+    assert result.cancelled
+    assert result.cancellation.phase == "limiter"
+    assert agent.resume(limiter=Limiter()).text == "Five."
+
+
+
 def test_its_state_can_be_read():
     """What was spent, what is left, and what is in flight."""
     budget = Budget(cost=100.0, tokens=1000)
