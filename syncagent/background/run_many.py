@@ -152,6 +152,8 @@ def _work_of(
     if prompts is None:
         if callable(agents) or not isinstance(agents, Iterable):
             raise ConfigurationError("run_many() needs prompts for its agent")
+        for item in agents if isinstance(agents, (list, tuple)) else ():
+            _pair_of(item)  # rather now than when some of them run
         return agents, None
     if isinstance(prompts, (str, bytes)):
         raise ConfigurationError("prompts takes several prompts; write [prompt]")
@@ -163,6 +165,20 @@ def _work_of(
             f"{agents!r:.80}"
         )
     return prompts, make
+
+
+def _pair_of(item: Any) -> tuple[Any, Any]:
+    """Return an agent and its prompt.
+
+    :raises ConfigurationError: *item* is something else, such as a prompt alone.
+    """
+    is_pair = isinstance(item, (tuple, list)) and len(item) == 2
+    if not is_pair or not callable(getattr(item[0], "run", None)):
+        raise ConfigurationError(
+            "run_many() without prompts takes pairs of an agent and its prompt; got "
+            f"{item!r:.80}. For one agent write run_many(agent, prompts)"
+        )
+    return item[0], item[1]
 
 
 def _targets(record: Any) -> Callable[[int], Any]:
@@ -313,7 +329,7 @@ class Batch(Closeable, Iterator[Outcome[Value]], Generic[Value]):
         except StopIteration:
             self._is_exhausted = True
             return
-        agent, prompt = item if self._has_pairs else (None, item)
+        agent, prompt = _pair_of(item) if self._has_pairs else (None, item)
         job = BatchItem(self._pulled, prompt, agent, contextvars.copy_context())
         self._pulled += 1
         if is_cancelled:

@@ -124,6 +124,18 @@ def test_a_function_makes_each_agent_and_pairs_bring_theirs():
     assert [each.result().text for each in outcomes] == ["re: a", "re: b"]
 
 
+@pytest.mark.parametrize(
+    "items", [["ab", "cd"], [(echoing(), "a"), "cd"], [echoing()], [("a", echoing())]]
+)
+def test_prompts_without_an_agent_are_no_pairs(items):
+    """A list is refused before anything starts, a generator when it is pulled."""
+    with pytest.raises(ConfigurationError, match=r"write run_many\(agent, prompts\)"):
+        run_many(items)
+    batch = run_many(each for each in items)
+    with pytest.raises(ConfigurationError, match=r"write run_many\(agent, prompts\)"):
+        list(batch)
+
+
 def test_an_agent_is_forked_for_each_prompt():
     """Its own conversation stays as it was."""
     agent = echoing()
