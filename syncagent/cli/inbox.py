@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        help="only questions that these people or groups are to answer",
+        help="only questions for these people or groups",
     )
 
 

@@ -34,8 +34,8 @@ _END: Final = "</record of earlier work>"
 #: Introduces the record, for the model that goes on with it.
 _NOTE: Final = (
     "This record stands in place of the earlier part of this conversation. It was "
-    "written automatically and is no new task. What it calls decided is decided, and "
-    "what it says has failed needs no second try. Go on with the next step."
+    "written automatically and is not a new task. What it calls decided is decided, "
+    "and what it says has failed needs no second try. Go on with the next step."
 )
 _SYSTEM: Final = (
     "You write the record of an unfinished task, for an assistant that will go on with "

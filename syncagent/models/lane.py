@@ -293,9 +293,9 @@ class Lane(Line):
         if left <= patience and not is_hopeless:
             return
         ticket.error = RateLimited(
-            f"the provider limits the rate of {self.name}, and the limiter has waited "
-            f"for it long enough: {left:.0f} s are left, and its patience is "
-            f"{patience:g} s; nothing was sent",
+            f"the provider limits the rate of {self.name}, and the limiter waits no "
+            f"longer: {left:.0f} s are left, and its patience is {patience:g} s; "
+            "nothing was sent",
             status=429,
             retry_after=left,
         )

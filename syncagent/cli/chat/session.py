@@ -365,7 +365,7 @@ class Session:
                     f"[A task in the background has ended. Its prompt was: "
                     f"{run.prompt}\nIts result: {result.text}]"
                 )
-                joined = "the model is told with your next message"
+                joined = "the model learns it with your next message"
             self.screen.aside(
                 f"({name} is done after {took}: {text}\n"
                 f"/runs {run.number} shows all of it; {joined})\n"

@@ -161,7 +161,7 @@ def check_terminal() -> Iterator[Finding]:
     names = [name for name, stream in streams.items() if stream.isatty()]
     size = shutil.get_terminal_size()
     value = f"{', '.join(names)}; {size.columns} x {size.lines}"
-    value = value if names else "stdin, stdout and stderr are no terminals"
+    value = value if names else "stdin, stdout and stderr are not terminals"
     yield Finding(name="terminal", value=value, status="ok" if names else "off")
     encoding = getattr(sys.stdout, "encoding", None) or "unknown"
     is_utf8 = encoding.lower().replace("-", "") == "utf8"

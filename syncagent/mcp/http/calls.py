@@ -344,5 +344,5 @@ def messages_in(data: str, name: str) -> list[Message]:
     try:
         return decode(data)
     except ValueError:
-        _log.debug("%s sent an event that is no message", name)
+        _log.debug("%s sent an event that is not a message", name)
         return []

@@ -162,7 +162,7 @@ class HTTPWire:
     def _forbidden(self, text: str = "") -> MCPRequestFailed:
         return MCPRequestFailed(
             f"{self.name} answered 403 Forbidden: these credentials, or this client, "
-            f"have no right to that{text}",
+            f"may not do that{text}",
             server=self.name,
         )
 

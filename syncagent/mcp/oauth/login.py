@@ -179,7 +179,7 @@ class Login:
             if token.cancelled:
                 raise
         raise MCPTimedOut(
-            f"{self._fetcher.server}: nobody has logged in within "
+            f"{self._fetcher.server}: no one has logged in within "
             f"{self._redirects.timeout:g} s; try again, or allow more time with "
             "OAuth(login_timeout=...)",
             server=self._fetcher.server,

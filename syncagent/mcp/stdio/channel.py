@@ -347,8 +347,8 @@ class StdioChannel:
             if not self._has_complained:
                 self._has_complained = True
                 _log.warning(
-                    "%s: skipped a line of its output that is no message: %.200r. "
-                    "Further ones are skipped without a word",
+                    "%s: skipped a line of its output that is not a message: %.200r. "
+                    "Further ones are skipped silently",
                     *(self._name, line[:200]),
                 )
             return
