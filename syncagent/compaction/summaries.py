@@ -76,7 +76,8 @@ class Summarize:
     :param keep: the number of rounds that stay; fewer if they are too long.
     :param instructions: more instructions for the model that writes the record.
     :param max_tokens: the longest record.
-    :raises ConfigurationError: a number is not positive, or *instructions* is no text.
+    :raises ConfigurationError: a number is not positive, or *instructions* is not
+        a string.
     """
 
     def __init__(

@@ -287,7 +287,7 @@ class MCPClient:
     def request(self, method: str, params: dict[str, Any], caller: Caller) -> Any:
         """Make a request, and answer what the server asks in between.
 
-        Cancellation: ends at once, and the server is told.
+        Cancellation: ends at once, and notifies the server.
 
         :raises Cancelled: the caller's token was cancelled.
         :raises MCPError: there is no result.

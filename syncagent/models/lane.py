@@ -181,7 +181,7 @@ class Lane(Line):
             self.look()
 
     def refused(self, refusal: Rejection, headers: Mapping[str, str]) -> bool:
-        """Note that a request was refused; false if there is no hope for it."""
+        """Note that a request was refused; false if waiting cannot help it."""
         self.is_easy = False  # at once: no other request may start now
         self._read(headers)
         self._refusals.append(refusal)

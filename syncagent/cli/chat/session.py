@@ -92,7 +92,7 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """True once the chat is to end."""
+        """True once the chat should end."""
         return self.exit_code is not None
 
     @property

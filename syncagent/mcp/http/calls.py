@@ -15,7 +15,7 @@ Guarantees:
 - Where questions and progress may come on another stream, too, the thread of the call
   does all of it from the beginning, and the caller waits in
   :meth:`~syncagent.mcp.pending.Pending.wait`.
-- Every response ends the wait: one that is no message of MCP is an error at once.
+- Every response ends the wait: one that is not a message of MCP is an error at once.
 """
 
 from __future__ import annotations

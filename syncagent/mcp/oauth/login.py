@@ -84,7 +84,7 @@ class Login:
         Cancellation: ends at once, in any phase.
 
         :raises MCPAuthRequired: the person, or the authorization server, refused.
-        :raises MCPTimedOut: nobody came back from the login in time.
+        :raises MCPTimedOut: the login was not completed in time.
         :raises MCPError: the authorization server cannot be used.
         """
         server = self._found.server
