@@ -1,4 +1,4 @@
-"""The data that a caller gives to a run as ``deps=``: its type, and who is shown it."""
+"""The data that a caller gives to a run as ``deps=``: its type, and who sees it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Start over in the child of a fork.
 
 A child has the memory of its parent and none of its threads. Locks that another thread
-held stay held there for ever, and what belonged to those threads is not the child's.
+held stay held there forever, and what belonged to those threads is not the child's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``show()``: a run as it goes on, in a notebook or in a plain terminal."""
+"""``show()``: a run while it is live, in a notebook or in a plain terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def show(run: RunStream[Any] | Handle[Any]) -> None:
-    """Show a run while it goes on, until it has ended.
+    """Show a live run, until it has ended.
 
     In a notebook this is one area that is updated, with Markdown; elsewhere text is
     printed as it comes. ``stream.result`` or ``handle.result()`` then has the result.

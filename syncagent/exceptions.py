@@ -226,7 +226,7 @@ class MCPError(SyncAgentError):
 
 
 class MCPAuthRequired(MCPError):
-    """The server wants a login, and there is no one here who could do it."""
+    """The server wants a login, and no one here can log in."""
 
 
 class MCPProtocolError(MCPError):
@@ -259,7 +259,7 @@ class MCPServerLost(MCPError, ConnectionError):
 
 
 class MCPTimedOut(MCPError, TimeoutError):
-    """The server did not answer in time; it was told to stop."""
+    """The server did not answer in time; it was asked to stop."""
 
 
 class RunFailed(SyncAgentError):

@@ -163,7 +163,7 @@ class AwaitingInput(_Interrupt, frozen=True, tag="input"):
         self._answer(text)
 
     def decline(self) -> None:
-        """Say no: the tool gets no answer, and for a form learns that it was a no.
+        """Say no: the tool gets no answer; if it sent a form, it learns of the no.
 
         :raises InterruptOver: the question was already answered, or its run has ended.
         """
@@ -386,7 +386,7 @@ class RuleBook:
 
 
 def arguments_key(arguments: dict[str, Any] | None) -> bytes | None:
-    """Return arguments in a form that can be compared; ``None`` if they are no JSON."""
+    """Return arguments in a comparable form; ``None`` if they are not JSON."""
     # JSON keeps 1, 1.0 and true apart; in Python they are equal.
     if arguments is None:
         return None

@@ -159,7 +159,7 @@ class RunResult(msgspec.Struct, Generic[Value], frozen=True, kw_only=True, dict=
                 name = f"{name.partition(' ')[2]} of the budget"
             raise LimitReached(
                 f"the limit on {name} ended the run; the "
-                "conversation is intact: agent.resume() goes on with this run, and "
+                "conversation is intact: agent.resume() continues this run, and "
                 "another run() continues the conversation",
                 result=self,
             )

@@ -84,7 +84,7 @@ class Handlers(msgspec.Struct, frozen=True):
     """The functions of an agent that answer the questions of its runs.
 
     They are called on a thread of their own, with the context variables of the run: a
-    person may take for ever, and a cancel must not wait for that. A handler with a
+    person may take forever, and a cancel must not wait for that. A handler with a
     second parameter is given the token, and can end by itself.
 
     :raises ConfigurationError: one of them is not a function.

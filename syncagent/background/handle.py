@@ -86,7 +86,7 @@ class Handle(Closeable, CancelsCalls, Generic[Value]):
         """Wait until it is over and its done callbacks have returned.
 
         An idle handle is not over. On its own thread, and on those of its tools, this
-        does not wait, because it would wait for ever.
+        does not wait, because it would wait forever.
 
         Cancellation: none but *timeout*: this is the wait for the end.
 

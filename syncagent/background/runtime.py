@@ -52,7 +52,7 @@ class ShutdownReport(msgspec.Struct, frozen=True):
 
 
 class Runtime(Closeable):
-    """Handles by their ids. A handle that is done leaves by itself.
+    """Handles by their ids. A handle that is done is removed.
 
     Call everything here from any thread. The runtime is shut down at the end of a
     ``with`` block, and at the latest when the interpreter exits.

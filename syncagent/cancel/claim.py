@@ -5,7 +5,7 @@ Guarantees:
 - ``bool(receipt)`` is true if and only if a run was live at that moment, and then that
   run ends as cancelled. A cancel and the end of the run claim the same cell of the
   token, so exactly one of them wins.
-- No cancel reaches the next run: a token's generation belongs to one run for ever.
+- No cancel reaches the next run: a token's generation belongs to one run forever.
 - A slot holds at most one live run per process. It is free again after ``end()``, and
   also without that, as soon as nothing drives the claim: signal handlers that raise, as
   often as they like, cannot leave it taken. To find out, a claim is looked at; no

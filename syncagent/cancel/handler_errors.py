@@ -1,4 +1,4 @@
-"""Exceptions of signal handlers, told apart from those of the code they interrupt.
+"""Exceptions of signal handlers, distinguished from those of the code they interrupt.
 
 The usual watchdog of a script is a signal handler that raises: ``TimeoutError``, most
 often. Python raises it out of whatever call the signal has interrupted, where it looks

@@ -163,7 +163,7 @@ class CancelToken:
         return as_parent(cause)
 
     def reset(self) -> None:
-        """Make the token as new: not cancelled, no callbacks, no background request.
+        """Reset the token: not cancelled, no callbacks, no background request.
 
         Callbacks of a cancel that has happened still run. Waits in progress, children
         and the SDK's own links stay; a deadline stays unless it has passed. Under a
@@ -263,7 +263,7 @@ class CancelToken:
 
     @property
     def deadline(self) -> float | None:
-        """The monotonic time at which it cancels by itself, own or a parent's."""
+        """The monotonic time at which it is cancelled, its own or a parent's."""
         return self._current().deadline
 
     def remaining(self) -> float | None:

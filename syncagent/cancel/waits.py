@@ -135,7 +135,7 @@ _OFF: Final = (math.inf, "")
 
 
 class Alarm:
-    """Cancel *token*, with origin ``deadline``, unless the alarm is set anew in time.
+    """Cancel *token*, with origin ``deadline``, unless the alarm is set again in time.
 
     Setting it costs a look at the clock and a store. The timer thread holds one entry
     for it; when the entry is due, it checks whether the time has moved.

@@ -26,7 +26,7 @@ __all__ = ["SUMMARY", "add_arguments", "run"]
 SUMMARY: Final = "show the events of a run of a store, as they come, until it ends"
 
 _EPILOG: Final = """\
-Ctrl+C ends only the following; the run continues.
+Ctrl+C ends this command; the run continues.
 
 exit codes: those of syncagent run, for how the run ended: 0 done; 1 failed or not done;
 124 timeout; 130 cancelled, or Ctrl+C here. 2 wrong usage; 5 the store is

@@ -56,7 +56,7 @@ class FormEntry:
         return titles if field.kind == "choice" and is_typed else ()
 
     def enter(self, text: str) -> str:
-        """Take the line that a person typed; return why it is no value, or nothing."""
+        """Take a typed line; return why it is not a value, or an empty string."""
         if text.strip() == DECLINE:
             self.answer = False
         elif not self._form.fields:

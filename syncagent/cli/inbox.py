@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        help="only questions that these people or groups are to answer",
+        help="only questions for these people or groups",
     )
 
 
@@ -92,7 +92,7 @@ def _print_entries(entries: Sequence[InboxEntry]) -> None:
 
 
 def _details(entry: InboxEntry) -> str:
-    """Return who is to answer, whose run it is, since when it waits and until when."""
+    """Return the approver, the owner of the run, how long it waits and until when."""
     run, now = entry.run, time.time()
     parts = [f"for {entry.approver}"] if entry.approver else []
     names = {"owner": run.owner, "agent": run.agent, "conversation": run.conversation}

@@ -30,7 +30,7 @@ class ClearResults:
     """Replace old tool results by a short note. It costs nothing.
 
     :param keep: the number of tool rounds, the last ones, whose results stay.
-    :param spare: names of tools whose results stay for ever.
+    :param spare: names of tools whose results are never removed.
     :param smallest: results of fewer characters stay, too.
     :raises ConfigurationError: a number is negative, or *spare* is not a list of names.
     """

@@ -34,8 +34,8 @@ _END: Final = "</record of earlier work>"
 #: Introduces the record, for the model that goes on with it.
 _NOTE: Final = (
     "This record stands in place of the earlier part of this conversation. It was "
-    "written automatically and is no new task. What it calls decided is decided, and "
-    "what it says has failed needs no second try. Go on with the next step."
+    "written automatically and is not a new task. What it calls decided is decided, "
+    "and what it says has failed needs no second try. Go on with the next step."
 )
 _SYSTEM: Final = (
     "You write the record of an unfinished task, for an assistant that will go on with "
@@ -76,7 +76,8 @@ class Summarize:
     :param keep: the number of rounds that stay; fewer if they are too long.
     :param instructions: more instructions for the model that writes the record.
     :param max_tokens: the longest record.
-    :raises ConfigurationError: a number is not positive, or *instructions* is no text.
+    :raises ConfigurationError: a number is not positive, or *instructions* is not
+        a string.
     """
 
     def __init__(

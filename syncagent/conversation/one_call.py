@@ -41,7 +41,7 @@ class CancelsCalls:
         :param call_id: the id of the call; for a call of a sub-agent the ids that lead
             to it, the outermost first, as a tuple. If the model repeats the id in later
             turns, it is the call of the current round; ``ctx.idempotency_key`` names
-            one call for ever.
+            one call forever.
         :param reason: why, for the model.
         :param run_id: stop it only if this is the live run.
         :param force: do not wait for it: leave its thread behind, kill its process. A

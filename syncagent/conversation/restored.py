@@ -161,7 +161,7 @@ def _restore_unfinished(conversation: Conversation, saved: SavedUnfinished) -> N
             raise StateInvalid("the state was changed: its run has other calls")
         progress = _progress(conversation, run)
     except StateInvalid as error:
-        conversation.no_resume = f"cannot go on here ({error})"
+        conversation.no_resume = f"cannot continue here ({error})"
         return
     unfinished = Unfinished(
         *(progress, length, in_round, saved.usage_before),

@@ -34,7 +34,7 @@ _CUT_BY_ERROR: Final = "<system>This message was cut off by an error</system>"
 #: The same for a hook that stopped the run.
 _CUT_BY_HOOK: Final = "<system>A policy stopped this message</system>"
 #: The end of the note on an error.
-_GOES_ON: Final = "; agent.resume() goes on from there"
+_GOES_ON: Final = "; agent.resume() continues from there"
 
 
 # -- the transcript --------------------------------------------------------------------

@@ -55,8 +55,8 @@ def _of_task(name: str, task: Any, conf: Any, pool: str) -> Iterator[str]:
         seconds = options.get("visibility_timeout", _VISIBILITY)
         yield (
             f"{name} has acks_late: Redis delivers a run again that takes more than "
-            f"{seconds} seconds (visibility_timeout); the store turns that away, and "
-            "hands out itself what died: set acks_late=False"
+            f"{seconds} seconds (visibility_timeout); the store rejects that, and "
+            "hands out runs of dead workers itself: set acks_late=False"
         )
     hard = task.time_limit or conf.task_time_limit
     soft = task.soft_time_limit or conf.task_soft_time_limit
@@ -73,8 +73,8 @@ def _of_task(name: str, task: Any, conf: Any, pool: str) -> Iterator[str]:
         )
     if getattr(task, "autoretry_for", ()):
         yield (
-            f"{name} has autoretry_for: the store hands out again what died, and a "
-            "retry is one more delivery that is turned away; remove it"
+            f"{name} has autoretry_for: the store hands out runs of dead workers "
+            "again, and a retry is one more delivery that it rejects; remove it"
         )
     if not task.ignore_result and conf.result_backend:
         yield (

@@ -287,7 +287,7 @@ class MCPClient:
     def request(self, method: str, params: dict[str, Any], caller: Caller) -> Any:
         """Make a request, and answer what the server asks in between.
 
-        Cancellation: ends at once, and the server is told.
+        Cancellation: ends at once, and notifies the server.
 
         :raises Cancelled: the caller's token was cancelled.
         :raises MCPError: there is no result.
@@ -328,7 +328,7 @@ class MCPClient:
                     answers = {key: self._answer(asked[key], caller) for key in asked}
                     params = {**first, "inputResponses": answers}
                 else:
-                    caller.token.sleep(pause)  # nothing runs at the server meanwhile
+                    caller.token.sleep(pause)  # nothing runs at the server
                     pause = min(2 * pause, _LONGEST_PAUSE)
                     params = first
                 if "requestState" in result:
@@ -337,14 +337,14 @@ class MCPClient:
             # The server has seen an earlier round, even if it has not seen this one.
             error.started = error.started or has_begun
             raise
-        raise self._protocol_error(f"{method} asked {_MAX_ROUNDS} times without an end")
+        raise self._protocol_error(f"{method} asked {_MAX_ROUNDS} times, the limit")
 
     def _asked(
         self, connection: MCPConnection, method: str, result: Any
     ) -> dict[str, Any] | None:
         """Return the questions in a result, ``None`` if it is final."""
         if not isinstance(result, dict):
-            raise self._protocol_error(f"the result of {method} is no object")
+            raise self._protocol_error(f"the result of {method} is not an object")
         kind = result.get("resultType", "complete")
         if connection.session.era == "legacy" or kind == "complete":
             return None

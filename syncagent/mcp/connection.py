@@ -91,7 +91,7 @@ class Caller(msgspec.Struct, frozen=True):
     The functions are called on that thread only.
     """
 
-    #: Ends the request; the server is told in the way of its transport.
+    #: Ends the request; the server is notified in the way of its transport.
     token: CancelToken
     #: Seconds without a sign of life from the server; progress is one.
     idle: float | None = None
@@ -138,12 +138,12 @@ class MCPConnection(Protocol):
     def request(self, method: str, params: dict[str, Any], caller: Caller) -> Any:
         """Make a request, and return its result.
 
-        Cancellation: ends at once, and the server is told if it has seen the request.
+        Cancellation: ends at once, and notifies the server if it has seen the request.
 
         :raises Cancelled: the caller's token was cancelled; ``started`` is false if the
             server has not seen the request.
         :raises MCPRequestFailed: the server answered with an error.
-        :raises MCPTimedOut: it did not answer in time, and was told to stop.
+        :raises MCPTimedOut: it did not answer in time, and was asked to stop.
         :raises MCPServerLost: it ended; whether it has done the work is unknown.
         """
 

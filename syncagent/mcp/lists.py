@@ -153,7 +153,7 @@ class ServerLists:
                 self._kept.pop(kind, None)
 
     def begin_in_child(self) -> None:
-        """Begin anew in a forked child."""
+        """Start over in a forked child."""
         self._lock = threading.RLock()
         self.forget()
 

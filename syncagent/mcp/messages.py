@@ -1,7 +1,7 @@
 """JSON-RPC messages: values to bytes, and bytes of any server to values.
 
 Reading is tolerant: unknown fields, odd ids, arrays of messages and bytes that are not
-UTF-8 are no reason to lose a connection. Writing is strict.
+UTF-8 are not a reason to lose a connection. Writing is strict.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Guarantees:
 - A caller wakes for its response, for progress, for a question, for a cancel and for a
   timeout; never later than its token and its timeouts say, whatever the server sends.
 - A response that is there when a cancelled caller looks is returned: its effects are
-  known, and the server is told nothing.
+  known, and the server gets no message.
 - Of a request that was given up, late responses, progress and questions are dropped.
 - The reading thread never blocks: it stores, then wakes.
 """
@@ -129,7 +129,7 @@ class Pending:
         self._watch.wake()
 
     def note_sign(self) -> None:
-        """Take note of a sign of life that is no progress."""
+        """Take note of a sign of life that is not progress."""
         self._last_sign = clock.now()
 
     def add_progress(self, progress: ProgressReport) -> None:
@@ -246,7 +246,7 @@ class Pending:
             what = f"gave no sign of life for {self.caller.idle:g} s in {self.method}"
             advice = "raise timeouts.idle if its work takes long"
         return MCPTimedOut(
-            f"{server} {what}, and was told to stop; its effects are unknown. If that "
+            f"{server} {what}, and was asked to stop; its effects are unknown. If that "
             f"is expected, {advice}",
             server=server,
         )
@@ -265,7 +265,7 @@ def request_failed(server: str, method: str, error: RPCError) -> MCPRequestFaile
 class PendingRequests:
     """All requests in flight on one connection, and the questions of its server.
 
-    :param owner: is told of notifications, and answers questions of no call.
+    :param owner: gets notifications, and answers questions of no call.
     :param reply: sends bytes to the server; it must not block for long.
     """
 

@@ -63,12 +63,12 @@ class MCPServer(Closeable):
     client (a browser, a transaction) is shared by all who use this object.
 
     All methods may be called from any thread. Those that wait take a ``token=``: a
-    cancel ends the wait at once, and the server is told.
+    cancel ends the wait at once, and notifies the server.
 
     :param name: its name in errors, logs and questions.
     :param timeouts: seconds for each kind of wait.
     :param restart: how often it is started again after its end.
-    :param roots: folders that it is told about, if it asks. They limit nothing.
+    :param roots: folders that the server hears of if it asks. They limit nothing.
     :param elicit: answers its questions to the user: ``ask`` passes them on as
         ``ctx.ask()`` does, ``None`` declares that there is no one to ask.
     :param sampling: lets it use a model.
@@ -293,7 +293,7 @@ class MCPServer(Closeable):
     def instructions(self) -> str:
         """The server's text for a model.
 
-        It is a stranger's text, and put into no prompt by itself.
+        It is a stranger's text, and is not put into any prompt.
         """
         return "" if self._session is None else self._session.instructions
 
@@ -359,7 +359,7 @@ class MCPServer(Closeable):
     ) -> CallResult:
         """Call a tool, and return its result.
 
-        Cancellation: ends at once, and the server is told.
+        Cancellation: ends at once, and notifies the server.
 
         :param name: the server's own name of the tool.
         :param on_progress: called on this thread with each progress report.

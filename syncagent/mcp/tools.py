@@ -292,7 +292,7 @@ class _Call:
         except MCPError as error:
             raise ToolError(str(error)) from None
         if result.is_error:
-            raise ToolError(result.text or f"{name} failed without a word")
+            raise ToolError(result.text or f"{name} failed without a message")
         return list(result.content) or "(no content)"
 
 

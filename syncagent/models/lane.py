@@ -181,7 +181,7 @@ class Lane(Line):
             self.look()
 
     def refused(self, refusal: Rejection, headers: Mapping[str, str]) -> bool:
-        """Note that a request was refused; false if there is no hope for it."""
+        """Note that a request was refused; false if waiting cannot help it."""
         self.is_easy = False  # at once: no other request may start now
         self._read(headers)
         self._refusals.append(refusal)
@@ -293,9 +293,9 @@ class Lane(Line):
         if left <= patience and not is_hopeless:
             return
         ticket.error = RateLimited(
-            f"the provider limits the rate of {self.name}, and the limiter has waited "
-            f"for it long enough: {left:.0f} s are left, and its patience is "
-            f"{patience:g} s; nothing was sent",
+            f"the provider limits the rate of {self.name}, and the limiter waits no "
+            f"longer: {left:.0f} s are left, and its patience is {patience:g} s; "
+            "nothing was sent",
             status=429,
             retry_after=left,
         )

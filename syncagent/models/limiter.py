@@ -100,7 +100,7 @@ class Limiter:
         return Passage(lane, sent, options.max_tokens)
 
     def start_over(self) -> None:
-        """Forget who waits: in a forked child, they are the parent's."""
+        """Forget the waiting threads: in a forked child, they are the parent's."""
         self._lanes = {}
 
     def __repr__(self) -> str:

@@ -22,5 +22,5 @@ Every dialect is a folder with the same four files: ``request`` has the dialect'
 takes, and ``response`` decodes what comes back. Other files in there belong to one of
 these. To add a dialect, copy such a folder, and the one in
 :mod:`syncagent.testing.providers` that checks it. A provider that is compatible with
-one of the four is no dialect, but an endpoint with :class:`~.quirks.Quirks`.
+one of the four is not a dialect, but an endpoint with :class:`~.quirks.Quirks`.
 """

@@ -106,7 +106,7 @@ class Dialect(ABC):
     def can_enforce(
         self, model: str, tools: Sequence[ToolSpec], output: OutputFormat
     ) -> bool:
-        """Return whether the provider enforces *output*; else the model is told it."""
+        """Return whether the provider enforces *output*; else the prompt does."""
         return True
 
     def server_tools(self, model: str, options: Options) -> list[dict[str, Any]]:

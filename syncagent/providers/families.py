@@ -29,7 +29,7 @@ def bare_name(model: str) -> str:
 def nearest_effort(wanted: Effort, words: Sequence[Effort]) -> Effort:
     """Return the nearest of the *words* of a model; of two, the one that thinks more.
 
-    ``none`` is no neighbour of the other words: thinking is turned off on request only.
+    ``none`` is not next to any other word: thinking is turned off on request only.
     """
     others = [word for word in words if word != "none" or wanted == "none"]
     place = EFFORTS.index

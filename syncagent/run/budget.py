@@ -143,7 +143,7 @@ class Reservation(LinePlace):
 
 
 class Ledger(Line):
-    """The books of a budget: sums, reservations, and the line of those who wait.
+    """The books of a budget: sums, reservations, and the line of waiting threads.
 
     :param limits: the amounts of the budget.
     """

@@ -7,7 +7,7 @@ Guarantees:
 - A new conversation is valid, and shorter than the old one by our own estimate.
 - A compaction is tried at most once for each request that is too long, and else not
   before a few turns have gone by. If it helps too little again and again, the run ends
-  with an error, and is not compacted for ever.
+  with an error, and is not compacted forever.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ NOTHING: Final = Given()
 def check_metadata(metadata: Any) -> dict[str, Any]:
     """Return a copy of the metadata as it will be saved.
 
-    :raises ConfigurationError: it is no dict that JSON can represent.
+    :raises ConfigurationError: it is not a dict that JSON can represent.
     """
     problem = f"got a {type(metadata).__name__}"
     if isinstance(metadata, Mapping) and all(isinstance(key, str) for key in metadata):

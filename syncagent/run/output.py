@@ -14,7 +14,7 @@ from ..schemas import Shape, ShapeError
 
 __all__ = ["Output", "REPAIRS"]
 
-#: How often the model is told what is wrong with its answer, and asked again.
+#: How often the model gets an explanation of its mistake, and is asked again.
 REPAIRS: Final = 2
 #: The field that wraps any other value: providers enforce schemas of objects only.
 _WRAPPED: Final = "value"
@@ -27,7 +27,7 @@ class Output:
 
     :param type: any type that :class:`~syncagent.schemas.Shape` knows. ``str`` is the
         text as it is; for all others the model answers in JSON.
-    :param repairs: how often the model is told what is wrong and asked again.
+    :param repairs: how often the model gets an explanation and is asked again.
     :raises ConfigurationError: there is no schema for the type.
     """
 

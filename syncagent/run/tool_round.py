@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 #: How often approvals may change the arguments of one call. A handler and a hook that
-#: never agree would ask for ever.
+#: never agree would ask forever.
 _MAX_CHANGES: Final = 10
 
 

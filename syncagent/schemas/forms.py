@@ -91,7 +91,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     def parse(self, text: str) -> Any:
         """Return the value that a person means who types *text*.
 
-        :raises ConfigurationError: it is no value of this field.
+        :raises ConfigurationError: it is not a value of this field.
         """
         typed, value = text.strip(), text
         match self.kind:
@@ -162,7 +162,7 @@ class Form(msgspec.Struct, frozen=True):
         Keywords that it does not know, ``pattern`` among them, are kept in the schema
         and not checked.
 
-        :raises ConfigurationError: it is no form; the message says why.
+        :raises ConfigurationError: it is not a form; the message says why.
         """
         if not isinstance(schema, Mapping):
             raise _bad(f"it must be a JSON schema; got a {type(schema).__name__}")

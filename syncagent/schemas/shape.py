@@ -68,8 +68,8 @@ class Shape:
     def convert(self, value: Any) -> Any:
         """Return *value*, decoded from JSON, as an instance of the type.
 
-        It is as strict as JSON is: ``"3"`` is no number. But ``3.0`` is an integer, and
-        null counts as absent for an optional field.
+        It is as strict as JSON is: ``"3"`` is not a number. But ``3.0`` is an integer,
+        and null counts as absent for an optional field.
 
         :raises ShapeError: it is not of the type.
         """

@@ -141,7 +141,7 @@ def read_signature(function: Callable[..., Any], *, context_type: type) -> Signa
 def _target(function: Any) -> Any:
     """Return the function behind a partial or a callable object.
 
-    :raises ConfigurationError: it is no function, asynchronous, or a generator.
+    :raises ConfigurationError: it is not a function, or asynchronous, or a generator.
     """
     target = function
     while isinstance(target, functools.partial):

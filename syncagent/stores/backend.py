@@ -123,7 +123,7 @@ class Backend(Protocol):
         """Let a run wait for answers, without a worker; refused if it is cancelled.
 
         :param answer_seconds: seconds after which it continues without answers.
-        :param approvers: who is to answer, by question, if not the owner.
+        :param approvers: the approvers, by question, if not the owner.
         """
 
     def release(
@@ -176,7 +176,7 @@ class Backend(Protocol):
     ) -> bool:
         """Note the questions that sub-agents of a run wait for.
 
-        :param approvers: who is to answer, by question, if not the owner.
+        :param approvers: the approvers, by question, if not the owner.
         :return: false if it was not this worker's any more.
         """
 

@@ -79,7 +79,7 @@ def kind_of(answer: StoredAnswer) -> AnswerKind:
 def find_approvers(
     approver_of: ApproverOf | None, run: StoredRun, questions: Iterable[Interrupt]
 ) -> dict[str, str]:
-    """Return who is to answer, by question, where it is not the owner of the run.
+    """Return the approvers, by question, where they are not the owner of the run.
 
     A question for which *approver_of* fails is in no one's inbox by name, and never in
     the owner's, who might approve what another person has to. Operators see it.

@@ -455,7 +455,7 @@ class StoreKeeper:
     def close(self) -> None:
         """Release the run, unless the store knows how the work of this worker ended."""
         if not self.is_over and not self.lost_reason:
-            # sys.exit() in a tool, say: that must not be repeated for ever.
+            # sys.exit() in a tool, say: that must not be repeated forever.
             self.give_back(is_urgent=True, has_crashed=not self.is_releasing)
 
 

@@ -7,7 +7,7 @@ Guarantees:
 - An error of any kind drops the connection, and the next operation opens another.
   Nothing is repeated here: the caller knows how long it may wait.
 - :meth:`PostgreSQL.cut` ends a statement that blocks, from any thread. It shuts down a
-  duplicate of the socket, which is ours: libpq closes its own one when it likes.
+  duplicate of the socket, which is ours: libpq closes its own at any time.
 - A process that is frozen inside a transaction loses it, and its locks, after
   10 seconds.
 - A forked child closes its copies of the sockets, and says nothing to the server: the

@@ -35,7 +35,7 @@ _LONGEST_TITLE: Final = 80
 
 
 def check_texts(texts: Mapping[str, str], *, can_have_null: bool = False) -> None:
-    """Refuse what is no text, and text that a database cannot store.
+    """Refuse values that are not text, and text that a database cannot store.
 
     :param texts: by their names.
     :param can_have_null: they are stored as JSON, which has a notation for it.

@@ -115,7 +115,7 @@ class Exchange:
         self._alarm.stop()
 
     def restart_clock(self) -> None:
-        """Start the timeout of the phase anew."""
+        """Restart the timeout of the phase."""
         if self._seconds is None:
             self._alarm.stop()
         else:

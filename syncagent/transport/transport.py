@@ -156,7 +156,7 @@ class Transport:
             connection just closes.
         :param timeouts: used in place of the transport's own.
         :param on_phase: called with the name of each phase as it begins.
-        :param redactor: is told the credentials of the request, for callers that quote
+        :param redactor: learns the credentials of the request, for callers that quote
             the response in errors of their own.
         :param explain: returns the meaning of an error response, by its body: the same
             error, or one of another class. It decides whether the request is sent

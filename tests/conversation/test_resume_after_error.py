@@ -113,7 +113,7 @@ def test_the_error_says_how_to_go_on():
         assert caught.value.can_resume
         if hasattr(error, "add_note"):
             assert caught.value.__notes__ == [
-                "the run is kept up to turn 2; agent.resume() goes on from there"
+                "the run is kept up to turn 2; agent.resume() continues from there"
             ]
             assert pickle.loads(pickle.dumps(error)).__notes__ == error.__notes__
     assert not SyncAgentError("another").can_resume

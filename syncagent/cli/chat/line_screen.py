@@ -126,7 +126,7 @@ class LineScreen:
             self._hide(self._controller.is_secret)  # before the user types it
 
     def _set_line_aside(self) -> None:
-        """Take a half-typed line out of the terminal: it is no answer to a question."""
+        """Take a half-typed line out of the terminal: it does not answer a question."""
         if not self.is_interactive:
             return
         with suppress(OSError, termios.error):  # the terminal is gone

@@ -121,7 +121,7 @@ class Markdown:
     # -- lines ---------------------------------------------------------------------
 
     def _feed_line(self, line: str, width: int, *, is_complete: bool) -> list[Text]:
-        """Take a line that is no code, or its beginning."""
+        """Take a line that is not code, or its beginning."""
         if self._wrapper is not None:
             return self._feed_paragraph(line, width, is_complete)
         rows: list[Text] = []

@@ -68,7 +68,7 @@ class Controller(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """True once the chat is to end."""
+        """True once the chat should end."""
         ...
 
     @property

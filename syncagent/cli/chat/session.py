@@ -92,7 +92,7 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """True once the chat is to end."""
+        """True once the chat should end."""
         return self.exit_code is not None
 
     @property
@@ -365,7 +365,7 @@ class Session:
                     f"[A task in the background has ended. Its prompt was: "
                     f"{run.prompt}\nIts result: {result.text}]"
                 )
-                joined = "the model is told with your next message"
+                joined = "the model learns it with your next message"
             self.screen.aside(
                 f"({name} is done after {took}: {text}\n"
                 f"/runs {run.number} shows all of it; {joined})\n"

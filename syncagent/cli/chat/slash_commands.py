@@ -177,7 +177,7 @@ def _path(file: str, command: str) -> Path:
         path = Path(file).expanduser()
     except RuntimeError as error:  # ~user of an unknown user
         raise ConfigurationError(f"{command} {file}: {error}") from None
-    if path.exists() and not path.is_file():  # reading a pipe could block for ever
+    if path.exists() and not path.is_file():  # reading a pipe could block forever
         raise ConfigurationError(f"{path} is not a regular file")
     return path
 

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, token: CancelToken) -> int:
     """Call the tool, and print its result.
 
-    Cancellation: ends at once, and the server is told.
+    Cancellation: ends at once, and notifies the server.
 
     :return: 0; 1 if the tool answered with an error.
     :raises MCPError: there is no result.

@@ -33,7 +33,7 @@ SUMMARY: Final = "list, call and check MCP servers, log in to them, or be one"
 _EPILOG: Final = """\
 exit codes: 0 done; 1 failed: the tool answered with an error, or a check found a
 problem; 2 wrong usage; 7 a server cannot be started or reached; 124 timeout; 130
-cancelled (Ctrl+C), and the server was told to stop.
+cancelled (Ctrl+C), and the server was asked to stop.
 """
 _PROGRAM: Final = "a server that this command starts, after --"
 

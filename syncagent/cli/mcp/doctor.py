@@ -202,7 +202,7 @@ def _advice(error: MCPError, config: MCPServerConfig) -> str:
         target = config.name if config.place else config.url
         return f"log in: syncagent mcp login {shlex.quote(exact_text(target))}"
     if isinstance(error, MCPProtocolError):
-        return "update the server, or this package; or it is no MCP server"
+        return "update the server, or this package; or it is not an MCP server"
     if isinstance(error, MCPTimedOut):
         return "it runs and does not answer; does it wait for a login or a download?"
     if config.command:

@@ -20,7 +20,7 @@ __all__ = ["WebConversations"]
 
 #: How many conversations a list shows.
 _LIST: Final = 200
-#: How often a conversation is read again because a run began or ended meanwhile.
+#: How often a conversation is read again because a run began or ended at the same time.
 _TRIES: Final = 5
 
 

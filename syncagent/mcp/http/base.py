@@ -5,7 +5,7 @@ Guarantees:
 - ``close()`` ends every call, every thread and every wait of a connection within about
   its grace, from any thread, twice, and while a handshake runs.
 - A forked child touches nothing of its parent's: neither its session nor its threads.
-  It begins anew at its first request.
+  It starts over at its first request.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class HTTPConnection:
     def request(self, method: str, params: dict[str, Any], caller: Caller) -> Any:
         """Make a request, and return its result.
 
-        Cancellation: ends at once. The server is told in the way of its dialect, if
+        Cancellation: ends at once. The server is notified in the way of its dialect, if
         it may have seen the request; else ``started`` of the exception is false.
         """
         return self._repeating_refused(

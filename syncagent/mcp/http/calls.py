@@ -15,7 +15,7 @@ Guarantees:
 - Where questions and progress may come on another stream, too, the thread of the call
   does all of it from the beginning, and the caller waits in
   :meth:`~syncagent.mcp.pending.Pending.wait`.
-- Every response ends the wait: one that is no message of MCP is an error at once.
+- Every response ends the wait: one that is not a message of MCP is an error at once.
 """
 
 from __future__ import annotations
@@ -344,5 +344,5 @@ def messages_in(data: str, name: str) -> list[Message]:
     try:
         return decode(data)
     except ValueError:
-        _log.debug("%s sent an event that is no message", name)
+        _log.debug("%s sent an event that is not a message", name)
         return []

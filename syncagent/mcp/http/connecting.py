@@ -43,7 +43,7 @@ def connect_http(
 
     :raises MCPServerLost: it cannot be reached.
     :raises MCPTimedOut: it did not answer in time.
-    :raises MCPAuthRequired: it wants a login, and there is no one to do it.
+    :raises MCPAuthRequired: it wants a login, and there is no one to log in.
     :raises MCPProtocolError: it speaks no version that we speak.
     """
     token.checkpoint()

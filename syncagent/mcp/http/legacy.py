@@ -11,7 +11,7 @@ Guarantees:
 
 - One handshake for any number of threads. Each of them waits under its own token; if
   the one that makes the handshake is cancelled, or interrupted by a signal handler that
-  raises, another makes it. No lock is held meanwhile.
+  raises, another makes it. No lock is held during that time.
 - A request whose session the server has lost is made once more, in a new session: the
   server has not run it. A late 404 for an old session does not end the new one.
 - A cancel shuts the connection of the request, and the notification follows on another

@@ -141,7 +141,7 @@ class HTTPWire:
         Cancellation: ends at once.
 
         :param attempt: 0 for the first refusal of a call, then 1, 2, ...
-        :raises MCPAuthRequired: a login is needed, and there is no one to do it.
+        :raises MCPAuthRequired: a login is needed, and there is no one to log in.
         :raises MCPError: the server refuses these rights, or the login failed.
         """
         if self._authorizer is not None and self._authorizer.handle(
@@ -162,7 +162,7 @@ class HTTPWire:
     def _forbidden(self, text: str = "") -> MCPRequestFailed:
         return MCPRequestFailed(
             f"{self.name} answered 403 Forbidden: these credentials, or this client, "
-            f"have no right to that{text}",
+            f"may not do that{text}",
             server=self.name,
         )
 

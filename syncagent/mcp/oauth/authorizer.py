@@ -45,6 +45,6 @@ class Authorizer(Protocol):
         :param used: the result of :meth:`headers` for the refused request. If another
             thread has renewed the token since, there is nothing to do.
         :param attempt: how often this call was refused before.
-        :raises MCPAuthRequired: nobody here can log in.
+        :raises MCPAuthRequired: no one here can log in.
         :raises MCPError: the authorization server cannot be used.
         """

@@ -84,7 +84,7 @@ class Login:
         Cancellation: ends at once, in any phase.
 
         :raises MCPAuthRequired: the person, or the authorization server, refused.
-        :raises MCPTimedOut: nobody came back from the login in time.
+        :raises MCPTimedOut: the login was not completed in time.
         :raises MCPError: the authorization server cannot be used.
         """
         server = self._found.server
@@ -179,7 +179,7 @@ class Login:
             if token.cancelled:
                 raise
         raise MCPTimedOut(
-            f"{self._fetcher.server}: nobody has logged in within "
+            f"{self._fetcher.server}: no one has logged in within "
             f"{self._redirects.timeout:g} s; try again, or allow more time with "
             "OAuth(login_timeout=...)",
             server=self._fetcher.server,

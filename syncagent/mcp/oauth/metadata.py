@@ -117,7 +117,7 @@ def discover(
     if metadata is None:
         raise MCPProtocolError(
             f"{fetcher.server}: the authorization server {public_url(issuer)} has no "
-            "metadata at any of the usual addresses, so nobody can log in",
+            "metadata at any of the usual addresses, so no login is possible",
             server=fetcher.server,
         )
     return Found(

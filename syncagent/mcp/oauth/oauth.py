@@ -103,7 +103,7 @@ class OAuth(RenewedTokens):
     def check_possible(self, server: str) -> None:
         """Check that a person can be asked.
 
-        :raises MCPAuthRequired: there is nobody.
+        :raises MCPAuthRequired: there is no person.
         """
         settings = self._redirects
         if settings.redirect is None and not is_person_here(settings.open_browser):
@@ -176,7 +176,7 @@ class ClientCredentials(RenewedTokens):
         hide_secret(client_secret)
 
     def check_possible(self, server: str) -> None:
-        """Return: nobody needs to be asked."""
+        """Do nothing: a client logs in without a person."""
 
     def obtain(
         self,

@@ -127,7 +127,7 @@ class RenewedTokens(ABC):
 
         Cancellation: ends at once, also while a person is logging in.
 
-        :raises MCPAuthRequired: nobody here can log in, or the person refused.
+        :raises MCPAuthRequired: no one here can log in, or the person refused.
         :raises MCPError: the authorization server cannot be used.
         """
         challenge = Challenge.of(headers)
@@ -157,7 +157,7 @@ class RenewedTokens(ABC):
 
         Cancellation: ends at once.
 
-        :raises MCPAuthRequired: nobody here can log in, or the person refused.
+        :raises MCPAuthRequired: no one here can log in, or the person refused.
         :raises ConfigurationError: the server does not ask for a login.
         :raises MCPError: the authorization server cannot be used.
         """

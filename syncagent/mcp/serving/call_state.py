@@ -117,7 +117,7 @@ class ParkedRuns:
     """Paused runs whose clients have been asked; the oldest is dropped first.
 
     They are in the memory of this process: a run whose client answers to another
-    process, or too late, has to be started anew.
+    process, or too late, has to be started again.
 
     :param limit: how many are kept.
     """

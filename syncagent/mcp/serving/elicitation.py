@@ -46,7 +46,7 @@ _YES_OR_NO: Final = {
 
 
 class InvalidAnswer(Exception):
-    """The client sent something that is no answer to the question."""
+    """The client sent something that is not an answer to the question."""
 
 
 class Elicitation(msgspec.Struct, frozen=True):

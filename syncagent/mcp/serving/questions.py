@@ -106,7 +106,7 @@ class CallQuestions:
     def find(self, asked: Elicitation) -> Any:
         """Return the answer that this request brings, once.
 
-        :raises RequestRefused: it is no answer.
+        :raises RequestRefused: it is not an answer.
         """
         response = self._responses.pop(asked.key, _NONE_YET)
         if response is _NONE_YET:

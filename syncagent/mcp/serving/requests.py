@@ -62,7 +62,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     def arguments(self) -> dict[str, Any]:
         """The arguments of a call.
 
-        :raises RequestRefused: they are no object.
+        :raises RequestRefused: they are not an object.
         """
         arguments = self.params.get("arguments")
         if not isinstance(arguments, (dict, type(None))):
@@ -97,7 +97,7 @@ class ServedClient:
     def ask(self, method: str, params: dict[str, Any], token: CancelToken) -> Any:
         """Send a request to the client, and return its result.
 
-        Cancellation: ends at once, and the client is told.
+        Cancellation: ends at once, and notifies the client.
 
         :raises ToolError: the client answers with an error.
         """

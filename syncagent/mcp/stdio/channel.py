@@ -348,7 +348,7 @@ class StdioChannel:
                 self._has_complained = True
                 _log.warning(
                     "%s: skipped a line of its output that is not a message: %.200r. "
-                    "Further lines like it are not logged",
+                    "Further ones are skipped silently",
                     *(self._name, line[:200]),
                 )
             return

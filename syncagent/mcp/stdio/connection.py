@@ -109,7 +109,7 @@ class StdioConnection:
     def request(self, method: str, params: dict[str, Any], caller: Caller) -> Any:
         """Make a request, and return its result.
 
-        Cancellation: ends at once. The server is told, unless it has not seen the
+        Cancellation: ends at once. The server is notified, unless it has not seen the
         request: then that is taken back, and ``started`` of the exception is false.
         """
         pending = Pending(self._channel.requests.next_id(), method, caller)
@@ -132,7 +132,7 @@ class StdioConnection:
         """Ask a modern server to announce changes of its lists.
 
         That request stays open for as long as the server lives. Its notifications need
-        no one to wait for them, and its end is no event.
+        no one to wait for them, and its end is not an event.
         """
         wanted = {
             f"{kind}ListChanged": True

@@ -54,7 +54,7 @@ class LineReader:
 class ErrorTail:
     """The last bytes of an error output; its lines go to the log at level DEBUG.
 
-    Error output is no sign of failure: servers log there.
+    Error output is not a sign of failure: servers log there.
 
     :param server: the name of the server, for the log.
     """

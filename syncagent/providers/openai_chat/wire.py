@@ -98,7 +98,7 @@ def read(data: str | bytes) -> ChatChunk:
 
 
 def _decode_leniently(data: str | bytes) -> ChatChunk | None:
-    """Return the usable fields of *data*, or None if it is no response at all."""
+    """Return the usable fields of *data*, or None if it is not a response."""
     try:
         text = json.dumps(json.loads(data), ensure_ascii=False)
         content = json.loads(_LONE_SURROGATE.sub("\ufffd", text))

@@ -249,7 +249,7 @@ class MCPExchange:
 
         In the legacy era this sends a request and waits. In the modern era it ends the
         round with ``input_required``; the client calls again, the script runs again
-        from its begin, and then the answer is there.
+        from its beginning, and then the answer is there.
 
         :param method: such as ``elicitation/create``.
         :param over: in the legacy era over HTTP, the stream of this request, or the

@@ -257,7 +257,7 @@ class _Running(ChildProcess):
         self._pump(end, lambda: self.is_cancelled or self.has_exited)
         if self.has_exited:
             # All its output is in the pipes by now; background processes may add to it
-            # for ever.
+            # forever.
             last = clock.now() + _DRAIN
             self._pump(last, lambda: self.is_cancelled or not self._open_pipes)
 

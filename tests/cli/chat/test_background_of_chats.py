@@ -49,7 +49,7 @@ def test_the_foreground_goes_on_without_it(moved, server, gate):
     moved.wait_for_prompt()
     assert told(server) == ["two and two?"]
     gate.open()
-    moved.wait_for("the model is told with your next message")
+    moved.wait_for("the model learns it with your next message")
     server.add("Fine.")
     moved.enter("and now?")
     moved.wait_for("Fine.")
