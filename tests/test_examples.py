@@ -194,12 +194,25 @@ def test_the_web_application_takes_the_model_of_the_environment():
     assert {each.payload["model"] for each in server.requests} == {"gpt-6-luna"}
 
 
-@pytest.mark.parametrize("name", ["flask_app/app.py", "django_app/manage.py"])
+#: The sites: the folder, the module with the agent, and what it needs.
+SITES = [
+    ("flask_app", "app", "flask"),
+    ("django_app", "manage", "django"),
+    ("flask_celery", "app", "celery"),
+    ("django_tasks", "chat.tasks", "django_tasks_db"),
+]
+
+
+@pytest.mark.parametrize(("folder", "module", "needed"), SITES)
 @pytest.mark.slow
-def test_sites_take_the_model_of_the_environment(name, tmp_path):
+def test_sites_take_the_model_of_the_environment(folder, module, needed, tmp_path):
     """And so do the agents of their runs."""
-    path = ROOT / "examples" / name
-    code = f"import {path.stem}; print({path.stem}.make_agent(None).model)"
+    pytest.importorskip(needed)
+    code = f"from {module} import make_agent; print(make_agent(None).model)"
+    settings = {"PYTHONPATH": str(ROOT / "examples" / folder)}
+    if folder == "django_tasks":
+        settings["DJANGO_SETTINGS_MODULE"] = "chat.settings"
+        code = f"import django; django.setup(); {code}"
     with FakeServer([]) as server:
         ended = subprocess.run(
             [sys.executable, "-c", code],
@@ -208,6 +221,6 @@ def test_sites_take_the_model_of_the_environment(name, tmp_path):
             text=True,
             timeout=30,
             check=False,
-            env={**environment(server), "PYTHONPATH": str(path.parent)},
+            env={**environment(server), **settings},
         )
     assert "openai:gpt-6-luna" in ended.stdout, ended.stderr
