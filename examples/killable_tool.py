@@ -1,13 +1,14 @@
 """A tool that looks at nothing: killed with its process, or left behind on its thread.
 
 Run it: python examples/killable_tool.py
-With a real model: Agent("openai:gpt-6-luna", tools=[loop, sleep])
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import threading
 import time
 
-from syncagent import Agent, abandoned, tool
+from syncagent import Agent, ToolStarted, abandoned, tool
 from syncagent.testing import ScriptedModel, call, say
 
 
@@ -31,18 +32,24 @@ def sleep() -> None:
 
 
 def main():
+    real = os.environ.get("SYNCAGENT_MODEL")
     for each in (loop, sleep):
-        agent = Agent(ScriptedModel([say(call(each.name)), "Hm."]), tools=[each])
-        threading.Timer(0.5, agent.cancel).start()
-        result = agent.run("Go.")
-        outcome, latency = result.tool_outcomes[0], result.cancellation.latency
-        print(f"{each.name}: {outcome.outcome}, {latency * 1e3:.2f} ms after cancel()")
+        agent = Agent(real or ScriptedModel([say(call(each.name))]), tools=[each])
+        stream = agent.stream(f"Call the tool {each.name}.")
+        for event in stream:
+            if isinstance(event, ToolStarted):
+                threading.Timer(0.5, agent.cancel).start()
+        for ended in stream.result.tool_outcomes:
+            latency = stream.result.cancellation.latency * 1e3
+            print(f"{each.name}: {ended.outcome}, {latency:.2f} ms after cancel()")
     # What still runs is listed, never hidden, and does not keep Python from exiting.
     print("still running:", [left.name for left in abandoned()])
 
-    agent = Agent(ScriptedModel([say(call("slow")), "It was too slow."]), tools=[slow])
-    result = agent.run("Go.")  # nobody cancels: only the tool has a deadline
-    print(f"slow: {result.tool_outcomes[0].outcome}; the model goes on: {result.text}")
+    script = ScriptedModel([say(call("slow")), "It was too slow."])
+    agent = Agent(real or script, tools=[slow])
+    result = agent.run("Call slow.")  # nobody cancels: only the tool has a deadline
+    print([f"slow: {each.outcome}" for each in result.tool_outcomes])
+    print("the model goes on:", result.text)
 
 
 if __name__ == "__main__":

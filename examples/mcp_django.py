@@ -4,10 +4,11 @@ The server starts with the first request, in each worker process, and ends with 
 The example sends itself some requests at once. The MCP server is examples/mcp_tools.py.
 Serve it: gunicorn --chdir examples -k gthread --threads 20 mcp_django
 Run it: python examples/mcp_django.py
-With a real model: put "openai:gpt-6-luna" in place of the scripted one.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
 import json
+import os
 import secrets
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -30,11 +31,12 @@ notes = MCPServer.stdio([sys.executable, str(script), "serve"], name="notes")
 def ask(request):
     day = json.loads(request.body)["day"]
     # A model that calls a tool, and says what it has found.
-    model = ScriptedModel([say(call("read_note", {"day": day})), f"See {day}."])
+    script = [say(call("read_note", {"day": day})), f"See {day}."]
+    model = os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(script)
     agent = Agent(model, tools=[notes.tools(only=["read_note"])])
     result = agent.run(f"What is there to do on {day}?", timeout=30)
-    found = agent.messages[-2].content[0].content[0].text  # the result of the tool
-    return JsonResponse({"answer": result.text, "found": found})
+    called = [f"{each.name}: {each.outcome}" for each in result.tool_outcomes]
+    return JsonResponse({"answer": result.text, "called": called})
 
 
 key = secrets.token_urlsafe()  # a fixed secret in a site

@@ -4,9 +4,10 @@ The server starts with the first request, in each worker process, and ends with 
 The example sends itself some requests at once. The MCP server is examples/mcp_tools.py.
 Serve it: flask --app examples/mcp_flask.py run
 Run it: python examples/mcp_flask.py
-With a real model: put "openai:gpt-6-luna" in place of the scripted one.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,7 +25,8 @@ app = Flask(__name__)
 
 def make_model(day):
     """Return a model that calls a tool, and says what it has found."""
-    return ScriptedModel([say(call("read_note", {"day": day})), f"See {day}."])
+    script = [say(call("read_note", {"day": day})), f"See {day}."]
+    return os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(script)
 
 
 @app.post("/ask")
@@ -32,8 +34,8 @@ def ask():
     day = request.get_json()["day"]
     agent = Agent(make_model(day), tools=[notes.tools(only=["read_note"])])
     result = agent.run(f"What is there to do on {day}?", timeout=30)
-    found = agent.messages[-2].content[0].content[0].text  # the result of the tool
-    return {"answer": result.text, "found": found}
+    called = [f"{each.name}: {each.outcome}" for each in result.tool_outcomes]
+    return {"answer": result.text, "called": called}
 
 
 def main():

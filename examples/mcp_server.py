@@ -2,13 +2,13 @@
 
 The client here is this file, too. Others start it with: python mcp_server.py serve
 Run it: python examples/mcp_server.py
-With a real model: Agent("openai:gpt-6-luna", tools=[read_page], name="researcher")
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import sys
 
-from syncagent import Agent, CancelToken, ToolContext, tool
-from syncagent.exceptions import Cancelled
+from syncagent import Agent, Cancelled, CancelToken, ToolContext, tool
 from syncagent.mcp import MCPServer
 from syncagent.mcp.serving import MCPService
 from syncagent.testing import ScriptedModel, call, say
@@ -28,23 +28,23 @@ def delete(path: str) -> str:
 
 
 @tool
-def read_page(ctx: ToolContext) -> str:
+def read_page(ctx: ToolContext) -> None:
     """Read a page, which takes for ever."""
     ctx.sleep(3600)
-    return "never"
 
 
 def make_service():
-    model = ScriptedModel(lambda messages: say("", call("read_page")))
-    agent = Agent(model, tools=[read_page], name="researcher")
-    task = agent.as_tool(description="Find something out; it takes a while.")
+    script = ScriptedModel(lambda messages: say("", call("read_page")))
+    agent = Agent(os.environ.get("SYNCAGENT_MODEL") or script, tools=[read_page])
+    task = agent.as_tool("researcher", "Find something out; it takes a while.")
     return MCPService([add, delete, task], name="example", version="1.0")
 
 
 def main():
     command = [sys.executable, __file__, "serve"]
     allow = {"allow": True}  # an application would show the form to its user
-    with MCPServer.stdio(command, elicit=lambda question: allow) as server:
+    # Its environment has the key of a model; by default it would see none.
+    with MCPServer.stdio(command, elicit=lambda _: allow, inherit_env=True) as server:
         print("add:", server.call("add", {"a": 1, "b": 2}).content[0].text)
         print("delete:", server.call("delete", {"path": "x"}).content[0].text)
         token = CancelToken()

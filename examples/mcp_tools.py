@@ -2,13 +2,14 @@
 
 The server is this file, too: started with "serve", it has three tools for its client.
 Run it: python examples/mcp_tools.py
-With a real model: Agent("openai:gpt-6-luna", tools=[notes.tools()])
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import sys
 import threading
 
-from syncagent import Agent, ToolContext, ToolFinished, ToolProgress, tool
+from syncagent import Agent, ToolContext, ToolProgress, tool
 from syncagent.mcp import MCPServer
 from syncagent.mcp.serving import serve_stdio
 from syncagent.testing import ScriptedModel, call, say
@@ -39,16 +40,15 @@ class Printer:
     def on_event(self, event):
         if isinstance(event, ToolProgress):
             print("progress:", event.value["message"])
-        elif isinstance(event, ToolFinished):
-            print(f"{event.name}: {event.outcome}")
 
 
 def main():
     calls = call("notes_read_note", {"day": "Monday"}), call("notes_read_all")
-    model = ScriptedModel([say(calls[0]), "Buy milk.", say(calls[1]), "As you wish."])
+    script = [say(calls[0]), "Buy milk.", say(calls[1]), "As you wish."]
+    model = os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(script)
     with MCPServer.stdio([sys.executable, __file__, "serve"], name="notes") as notes:
         tools = notes.tools(only=["read_*"], prefix="notes_")
-        print(f"MCP {notes.version}:", ", ".join(each.name for each in tools))
+        print(f"MCP {notes.version}:", [each.name for each in tools])
         agent = Agent(model, tools=[tools], hooks=[Printer()])
         print(agent.run("What is there to do on Monday?").text)
         threading.Timer(0.5, agent.cancel, ["too long"]).start()  # ends both sides

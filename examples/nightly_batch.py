@@ -1,9 +1,10 @@
 """Make two hundred runs at once, with a budget, and a watchdog that ends them all.
 
 Run it: python examples/nightly_batch.py
-With a real model: write Agent("openai:gpt-6-luna"); the limiter finds its rate.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key: six documents.
 """
 
+import os
 import threading
 
 from syncagent import Agent, Budget, Limiter, ProviderError, run_many
@@ -17,11 +18,13 @@ def summarize(messages):
     return ProviderError("overloaded") if text.endswith(" 13") else f"About {text}."
 
 
+real = os.environ.get("SYNCAGENT_MODEL")
 documents = [f"document {number}" for number in range(1000)]
-agent = Agent(ScriptedModel(summarize), system="Summarize.")
+agent = Agent(real or ScriptedModel(summarize), system="Summarize.")
 failed = []
 limiter, budget = Limiter(), Budget(calls=900)  # or cost=5.0, in US dollars
-batch = run_many(agent, documents, width=200, limiter=limiter, budget=budget)
+tonight = documents[:6] if real else documents
+batch = run_many(agent, tonight, width=200, limiter=limiter, budget=budget)
 for outcome in batch:  # in order; batch.as_completed() for the fastest first
     if outcome.exception() is not None or outcome.result().limit == "budget_calls":
         failed.append(outcome.prompt)

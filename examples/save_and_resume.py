@@ -1,7 +1,7 @@
 """Save a run that waits for an answer, and go on with it in another process.
 
 Run it: python examples/save_and_resume.py
-With a real model: Agent("openai:gpt-6-luna", tools=[deploy]), here and there.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
 import os
@@ -23,16 +23,19 @@ def deploy(version: str) -> str:
 
 def ask(path):
     """Begin, and write down what there is when somebody has to be asked."""
-    model = ScriptedModel([say("I can.", call("deploy", {"version": "2.1"}))])
-    agent = Agent(model, tools=[deploy])
+    script = ScriptedModel([say("I can.", call("deploy", {"version": "2.1"}))])
+    agent = Agent(os.environ.get("SYNCAGENT_MODEL") or script, tools=[deploy])
     result = agent.run("Deploy 2.1.")
-    print(f"[process {os.getpid()}] {result.stop_reason}: {result.interrupts[0].tool}")
+    asked = [question.tool for question in result.interrupts]
+    print(f"[process {os.getpid()}] {result.stop_reason}: {asked}")
     path.write_text(agent.save())
+    return asked
 
 
 def go_on(path):
     """Go on from there: model, tools and keys are given, the state has none of them."""
-    model, claims = ScriptedModel(["It is live."]), path.with_name("claims")
+    model = os.environ.get("SYNCAGENT_MODEL") or ScriptedModel(["It is live."])
+    claims = path.with_name("claims")
     # Claimed: of all processes that load this state, one may deploy.
     agent = Agent.load(path.read_text(), model, tools=[deploy], claim=claims)
     answers = {question.id: True for question in agent.interrupts}
@@ -43,9 +46,9 @@ def go_on(path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.json")
-        ask(path)
-        print(f"{path.stat().st_size} bytes of JSON")
-        subprocess.run([sys.executable, __file__, path], check=True, timeout=20)
+        if ask(path):
+            print(f"{path.stat().st_size} bytes of JSON")
+            subprocess.run([sys.executable, __file__, path], check=True, timeout=60)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Send a run to the background from another thread: its caller returns, it goes on.
 
 Run it: python examples/send_to_background.py
-With a real model: Agent("openai:gpt-6-luna"), and no server.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
+import os
 import threading
 
 from syncagent import Agent, AgentBusy
@@ -16,12 +17,15 @@ def main():
     story = "Once upon a time there was a thread that had no time. " * 3
     slow = say(story, acts=[Send(5), Stall(gate), Send()])
     with FakeServer([slow]) as server:
-        agent = Agent(OpenAIChat("any", base_url=server.base_url, api_key="none"))
+        fake = OpenAIChat("any", base_url=server.base_url, api_key="none")
+        agent = Agent(os.environ.get("SYNCAGENT_MODEL") or fake)
 
         threading.Timer(0.3, agent.background).start()  # the user presses a key
         # backgroundable: released at once, and not with the next event only.
-        result = agent.run("Tell me a story.", backgroundable=True)
-        print(f"{result.stop_reason}: the caller is free, {result.handle.state}")
+        result = agent.run("Tell me all about threads.", backgroundable=True)
+        print(f"{result.stop_reason}: the caller is free")
+        if result.handle is None:
+            return  # a fast model: all of it was there by then
 
         # The conversation belongs to the run until that ends ...
         try:
@@ -32,8 +36,7 @@ def main():
 
         gate.open()  # ... which goes on over the same connection.
         whole = result.handle.result()
-        print(f"{whole.stop_reason}: all of it {whole.text == story}")
-        print("requests:", len(server.requests))
+        print(f"{whole.stop_reason}: {whole.text}")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 The view knows whose request it is, and gives that to the run as deps=. The model can
 neither see nor choose the tenant, whatever a prompt says.
 Run it: python examples/tenant_tool_django.py
-With a real model: put "openai:gpt-6-luna" in place of the scripted one.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
 import json
+import os
 import secrets
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from django.test import Client
 from django.urls import path
 
 from syncagent import Agent, ToolContext, tool
+from syncagent.messages import ToolMessage
 from syncagent.testing import ScriptedModel, call, say
 
 ORDERS = {"acme": ["40 anvils"], "globex": ["1 volcano", "2 sharks"]}  # a table
@@ -27,23 +29,22 @@ KEYS = {"key-of-acme": "acme", "key-of-globex": "globex"}
 class Tenant:
     name: str
 
-    def orders(self):  # Order.objects.filter(tenant=self.name) in a site
-        return ORDERS[self.name]
-
 
 @tool
 def list_orders(ctx: ToolContext[Tenant]) -> list[str]:
     """List the open orders."""
-    return ctx.deps.orders()
+    return ORDERS[ctx.deps.name]  # Order.objects.filter(tenant=...) in a site
 
 
 def ask(request):
     tenant = Tenant(KEYS[request.headers["X-Key"]])
-    model = ScriptedModel([say(call("list_orders")), "Here they are."])
+    script = ScriptedModel([say(call("list_orders")), "Here they are."])
+    model = os.environ.get("SYNCAGENT_MODEL") or script
     agent = Agent[Tenant](model, tools=[list_orders])
     prompt = json.loads(request.body)["prompt"]
     agent.run(prompt, deps=tenant, metadata={"tenant": tenant.name}, timeout=30)
-    found = agent.messages[-2].content[0].content[0].value  # the result of the tool
+    results = [each for each in agent.messages if isinstance(each, ToolMessage)]
+    found = [block.value for each in results for block in each.content[0].content]
     return JsonResponse({"found": found})
 
 

@@ -1,24 +1,26 @@
-"""An agent behind HTTP, whose runs end when their client leaves.
+"""An agent behind HTTP, with nothing but WSGI: runs end when their client leaves.
 
-The example serves itself, starts a run, and disconnects before it ends.
-Serve it: gunicorn -k gthread --threads 20 web_app:application
-Run it: python examples/web_app.py
-With a real model: put "openai:gpt-6-luna" in place of the scripted one.
+Run it: python examples/web_app.py [port]
+Then: curl -NH "X-User: anna" -H "Accept: text/event-stream" localhost:8000/runs
+    --json '{"prompt": "tell me a story"}'
+Press Ctrl+C in the middle: curl ends, and so does the run.
+With many users: gunicorn -k gthread --threads 20 web_app:application
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key.
 """
 
-import http.client
-import threading
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+import os
+import sys
+from contextlib import suppress
+from socketserver import ThreadingMixIn
+from wsgiref.simple_server import WSGIServer, make_server
 
 from syncagent import Agent
+from syncagent.cli.demo.model import demo_model
 from syncagent.integrations.web.wsgi import Runs, RunsApp, Views
-from syncagent.testing import Gate, ScriptedModel
-
-silence = Gate()  # the model does not respond
 
 
 def make_agent(environ, start):
-    return Agent(ScriptedModel([silence, "This is never sent."]))
+    return Agent(os.environ.get("SYNCAGENT_MODEL") or demo_model())
 
 
 def user_of(environ):
@@ -29,30 +31,18 @@ runs = Runs(lambda environ, run: run.owner == user_of(environ))
 application = RunsApp(Views(runs, make_agent, owner_of=user_of))
 
 
-class Quiet(WSGIRequestHandler):
-    def log_message(self, *args):
-        pass
+class Server(ThreadingMixIn, WSGIServer):
+    """A thread for each request: Stop is heard while another one streams."""
+
+    daemon_threads = True
 
 
 def main():
-    with make_server("127.0.0.1", 0, application, handler_class=Quiet) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-
-        client = http.client.HTTPConnection("127.0.0.1", server.server_port)
-        headers = {"X-User": "anna", "Content-Type": "application/json"}
-        headers["Accept"] = "text/event-stream"
-        client.request("POST", "/runs", b'{"prompt": "Tell me a story."}', headers)
-        response = client.getresponse()
-        print(response.status, response.readline().decode().strip())
-        silence.wait_reached()
-        response.close()  # the tab is closed
-        client.close()
-        (run,) = runs.list({"HTTP_X_USER": "anna"})
-        result = run.handle.result(timeout=10)
-        print(result.stop_reason, "by", result.cancellation.origin)
-        server.shutdown()
-        serving.join()
+    port = int(sys.argv[1]) if sys.argv[1:] else 8000
+    with make_server("127.0.0.1", port, application, Server) as server:
+        print(f"serving http://127.0.0.1:{server.server_port}/runs", flush=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
     runs.close()
 
 

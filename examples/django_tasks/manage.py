@@ -16,7 +16,7 @@ worker with kill -9 and start it again: its runs go on. Restart both: the conver
 goes on, too. A worker does one run at a time; start several. After manage.py
 createsuperuser, http://127.0.0.1:8000/admin/ shows all runs and questions.
 The database is SQLite; with PGDATABASE it is PostgreSQL, as libpq finds it.
-With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key, for the worker.
 """
 
 import os

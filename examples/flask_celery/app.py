@@ -14,7 +14,7 @@ Then open http://127.0.0.1:8000/ and say "help". Stop ends a run in the worker. 
 worker with kill -9 and start it again: its runs go on. Restart both: the conversation
 goes on, too.
 REDIS_URL and DATABASE_URL name other servers; FLASK_SECRET_KEY is for a real secret.
-With a real model: put "openai:gpt-6-luna" in place of demo_model(), and your own tools.
+With a real model: set SYNCAGENT_MODEL=openai:gpt-6-luna, and its key, for the worker.
 """
 
 import os
@@ -47,7 +47,8 @@ def work(run_id):
 
 def make_agent(run):
     """Return a new agent for a run; the store has its conversation."""
-    return Agent(demo_model(), tools=demo_tools(), name="demo")
+    model = os.environ.get("SYNCAGENT_MODEL") or demo_model()
+    return Agent(model, tools=demo_tools(), name="demo")
 
 
 def visitor(request):

@@ -43,7 +43,7 @@ def test_the_prompt_and_the_model_come_first(tmp_path):
     result = looking_agent().run("Look around.", record=str(path))
     first = read_lines(path)[0]
     assert first["begin"]["prompt"]["content"][0]["text"] == "Look around."
-    assert first["begin"]["model"].endswith(":scripted")
+    assert first["begin"]["model"] == "scripted"
     assert first["thread"] == threading.current_thread().name
     assert first["run"] == result.run_id
 

@@ -3,7 +3,8 @@
 import pytest
 from support.threads import together
 
-from syncagent import Cancelled, CancelToken
+from syncagent import Agent, Cancelled, CancelToken
+from syncagent.cli.demo.model import DemoModel
 from syncagent.events import TextDelta, ToolCallReady
 from syncagent.exceptions import ConfigurationError, RateLimited
 from syncagent.messages import (
@@ -32,6 +33,14 @@ def test_it_says_what_is_in_the_script():
     second = model.respond(HELLO).message
     assert (second.thinking, second.text) == ("hm", "yes")
     assert model.requests == [HELLO, HELLO]
+
+
+def test_it_is_called_by_its_name_alone():
+    """There is no provider that it comes from; who reads a log sees what it is."""
+    model = ScriptedModel()
+    assert (model.full_name, repr(model)) == ("scripted", "<ScriptedModel scripted>")
+    assert DemoModel().full_name == "demo"
+    assert "<ScriptedModel scripted>" in repr(Agent(model))
 
 
 def test_it_calls_tools_and_refuses():

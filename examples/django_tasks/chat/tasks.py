@@ -1,5 +1,7 @@
 """The agent of the site, and the task that works on its runs."""
 
+import os
+
 from django.tasks import task
 
 from syncagent import Agent
@@ -10,7 +12,8 @@ from syncagent.integrations.django.conf import get_store
 
 def make_agent(run):
     """Return a new agent for a run; the store has its conversation."""
-    return Agent(demo_model(), tools=demo_tools(), name="demo")
+    model = os.environ.get("SYNCAGENT_MODEL") or demo_model()
+    return Agent(model, tools=demo_tools(), name="demo")
 
 
 @task(queue_name="agents")

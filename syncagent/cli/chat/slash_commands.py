@@ -101,7 +101,7 @@ def _idle_agent(session: Session, command: str) -> Agent:
 def _model(session: Session, name: str) -> None:
     if not name:
         model = _agent(session, "/model").model
-        session.screen.line(f"{model.endpoint.name}:{model.name}")
+        session.screen.line(model.full_name)
         return
     agent = _idle_agent(session, "/model NAME")
     if session.make_agent is None:
