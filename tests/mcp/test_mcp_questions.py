@@ -195,7 +195,7 @@ def test_pages_without_an_end_have_one():
     """A server that always wants another page does not hold a call for ever."""
     with serving("legacy", elicit=lambda request: True) as (server, client):
         server.on("tools/call", pages_first, times=20)
-        with pytest.raises(MCPProtocolError, match="without an end"):
+        with pytest.raises(MCPProtocolError, match="10 times, the limit"):
             client.call("echo")
         assert len(server.requests("tools/call")) == 10
 

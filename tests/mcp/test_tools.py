@@ -274,7 +274,7 @@ def test_errors_of_the_protocol_are_failed_results():
         first, second, third, fourth = texts(agent)
         assert "bad arguments" in first
         assert "srv" in second
-        assert "no object" in third
+        assert "not an object" in third
         assert fourth == "hi"
 
 
