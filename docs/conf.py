@@ -63,7 +63,8 @@ nitpick_ignore_regex = [
     ("py:.*", r"syncagent\.transcript\.turns\.(User|Assistant)Turn"),
     # Types of type checkers; with them a signature shows aliases by their names.
     ("py:.*", r"(.*\.)?(Unpack|\w+Arguments|Deps|ShownDeps|Value|_T)"),
-    ("py:.*", r"(.*\.)?(CallReceipt|RunModel)"),
+    ("py:.*", r"(.*\.)?(CallReceipt|RunModel|Passage)"),
+    ("py:.*", r"MCPServerConfig|ApprovalPolicy|ToolsOfServers|OnDisconnect|UUID|_F"),
     ("py:.*", r"(Key|AuthBase|Cancel|Progress|RunOptions|OnBusy|ClaimFolder|AnyTool)"),
     ("py:.*", r"(_BatchRecord|_Agents|concurrent\.futures\..*)"),
     ("py:.*", r"(abc\.ABC|(syncagent\.tools\.tool\.)?_[PR]|.*ParamSpec.*|typing\.~_P)"),
