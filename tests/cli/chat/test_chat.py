@@ -165,6 +165,7 @@ def test_a_plain_function_gives_the_prompt_back(start, server, name, key):
         console.press("ctrl-d")
         assert console.wait_for_end() == 0
     assert "Stopping" not in console.text
+    assert "warning" not in console.text  # the line of the tool says it
 
 
 def test_a_tool_that_wants_to_be_waited_for_is(start, server):
