@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...agent import Agent
 from ...exceptions import ConfigurationError, SyncAgentError
 from ...tools.source import source_name
+from ..demo.model import DemoModel
 from ..formatting import error_text, seconds_text, usage_text
 from ..plain_text import on_one_line
 from ..wording import error_line
@@ -101,7 +102,7 @@ def _idle_agent(session: Session, command: str) -> Agent:
 def _model(session: Session, name: str) -> None:
     if not name:
         model = _agent(session, "/model").model
-        session.screen.line(f"{model.endpoint.name}:{model.name}")
+        session.screen.line("demo" if isinstance(model, DemoModel) else model.full_name)
         return
     agent = _idle_agent(session, "/model NAME")
     if session.make_agent is None:

@@ -353,6 +353,16 @@ def test_what_is_typed_before_it_runs_is_said(start, server, tmp_path):
     assert told(server)[-1] == ("user", "and then?")
 
 
+def test_the_demo_model_has_the_name_that_model_takes():
+    """And not that of the dialect in which it is scripted."""
+    with chat("--model", "demo") as console:
+        console.wait_for_prompt()
+        console.enter("/model")
+        console.wait_for("> /model\ndemo\n")
+        console.press("ctrl-d")
+        assert console.wait_for_end() == 0
+
+
 def test_escape_counts_while_words_keep_coming():
     """They come faster than ESC is told from other keys, and do not put it off."""
     with chat("--model", "demo") as console:
