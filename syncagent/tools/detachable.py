@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from ..cancel.once import Once, start_thread
 from .abandoned import add_abandoned, remove_abandoned
 
-__all__ = ["LEFT_BEHIND", "DetachableWork"]
+__all__ = ["DetachableWork", "LEFT_BEHIND"]
 
 _T = TypeVar("_T")
 
