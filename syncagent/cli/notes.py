@@ -76,13 +76,17 @@ class Notes:
 
 
 @contextmanager
-def warnings_as_notes(notes: Notes | None, name: str = "syncagent") -> Iterator[None]:
+def warnings_as_notes(
+    notes: Notes | None, name: str = "syncagent", *, without: str = ""
+) -> Iterator[None]:
     """Show warnings of the log as notes: their text could take over a terminal.
 
     :param notes: None to show none.
     :param name: of the logger.
+    :param without: a message, before its arguments are filled in, that is not shown.
     """
     handler = logging.NullHandler() if notes is None else _NotesHandler(notes)
+    handler.addFilter(lambda record: record.msg != without)
     logger = logging.getLogger(name)
     if any(isinstance(each, _NotesHandler) for each in logger.handlers):
         yield  # a block around this one shows them

@@ -11,11 +11,17 @@ from typing import Final, Generic, TypeVar
 from ..cancel.once import Once, start_thread
 from .abandoned import add_abandoned, remove_abandoned
 
-__all__ = ["DetachableWork"]
+__all__ = ["DetachableWork", "LEFT_BEHIND"]
 
 _T = TypeVar("_T")
 
 _log = logging.getLogger("syncagent.tools")
+
+#: Logged when work is left behind; a chat says it in the line of the tool instead.
+LEFT_BEHIND: Final = (
+    "run %s: %s did not stop and is left behind on its thread; see "
+    "syncagent.abandoned()"
+)
 
 # The two decisions about a piece of work: does it begin, and does anyone wait for its
 # end? Each is made once; the first thread to claim it wins.
@@ -99,8 +105,7 @@ class DetachableWork(Generic[_T]):
         name, _, run_id = self._names
         _log.log(
             level,
-            "run %s: %s did not stop and is left behind on its thread; see "
-            "syncagent.abandoned()",
+            LEFT_BEHIND,
             *(run_id, name),
         )
         return True

@@ -112,7 +112,6 @@ def test_a_run_is_resumed_with_a_limiter():
     assert agent.resume(limiter=Limiter()).text == "Five."
 
 
-
 def test_its_state_can_be_read():
     """What was spent, what is left, and what is in flight."""
     budget = Budget(cost=100.0, tokens=1000)

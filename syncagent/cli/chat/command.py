@@ -14,6 +14,7 @@ from ...exceptions import ConfigurationError
 from ...interrupts import Rule
 from ...messages import Message
 from ...models.model import Model
+from ...tools.detachable import LEFT_BEHIND
 from ..choices import (
     TOOL_DEFAULTS,
     add_choices,
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace, token: CancelToken) -> int:
     name = options.model or ("demo" if isinstance(model, DemoModel) else "local")
     greeting = GREETING.format(name=name)
     with (
-        warnings_as_notes(notes),
+        warnings_as_notes(notes, without=LEFT_BEHIND),
         opened_mcp_tools(options, token, notes) as theirs,
     ):
 

@@ -165,6 +165,7 @@ def test_a_plain_function_gives_the_prompt_back(start, server, name, key):
         console.press("ctrl-d")
         assert console.wait_for_end() == 0
     assert "Stopping" not in console.text
+    assert "warning" not in console.text  # the line of the tool says it
 
 
 def test_a_tool_that_wants_to_be_waited_for_is(start, server):
@@ -350,6 +351,16 @@ def test_what_is_typed_before_it_runs_is_said(start, server, tmp_path):
     console.wait_for("Good bye.")
     assert told(server, 0) == [("user", "I am early")]
     assert told(server)[-1] == ("user", "and then?")
+
+
+def test_the_demo_model_has_the_name_that_model_takes():
+    """And not that of the dialect in which it is scripted."""
+    with chat("--model", "demo") as console:
+        console.wait_for_prompt()
+        console.enter("/model")
+        console.wait_for("> /model\ndemo\n")
+        console.press("ctrl-d")
+        assert console.wait_for_end() == 0
 
 
 def test_escape_counts_while_words_keep_coming():

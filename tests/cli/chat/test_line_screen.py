@@ -262,6 +262,7 @@ def test_a_plain_function_is_left_running(start, server, name):
     console.wait_for_prompt()
     console.press("ctrl-d")
     assert console.wait_for_end() == 0
+    assert "warning" not in console.text
 
 
 def test_a_tool_that_does_not_listen_gives_the_prompt_back(start, server, tmp_path):
