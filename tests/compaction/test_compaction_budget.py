@@ -4,6 +4,7 @@ from support.contents import json_of
 
 from syncagent import Agent, Budget, Summarize, tool
 from syncagent.compaction.sizes import estimate
+from syncagent.exceptions import ProviderError
 from syncagent.messages import UserMessage
 from syncagent.testing import Gate, ScriptedModel, call, say
 from syncagent.usage import Usage
@@ -87,3 +88,32 @@ def test_a_cancelled_summary_gives_its_place_back():
     assert budget.in_flight == 0
     assert isinstance(agent.messages[0], UserMessage)
     assert BEGIN not in json_of(agent.messages)
+
+
+def test_a_summary_that_failed_is_not_charged():
+    """A step may do without it: the next response is charged once, for itself only."""
+
+    class Careful:
+        failures = 0
+
+        def compact(self, messages, room):
+            try:
+                room.ask("Sum up.", model=ScriptedModel([ProviderError("no")]))
+            except ProviderError:
+                self.failures += 1
+            return messages[-3:]
+
+    def look_on(messages):
+        looked.append(messages)
+        reply = call("look") if len(looked) < 9 else "Done."
+        return say(reply, usage=Usage(estimate(messages), 5))
+
+    looked, careful, budget = [], Careful(), Budget(calls=100)
+    model = ScriptedModel(look_on, context_window=4000)
+    agent = Agent(model, tools=[look], compaction=[careful], budget=budget)
+    result = agent.run("Do it.")
+    assert result.text == "Done."
+    assert careful.failures
+    assert budget.spent.calls == len(looked)
+    assert budget.spent.tokens == result.usage.total_tokens
+    assert budget.in_flight == 0
