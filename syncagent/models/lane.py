@@ -58,6 +58,9 @@ _HOPE: Final = 4.0
 #: An interval below this, in seconds, is no limit; none is longer than the second.
 _NO_INTERVAL: Final = 0.0005
 _MAX_INTERVAL: Final = 60.0
+#: It is at most so many of the waits that the provider asks for, or these seconds.
+_WAITS: Final = 8
+_SHORTEST_LIMIT: Final = 0.1
 #: How late a request may be without delaying those after it, in seconds.
 _SLACK: Final = 0.1
 #: Seconds to wait after a refusal that does not say how long: at first, and at most.
@@ -397,7 +400,9 @@ class Lane(Line):
             self.window = 1.0
         if accepted < _ENOUGH:
             self._rise = _BOLD
-        self._interval = min(_MAX_INTERVAL, self._interval)
+        # A provider that refuses at random, and asks for short waits, is no slow one.
+        slowest = max(_SHORTEST_LIMIT, _WAITS * self._closed_for)
+        self._interval = min(_MAX_INTERVAL, slowest, self._interval)
 
     def reset_in(self, at: float) -> float | None:
         """Return the seconds until used up quotas are reset, if there are any."""

@@ -154,6 +154,23 @@ def test_without_a_limiter_the_storm_ends_runs():
         assert any(outcome.exception() for outcome in batch)
 
 
+@pytest.mark.slow
+def test_a_provider_that_refuses_at_random_is_not_taken_for_a_slow_one():
+    """It refuses three of four, whatever the rate: nobody fails, or waits for long."""
+    numbers, runs = itertools.count(1), 24
+
+    def script(request):
+        if next(numbers) % 4 == 0:
+            return say("Hello.")
+        return say("", acts=[Status(429, "slow", {"retry-after-ms": "10"})])
+
+    with FakeServer(script) as server:
+        model = over_a_socket(server, Limiter())
+        batch = run_many(Agent(model), ["hi"] * runs, width=runs)
+        assert all(outcome.result().text == "Hello." for outcome in batch)
+        assert len(server.requests) == 4 * runs
+
+
 # -- refusals --------------------------------------------------------------------------
 
 
